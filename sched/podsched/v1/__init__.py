@@ -1,0 +1,1 @@
+"""Generated from protos/podsched/v1 by `make proto`; never edited by hand."""

@@ -1,0 +1,306 @@
+from podsched.v1 import objects_pb2 as _objects_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVENT_TYPE_UNSPECIFIED: _ClassVar[EventType]
+    ADDED: _ClassVar[EventType]
+    MODIFIED: _ClassVar[EventType]
+    DELETED: _ClassVar[EventType]
+    BOOKMARK: _ClassVar[EventType]
+EVENT_TYPE_UNSPECIFIED: EventType
+ADDED: EventType
+MODIFIED: EventType
+DELETED: EventType
+BOOKMARK: EventType
+
+class Object(_message.Message):
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
+    POD_DISRUPTION_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_SET_FIELD_NUMBER: _ClassVar[int]
+    STATEFUL_SET_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_CONTROLLER_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    CSI_NODE_FIELD_NUMBER: _ClassVar[int]
+    CSI_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    CSI_STORAGE_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_ATTACHMENT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    pod: _objects_pb2.Pod
+    node: _objects_pb2.Node
+    namespace: _objects_pb2.Namespace
+    priority_class: _objects_pb2.PriorityClass
+    pod_disruption_budget: _objects_pb2.PodDisruptionBudget
+    service: _objects_pb2.Service
+    replica_set: _objects_pb2.ReplicaSet
+    stateful_set: _objects_pb2.StatefulSet
+    replication_controller: _objects_pb2.ReplicationController
+    persistent_volume: _objects_pb2.PersistentVolume
+    persistent_volume_claim: _objects_pb2.PersistentVolumeClaim
+    storage_class: _objects_pb2.StorageClass
+    csi_node: _objects_pb2.CSINode
+    csi_driver: _objects_pb2.CSIDriver
+    csi_storage_capacity: _objects_pb2.CSIStorageCapacity
+    volume_attachment: _objects_pb2.VolumeAttachment
+    event: _objects_pb2.Event
+    lease: _objects_pb2.Lease
+    def __init__(self, pod: _Optional[_Union[_objects_pb2.Pod, _Mapping]] = ..., node: _Optional[_Union[_objects_pb2.Node, _Mapping]] = ..., namespace: _Optional[_Union[_objects_pb2.Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[_objects_pb2.PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_objects_pb2.PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[_objects_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_objects_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_objects_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_objects_pb2.ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[_objects_pb2.PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[_objects_pb2.PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[_objects_pb2.StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[_objects_pb2.CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[_objects_pb2.CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[_objects_pb2.CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[_objects_pb2.VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[_objects_pb2.Event, _Mapping]] = ..., lease: _Optional[_Union[_objects_pb2.Lease, _Mapping]] = ...) -> None: ...
+
+class Fence(_message.Message):
+    __slots__ = ("lock", "term")
+    LOCK_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    lock: str
+    term: int
+    def __init__(self, lock: _Optional[str] = ..., term: _Optional[int] = ...) -> None: ...
+
+class CreateRequest(_message.Message):
+    __slots__ = ("object", "dry_run", "fence")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    object: Object
+    dry_run: bool
+    fence: Fence
+    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., dry_run: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class CreateBatchRequest(_message.Message):
+    __slots__ = ("objects", "fence")
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    objects: _containers.RepeatedCompositeFieldContainer[Object]
+    fence: Fence
+    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class CreatePodsRequest(_message.Message):
+    __slots__ = ("pods",)
+    PODS_FIELD_NUMBER: _ClassVar[int]
+    pods: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Pod]
+    def __init__(self, pods: _Optional[_Iterable[_Union[_objects_pb2.Pod, _Mapping]]] = ...) -> None: ...
+
+class BatchResult(_message.Message):
+    __slots__ = ("code", "message", "resource_version")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    resource_version: int
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., resource_version: _Optional[int] = ...) -> None: ...
+
+class BatchResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[BatchResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[BatchResult, _Mapping]]] = ...) -> None: ...
+
+class GetRequest(_message.Message):
+    __slots__ = ("kind", "namespace", "name")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    name: str
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "limit")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    label_selector: str
+    field_selector: str
+    limit: int
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., limit: _Optional[int] = ..., **kwargs) -> None: ...
+
+class ListResponse(_message.Message):
+    __slots__ = ("items", "resource_version", "remaining_item_count")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Object]
+    resource_version: int
+    remaining_item_count: int
+    def __init__(self, items: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., resource_version: _Optional[int] = ..., remaining_item_count: _Optional[int] = ..., **kwargs) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("kinds", "namespace", "label_selector", "field_selector", "from_revision", "send_initial_events")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
+    SEND_INITIAL_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    namespace: str
+    label_selector: str
+    field_selector: str
+    from_revision: int
+    send_initial_events: bool
+    def __init__(self, kinds: _Optional[_Iterable[str]] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., from_revision: _Optional[int] = ..., send_initial_events: _Optional[bool] = ...) -> None: ...
+
+class WatchEvent(_message.Message):
+    __slots__ = ("type", "object")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    type: EventType
+    object: Object
+    def __init__(self, type: _Optional[_Union[EventType, str]] = ..., object: _Optional[_Union[Object, _Mapping]] = ...) -> None: ...
+
+class WatchResponse(_message.Message):
+    __slots__ = ("events", "revision", "bookmark", "initial_events_end")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    BOOKMARK_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_EVENTS_END_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[WatchEvent]
+    revision: int
+    bookmark: bool
+    initial_events_end: bool
+    def __init__(self, events: _Optional[_Iterable[_Union[WatchEvent, _Mapping]]] = ..., revision: _Optional[int] = ..., bookmark: _Optional[bool] = ..., initial_events_end: _Optional[bool] = ...) -> None: ...
+
+class UpdateRequest(_message.Message):
+    __slots__ = ("object", "fence")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    object: Object
+    fence: Fence
+    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class PatchRequest(_message.Message):
+    __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MERGE_PATCH_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    name: str
+    merge_patch: bytes
+    fence: Fence
+    resource_version: int
+    uid: str
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., merge_patch: _Optional[bytes] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., resource_version: _Optional[int] = ..., uid: _Optional[str] = ...) -> None: ...
+
+class PatchBatchRequest(_message.Message):
+    __slots__ = ("patches", "fence")
+    PATCHES_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    patches: _containers.RepeatedCompositeFieldContainer[PatchRequest]
+    fence: Fence
+    def __init__(self, patches: _Optional[_Iterable[_Union[PatchRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class Preconditions(_message.Message):
+    __slots__ = ("uid", "resource_version")
+    UID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    uid: str
+    resource_version: int
+    def __init__(self, uid: _Optional[str] = ..., resource_version: _Optional[int] = ...) -> None: ...
+
+class DeleteRequest(_message.Message):
+    __slots__ = ("kind", "namespace", "name", "grace_period_seconds", "preconditions", "fence")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    name: str
+    grace_period_seconds: int
+    preconditions: Preconditions
+    fence: Fence
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class DeleteCollectionRequest(_message.Message):
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    label_selector: str
+    field_selector: str
+    grace_period_seconds: int
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ...) -> None: ...
+
+class DeleteCollectionResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: int
+    def __init__(self, deleted: _Optional[int] = ...) -> None: ...
+
+class Binding(_message.Message):
+    __slots__ = ("namespace", "name", "uid", "node_name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node_name: _Optional[str] = ...) -> None: ...
+
+class BindRequest(_message.Message):
+    __slots__ = ("binding", "fence")
+    BINDING_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    binding: Binding
+    fence: Fence
+    def __init__(self, binding: _Optional[_Union[Binding, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class BindPodsRequest(_message.Message):
+    __slots__ = ("bindings", "fence")
+    BINDINGS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    bindings: _containers.RepeatedCompositeFieldContainer[Binding]
+    fence: Fence
+    def __init__(self, bindings: _Optional[_Iterable[_Union[Binding, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class EvictRequest(_message.Message):
+    __slots__ = ("namespace", "name", "grace_period_seconds", "preconditions", "fence", "ignore_disruption_budgets", "condition")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_DISRUPTION_BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    grace_period_seconds: int
+    preconditions: Preconditions
+    fence: Fence
+    ignore_disruption_budgets: bool
+    condition: _objects_pb2.PodCondition
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., ignore_disruption_budgets: _Optional[bool] = ..., condition: _Optional[_Union[_objects_pb2.PodCondition, _Mapping]] = ...) -> None: ...
