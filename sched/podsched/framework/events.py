@@ -1,0 +1,109 @@
+"""Cluster events, and the hints by which a plugin says which of them can help a pod it rejected.
+
+Resource and action names are kube-scheduler's (``framework/types.go``).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from podsched.framework.pods import PodInfo
+
+
+class Resource(enum.StrEnum):
+    """The kinds whose changes can make a pod schedulable."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    WILDCARD = "*"
+
+
+class ActionType(enum.IntFlag):
+    """What happened to the object."""
+
+    ADD = 1
+    DELETE = 1 << 1
+    UPDATE_NODE_ALLOCATABLE = 1 << 2
+    UPDATE_NODE_LABEL = 1 << 3
+    UPDATE_NODE_TAINT = 1 << 4
+    UPDATE_NODE_CONDITION = 1 << 5
+    UPDATE_NODE_ANNOTATION = 1 << 6
+    UPDATE_NODE_DECLARED_FEATURE = 1 << 7
+    UPDATE_POD_LABEL = 1 << 8
+    UPDATE_POD_SCALE_DOWN = 1 << 9
+    UPDATE_POD_TOLERATION = 1 << 10
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
+    UPDATE_OTHER = 1 << 13
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A resource with the actions on it; ``label`` is the value of the metrics' ``event`` label."""
+
+    resource: Resource
+    action: ActionType
+    label: str = ""
+
+    def matches(self, other: ClusterEvent) -> bool:
+        """Whether an incoming event ``other`` is one of those that this registration asks for."""
+        if self.is_wildcard or other.is_wildcard:
+            return True
+        return bool(self.action & other.action) and (
+            self.resource is other.resource
+            or (self.resource is Resource.POD and other.resource in _PODS)
+        )
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource is Resource.WILDCARD and self.action == ActionType.ALL
+
+
+_PODS = frozenset({Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD})
+
+
+class QueueingHint(enum.Enum):
+    """What a plugin says of an event and a pod it rejected."""
+
+    SKIP = "QueueSkip"
+    QUEUE = "Queue"
+
+
+#: ``(pod, old, new) -> hint``: old and new are the protobuf objects of the event (None where absent).
+HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEventWithHint:
+    """An event a plugin registers; without a hint every such event queues the pod."""
+
+    event: ClusterEvent
+    hint: HintFn | None = None

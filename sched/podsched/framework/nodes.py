@@ -1,0 +1,181 @@
+"""The nodes as columns: what a plugin may read.
+
+Every node has a row. A *row number* indexes every column; rows of removed nodes are reused, ``alive`` tells
+them apart. The implementation is ``podsched.cache``; a *fork* of it (a few rows copied, pods added to or removed
+from them) has the same interface, so the same plugin code serves the live cluster, a shard of it, a
+preemption dry run and the pass with nominated pods.
+
+A fork's rows each stand for a world of their own: row ``i`` of a fork is node ``base_rows[i]`` with its own
+pods changed and all other nodes as they are. Plugins that read counts over a topology domain therefore take
+the counts of the base and add ``own_delta`` of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+#: Value id of an absent label.
+ABSENT = -1
+
+
+class Counter(Protocol):
+    """Pods counted per row: those that match a query, kept current by event."""
+
+    key: Hashable
+    #: Increases whenever a count changes.
+    version: int
+
+
+class NodeColumns(Protocol):
+    """Columns of shape ``(size,)`` over all rows; read only for plugins."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows, removed ones included."""
+        ...
+
+    @property
+    def alive(self) -> Bools: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def row_of(self, name: str) -> int | None: ...
+
+    def node(self, row: int) -> v1.Node:
+        """The node's message; plugins do not write to it."""
+        ...
+
+    def pods(self, row: int) -> Mapping[str, PodInfo]:
+        """The pods on the node, assumed ones included, by uid."""
+        ...
+
+    # Resources: cpu in milli-units, memory and the rest in whole units; unknown resources are all zero.
+    def allocatable(self, resource: str) -> Int64s: ...
+    def requested(self, resource: str) -> Int64s: ...
+    def nonzero_requested(self, resource: str) -> Int64s:
+        """cpu or memory, with 100m / 200Mi for containers that ask for nothing."""
+        ...
+
+    @property
+    def allowed_pod_number(self) -> Int64s: ...
+    @property
+    def pod_count(self) -> Int64s: ...
+
+    # Node objects.
+    @property
+    def unschedulable(self) -> Bools: ...
+    @property
+    def taint_set(self) -> Int32s:
+        """Id of the row's set of taints; ``taints(id)`` has them."""
+        ...
+
+    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]: ...
+    def label(self, key: str) -> Int32s:
+        """Value ids of a label, ABSENT where the node has none. Built on first use, then kept current."""
+        ...
+
+    def value_id(self, value: str) -> int:
+        """The id of a label value (interned when new), for comparison with ``label``."""
+        ...
+
+    def value(self, value_id: int) -> str: ...
+
+    # Host ports and images.
+    def used_ports(self, row: int) -> Mapping[tuple[str, str, int], int]:
+        """(hostIP, protocol, hostPort) -> number of pods using it."""
+        ...
+
+    @property
+    def rows_with_ports(self) -> Rows: ...
+    def image_rows(self, image: str) -> tuple[Rows, Int64s]:
+        """Rows that have the (normalised) image name, and its size in bytes on each."""
+        ...
+
+    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: how much one pod adds
+    # (0 for pods it does not concern). It must depend on the pod's class and ``terminating`` alone.
+    def counter(self, query: PodQuery) -> Int64s:
+        """Per row, the sum of ``query.counts`` over its pods. Built on first use, then kept current."""
+        ...
+
+    def counter_version(self, query: PodQuery) -> int:
+        """Changes whenever a count of this query changed."""
+        ...
+
+    def own_delta(self, query: PodQuery) -> Int64s | None:
+        """In a fork: per row, its count minus the count of its base row. None outside a fork."""
+        ...
+
+    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        """The distinct terms of a family carried by pods anywhere in the cluster (see TermFamily)."""
+        ...
+
+    def carried_version(self, family: TermFamily) -> int:
+        """Changes whenever a term of the family appears or disappears."""
+        ...
+
+    # Forks.
+    @property
+    def base(self) -> NodeColumns:
+        """The columns a fork was taken of; itself outside a fork."""
+        ...
+
+    @property
+    def base_rows(self) -> Rows: ...
+    def fork(self, rows: Rows) -> ForkedColumns: ...
+
+
+class ForkedColumns(NodeColumns, Protocol):
+    """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may occur twice."""
+
+    def add_pod(self, row: int, pod: PodInfo) -> None: ...
+    def remove_pod(self, row: int, pod: PodInfo) -> None: ...
+
+
+class PodQuery(Protocol):
+    """A hashable question to each pod, summed per row. Equal queries share one counter."""
+
+    def counts(self, pod: PodInfo) -> int: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+
+class TermFamily(Protocol):
+    """Terms that pods carry (such as required anti-affinity), extracted from a pod's class.
+
+    ``terms(pod)`` gives hashable terms; for each distinct term the columns keep a counter of the pods
+    that carry it and list it in ``carried``.
+    """
+
+    name: str
+
+    def terms(self, pod: PodInfo) -> Sequence[Hashable]: ...
+
+
+class ClusterView(Protocol):
+    """Everything a plugin may look at: the nodes and the other objects."""
+
+    @property
+    def nodes(self) -> NodeColumns: ...
+    def get(self, kind: str, namespace: str, name: str) -> Any | None:
+        """An object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if it has none."""
+        ...
+
+    def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
+    def version(self, kind: str) -> int:
+        """Changes whenever an object of the kind is added, changed or removed."""
+        ...
+
+    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...

@@ -1,0 +1,270 @@
+"""The extension points, in the order of the scheduling and binding cycles.
+
+A plugin is a class with a ``name`` that implements some of these protocols; one registry lists the classes
+and one runtime calls them. Everything here is synchronous and free of I/O: what a plugin wants done to the
+cluster it returns as a value, and the engine does it.
+
+**Rows.** ``filter`` and ``score`` get the row numbers to compute on; results are parallel to ``rows``. A result
+for a row may depend on: the pod's class, the state that the same plugin put into CycleState in PreFilter or
+PreScore, and the row itself. What it reads of other rows or objects it reads in ``pre_filter``/``pre_score``, and
+``inputs`` names the versions of all of that: as long as ``inputs`` stays equal, the runtime reuses the state and
+the results of unchanged rows for the next pod of the same class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import SUCCESS, Status
+from podsched.framework.verdicts import Rows, Scores, Verdicts
+
+MAX_NODE_SCORE = 100
+MIN_NODE_SCORE = 0
+#: Longest time a Permit plugin may make a pod wait, in seconds.
+MAX_PERMIT_TIMEOUT = 15 * 60.0
+
+
+@dataclass(slots=True)
+class CycleState:
+    """What the plugins keep between the extension points of one pod's cycle, by plugin name.
+
+    It is picklable (evaluator actors get it), so plugins put plain data and arrays into it.
+    """
+
+    data: dict[str, Any] = field(default_factory=dict)
+    skip_filter: set[str] = field(default_factory=set)
+    skip_score: set[str] = field(default_factory=set)
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """What all plugins have."""
+
+    name: ClassVar[str]
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    """Plugins whose rejections can be lifted by events."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]: ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Called before a pod enters activeQ; a rejected pod is gated."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Status: ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """Orders activeQ: the smallest key is scheduled first."""
+
+    def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """``node_names``: the only nodes worth looking at; None for all."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Computes once per class what Filter needs; Skip switches the plugin's Filter off for this pod."""
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Versions of all that ``pre_filter`` (and the plugin's Score) reads beyond the rows themselves."""
+        ...
+
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView
+    ) -> PreFilterResult: ...
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Says of each row whether the pod can run there."""
+
+    def filter(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Verdicts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """Pods to evict from a node, most important first, and how many of them a budget protects."""
+
+    pods: tuple[PodInfo, ...]
+    num_pdb_violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """What PostFilter found: the node to nominate ("" clears, None leaves as it is) and whom to evict for it."""
+
+    status: Status
+    nominated_node_name: str | None = None
+    victims: Victims | None = None
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Called when no node fits. ``runner`` gives access to the profile's filters on rows and forks."""
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult: ...
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off.
+
+    ``depends_on_feasible``: whether the state depends on which rows are feasible (and so is recomputed when
+    that changes), or on the pod alone.
+    """
+
+    depends_on_feasible: ClassVar[bool]
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status: ...
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """Scores rows; ``normalize`` maps raw scores of all feasible rows to 0..100.
+
+    ``normalize`` must depend only on the scores given to it; None means raw scores are final.
+    """
+
+    def score(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Scores: ...
+
+    normalize: Callable[[CycleState, Scores], Scores] | None
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Keeps books when a pod is assumed on a node, and undoes it (in reverse order) when binding fails."""
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PermitResult:
+    """Success, a rejection, or WAIT with the seconds to wait at most."""
+
+    status: Status = SUCCESS
+    timeout: float = 0.0
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> PermitResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPatch:
+    """A JSON merge patch that PreBind wants written; ``resource_version`` "" patches whatever is there."""
+
+    kind: str
+    namespace: str
+    name: str
+    merge_patch: Mapping[str, Any]
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindPlan:
+    """What has to happen before the pod may be bound.
+
+    ``patches`` are written first. Then ``wait`` (if any) is asked, on every change of the cluster, until it
+    returns something else than PENDING, for ``timeout`` seconds at most.
+    """
+
+    status: Status = SUCCESS
+    patches: tuple[ObjectPatch, ...] = ()
+    wait: Callable[[ClusterView], Status] | None = None
+    timeout: float = 0.0
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """SKIP when ``pre_bind`` would do nothing for this pod; must be cheap."""
+        ...
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
+    ) -> PreBindPlan: ...
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Says how the pod is bound: SUCCESS means "through the API's Bind", SKIP leaves it to the next plugin."""
+
+    def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class FilterOutcome:
+    """The verdicts of a profile's filters on rows: the first plugin that rejects a row decides its status.
+
+    ``plugin`` has shape ``(len(rows),)``: the index into ``plugins`` of the rejecting plugin, -1 where the node is
+    feasible, -2 where PreFilterResult left the node out. ``bits`` are that plugin's reason bits.
+    """
+
+    rows: Rows
+    plugin: Any
+    bits: Any
+    plugins: tuple[str, ...]
+    reasons: tuple[tuple[Any, ...], ...]
+    #: The status of the rows with plugin == -2.
+    excluded: Status = SUCCESS
+
+
+class FilterRunner(Protocol):
+    """The profile's filters, for PostFilter plugins: the outcome so far, and trials on forks."""
+
+    @property
+    def outcome(self) -> FilterOutcome: ...
+    def status(self, index: int) -> Status:
+        """The Status of the row at position ``index`` of ``outcome.rows``."""
+        ...
+
+    def run_filters(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> FilterOutcome:
+        """Filters with nominated pods of equal or higher priority counted in two passes (S9)."""
+        ...
+
+
+PluginFactory = Callable[[Any, "Handle"], Plugin]
+
+
+class Handle(Protocol):
+    """What a plugin may hold on to for its life: the cluster and a seeded random source."""
+
+    @property
+    def cluster(self) -> ClusterView: ...
+
+    def random(self) -> float:
+        """A number in [0, 1) from the profile's seeded source."""
+        ...

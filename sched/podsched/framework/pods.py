@@ -1,0 +1,86 @@
+"""Pods as the scheduler sees them.
+
+A *pod class* is everything of a pod that can influence a decision, interned by content: pods made from one
+template share it, so it is compiled once and a pod costs a dictionary look-up. ``PodInfo`` adds what differs
+from pod to pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from podsched.v1 import objects_pb2 as v1
+
+
+@dataclass(eq=False, slots=True)
+class PodClass:
+    """The interned part of a pod. Compared by identity; ``id`` is unique for the life of the interner.
+
+    ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
+    kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring defaults
+    for containers without requests (100m, 200Mi).
+    """
+
+    id: int
+    namespace: str
+    labels: Mapping[str, str]
+    #: An exemplar of the spec; nobody writes to it.
+    spec: v1.PodSpec
+    #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
+    controller: tuple[str, str, str] | None
+    requests: Mapping[str, int]
+    nonzero: tuple[int, int]
+    scheduler_name: str
+    priority: int
+    preemption_policy: str
+    #: Plugins' compiled forms of this class, by plugin name; filled on first use and never invalidated,
+    #: so it may hold only what depends on the class alone.
+    compiled: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class PodInfo:
+    """One pod. ``key`` is "namespace/name"; times are seconds since the epoch, 0.0 where unset."""
+
+    uid: str
+    key: str
+    name: str
+    cls: PodClass
+    pod: v1.Pod
+    node_name: str = ""
+    nominated_node_name: str = ""
+    start_time: float = 0.0
+    creation_time: float = 0.0
+    #: Whether metadata.deletionTimestamp is set.
+    terminating: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.cls.namespace
+
+    @property
+    def priority(self) -> int:
+        return self.cls.priority
+
+
+@dataclass(eq=False, slots=True)
+class QueuedPodInfo:
+    """A pod in the scheduling queue (Q19 of kube-scheduler's ``QueuedPodInfo``). Times are the queue's clock."""
+
+    info: PodInfo
+    timestamp: float
+    initial_attempt_timestamp: float | None = None
+    attempts: int = 0
+    unschedulable_count: int = 0
+    consecutive_errors_count: int = 0
+    backoff_expiration: float = 0.0
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+    gating_plugin: str = ""
+    was_flushed_from_unschedulable: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.info.key

@@ -1,0 +1,89 @@
+"""Outcomes of extension points, as values.
+
+"Does not fit" is a Status and never an exception; an exception from a plugin is a bug or an outage and
+is turned into ``Code.ERROR`` in one place, the runtime.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+
+class Code(enum.IntEnum):
+    """kube-scheduler's status codes (``framework/interface.go``)."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    @property
+    def text(self) -> str:
+        """Kubernetes' spelling, for example ``UnschedulableAndUnresolvable``."""
+        return "".join(part.capitalize() for part in self.name.split("_")).replace("And", "And")
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the pod or node was turned down (and nothing went wrong)."""
+        return self in _REJECTING
+
+
+_REJECTING: Final = frozenset(
+    {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an extension point said: a code, the reasons as texts, and the plugin that said it."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
+    def skipped(self) -> bool:
+        return self.code is Code.SKIP
+
+    @property
+    def message(self) -> str:
+        """The reasons joined as kube-scheduler joins them."""
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> Status:
+        """The same status, attributed to a plugin."""
+        return replace(self, plugin=plugin)
+
+
+SUCCESS: Final = Status()
+SKIP: Final = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Does not fit now; preempting pods might help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Does not fit, and preempting pods cannot help."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def error(*reasons: str) -> Status:
+    """Something went wrong; the pod is retried with backoff."""
+    return Status(Code.ERROR, reasons)
+
+
+def sorted_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Reasons in the order in which they are shown and compared."""
+    return tuple(sorted(reasons))

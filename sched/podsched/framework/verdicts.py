@@ -1,0 +1,92 @@
+"""What a filter says about many nodes at once: one word of reason bits per row.
+
+Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the node passes.
+The status code of a row is ERROR if one of its reasons is an error, else UNSCHEDULABLE_AND_UNRESOLVABLE
+if one of its reasons is, else UNSCHEDULABLE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.framework.status import SUCCESS, Code, Status
+
+Bits = NDArray[np.uint64]
+Rows = NDArray[np.intp]
+Scores = NDArray[np.int64]
+
+MAX_REASONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason text with the code it stands for."""
+
+    code: Code
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The verdicts of one plugin: ``bits`` has shape ``(len(rows),)``, parallel to the rows asked about."""
+
+    bits: Bits
+    reasons: tuple[Reason, ...]
+
+    @cached_property
+    def passed(self) -> NDArray[np.bool_]:
+        """Shape ``(len(rows),)``: True where the node passes."""
+        return self.bits == 0
+
+    def status(self, index: int, plugin: str = "") -> Status:
+        """The status of the row at position ``index`` (a position in ``bits``, not a row number)."""
+        return status_of(int(self.bits[index]), self.reasons, plugin)
+
+
+def status_of(word: int, reasons: tuple[Reason, ...], plugin: str = "") -> Status:
+    """Turns a row's word of reason bits into a Status."""
+    if word == 0:
+        return SUCCESS
+    hit = [reason for i, reason in enumerate(reasons) if word >> i & 1]
+    codes = {reason.code for reason in hit}
+    for code in (Code.ERROR, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+        if code in codes:
+            return Status(code, tuple(reason.text for reason in hit), plugin)
+    return Status(Code.UNSCHEDULABLE, tuple(reason.text for reason in hit), plugin)
+
+
+@dataclass(slots=True)
+class Verdicter:
+    """Builds Verdicts: ``flag(mask, code, text)`` sets a reason's bit where the mask is True."""
+
+    size: int
+    bits: Bits = field(init=False)
+    reasons: list[Reason] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.bits = np.zeros(self.size, dtype=np.uint64)
+
+    def flag(self, mask: NDArray[np.bool_], code: Code, text: str) -> None:
+        """Adds a reason for the rows where ``mask`` (shape ``(size,)``) is True."""
+        if not mask.any():
+            return
+        reason = Reason(code, text)
+        if reason not in self.reasons:
+            if len(self.reasons) == MAX_REASONS:
+                # More distinct texts than bits: the last one stands for the rest of them.
+                reason = self.reasons[-1]
+            else:
+                self.reasons.append(reason)
+        self.bits[mask] |= np.uint64(1 << self.reasons.index(reason))
+
+    def done(self) -> Verdicts:
+        return Verdicts(self.bits, tuple(self.reasons))
+
+
+def all_pass(size: int) -> Verdicts:
+    """Verdicts under which every one of ``size`` rows passes."""
+    return Verdicts(np.zeros(size, dtype=np.uint64), ())
