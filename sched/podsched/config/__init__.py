@@ -1,0 +1,1 @@
+"""Settings, their defaults and their validation, every mistake named by its field path."""
