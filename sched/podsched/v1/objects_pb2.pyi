@@ -22,6 +22,8 @@ FORMAT_QUANTITY: Format
 FORMAT_INT_OR_STRING: Format
 FORMAT_FIELD_NUMBER: _ClassVar[int]
 format: _descriptor.FieldDescriptor
+ALWAYS_FIELD_NUMBER: _ClassVar[int]
+always: _descriptor.FieldDescriptor
 
 class OwnerReference(_message.Message):
     __slots__ = ("api_version", "kind", "name", "uid", "controller", "block_owner_deletion")

@@ -1,0 +1,1 @@
+"""The objects of Kubernetes as protobuf messages, and pure functions over them."""

@@ -1,0 +1,244 @@
+"""The messages of every kind under one roof, and the few readings that need no kind.
+
+The protobuf messages are the objects: there is no second hierarchy of classes beside them.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.lib.ids import PodKey
+from podsched.v1.objects_pb2 import (
+    Affinity,
+    AttachedVolume,
+    Condition,
+    Container,
+    ContainerImage,
+    ContainerPort,
+    ContainerResizePolicy,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    CSIDriver,
+    CSIDriverSpec,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    CSIStorageCapacity,
+    CSIVolumeSource,
+    Event,
+    EventSeries,
+    EventSource,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Lease,
+    LeaseSpec,
+    LocalObjectReference,
+    Namespace,
+    NamespaceSpec,
+    NamespaceStatus,
+    Node,
+    NodeAddress,
+    NodeAffinity,
+    NodeCondition,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+    ObjectMeta,
+    ObjectReference,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodCondition,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodIP,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    PodTemplateSpec,
+    PreferredSchedulingTerm,
+    PriorityClass,
+    ReplicaSet,
+    ReplicaSetSpec,
+    ReplicationController,
+    ReplicationControllerSpec,
+    ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    StatefulSet,
+    StatefulSetSpec,
+    StorageClass,
+    Taint,
+    Toleration,
+    TopologySelectorTerm,
+    TopologySpreadConstraint,
+    Volume,
+    VolumeAttachment,
+    VolumeAttachmentSpec,
+    VolumeAttachmentStatus,
+    VolumeNodeAffinity,
+    WeightedPodAffinityTerm,
+)
+
+AnyObject = (
+    Pod
+    | Node
+    | Namespace
+    | PriorityClass
+    | PodDisruptionBudget
+    | Service
+    | ReplicaSet
+    | StatefulSet
+    | ReplicationController
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+    | Event
+    | Lease
+)
+"""An object of any kind: every one of them has metadata."""
+
+__all__ = [
+    "Affinity",
+    "AnyObject",
+    "AttachedVolume",
+    "CSIDriver",
+    "CSIDriverSpec",
+    "CSINode",
+    "CSINodeDriver",
+    "CSINodeSpec",
+    "CSIStorageCapacity",
+    "CSIVolumeSource",
+    "Condition",
+    "Container",
+    "ContainerImage",
+    "ContainerPort",
+    "ContainerResizePolicy",
+    "ContainerState",
+    "ContainerStateRunning",
+    "ContainerStateTerminated",
+    "ContainerStatus",
+    "Event",
+    "EventSeries",
+    "EventSource",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "Lease",
+    "LeaseSpec",
+    "LocalObjectReference",
+    "Message",
+    "Namespace",
+    "NamespaceSpec",
+    "NamespaceStatus",
+    "Node",
+    "NodeAddress",
+    "NodeAffinity",
+    "NodeCondition",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "NodeSystemInfo",
+    "ObjectMeta",
+    "ObjectReference",
+    "OwnerReference",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "PersistentVolumeClaimTemplate",
+    "PersistentVolumeSpec",
+    "PersistentVolumeStatus",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodAntiAffinity",
+    "PodCondition",
+    "PodDisruptionBudget",
+    "PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetStatus",
+    "PodIP",
+    "PodSchedulingGate",
+    "PodSpec",
+    "PodStatus",
+    "PodTemplateSpec",
+    "PreferredSchedulingTerm",
+    "PriorityClass",
+    "ReplicaSet",
+    "ReplicaSetSpec",
+    "ReplicationController",
+    "ReplicationControllerSpec",
+    "ResourceRequirements",
+    "Service",
+    "ServicePort",
+    "ServiceSpec",
+    "StatefulSet",
+    "StatefulSetSpec",
+    "StorageClass",
+    "Struct",
+    "Taint",
+    "Timestamp",
+    "Toleration",
+    "TopologySelectorTerm",
+    "TopologySpreadConstraint",
+    "Volume",
+    "VolumeAttachment",
+    "VolumeAttachmentSpec",
+    "VolumeAttachmentStatus",
+    "VolumeNodeAffinity",
+    "WeightedPodAffinityTerm",
+    "key_of",
+    "object_key",
+    "seconds_of",
+    "timestamp",
+]
+
+
+def key_of(pod: Pod) -> PodKey:
+    """The namespace/name of a pod."""
+    metadata = pod.metadata
+    return PodKey(f"{metadata.namespace}/{metadata.name}")
+
+
+def object_key(message: AnyObject) -> str:
+    """namespace/name, or the name alone where there is no namespace."""
+    metadata = message.metadata
+    if metadata.namespace:
+        return f"{metadata.namespace}/{metadata.name}"
+    return metadata.name
+
+
+def timestamp(seconds: float, *, whole: bool = False) -> Timestamp:
+    """Unix time as a Timestamp of microseconds, or of whole seconds as metav1.Time has them."""
+    if whole:
+        return Timestamp(seconds=int(seconds))
+    micros = round(seconds * 1e6)
+    return Timestamp(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1000)
+
+
+def seconds_of(stamp: Timestamp) -> float:
+    """Unix time in seconds."""
+    return stamp.seconds + stamp.nanos / 1e9

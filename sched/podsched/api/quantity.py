@@ -1,0 +1,114 @@
+"""Kubernetes' quantities ("100m", "1.5Gi", "2E3"), read exactly.
+
+Values are exact fractions; nothing passes through floating point. As in Kubernetes
+(k8s.io/apimachinery/pkg/api/resource) what is finer than a nano is rounded up (away from zero),
+`value` and `milli_value` round up likewise, and integers saturate at the bounds of int64.
+
+Non-goal: keeping the suffix somebody wrote; messages keep the string as it came.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+MAX_INT64 = 2**63 - 1
+_NANO = 10**9
+_SYNTAX = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,4})")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_CACHE = 1 << 16
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity; the fault of whoever wrote it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(
+            "quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+
+
+@lru_cache(_CACHE)
+def parse(text: str) -> Fraction:
+    """The exact value. Raises QuantityError."""
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise QuantityError(text)
+    sign, digits, suffix = match.groups()
+    whole, _, decimals = digits.partition(".")
+    number = int((whole + decimals) or "0")
+    scale = -len(decimals)
+    if suffix in _BINARY:
+        scaled = Fraction(number * 2 ** _BINARY[suffix], 10 ** len(decimals))
+    else:
+        scaled = _scaled(number, scale + _decimal_exponent(text, suffix))
+    magnitude = Fraction(_ceil(scaled * _NANO), _NANO)
+    return -magnitude if sign == "-" else magnitude
+
+
+def _decimal_exponent(text: str, suffix: str) -> int:
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix]
+    if len(suffix) > 1 and suffix[0] in "eE" and suffix[-1].isdigit():
+        return int(suffix[1:])
+    raise QuantityError(text)
+
+
+def _scaled(number: int, exponent: int) -> Fraction:
+    return Fraction(number * 10**exponent) if exponent >= 0 else Fraction(number, 10**-exponent)
+
+
+def _ceil(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def _int64_away_from_zero(value: Fraction) -> int:
+    if value < 0:
+        return max(-_ceil(-value), -MAX_INT64)
+    return min(_ceil(value), MAX_INT64)
+
+
+@lru_cache(_CACHE)
+def value(text: str) -> int:
+    """The value rounded up to an integer (bytes, pods, devices). Raises QuantityError."""
+    return _int64_away_from_zero(parse(text))
+
+
+@lru_cache(_CACHE)
+def milli_value(text: str) -> int:
+    """The value in thousandths, rounded up (millicores). Raises QuantityError."""
+    return _int64_away_from_zero(parse(text) * 1000)
+
+
+def is_quantity(text: str) -> bool:
+    """Whether the text can be parsed."""
+    try:
+        parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def format_decimal(amount: Fraction | int) -> str:
+    """The shortest decimal form without a fraction: 500m, 2, 3k. Finer than nano is rounded up."""
+    nanos = _ceil(abs(Fraction(amount)) * _NANO)
+    sign = "-" if amount < 0 else ""
+    if nanos == 0:
+        return "0"
+    for suffix, exponent in reversed(_DECIMAL.items()):
+        unit = 10 ** (exponent + 9)
+        if nanos % unit == 0:
+            return f"{sign}{nanos // unit}{suffix}"
+    raise AssertionError("one nano divides every number of nanos")
+
+
+def format_binary(amount: int) -> str:
+    """Bytes with the largest binary suffix that needs no fraction: 1536Mi, 2Gi, 1000."""
+    for suffix, exponent in reversed(_BINARY.items()):
+        if amount and amount % (1 << exponent) == 0:
+            return f"{amount >> exponent}{suffix}"
+    return str(amount)

@@ -1,0 +1,1 @@
+"""Leaves that need nothing but the standard library."""

@@ -1,0 +1,33 @@
+"""Names of the things that are passed around as plain strings and numbers.
+
+They exist so that a type checker tells a uid from a name and a revision from a term.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+Uid = NewType("Uid", str)
+"""metadata.uid: one life of one object."""
+
+NodeName = NewType("NodeName", str)
+
+PodKey = NewType("PodKey", str)
+"""namespace/name of a pod."""
+
+Revision = NewType("Revision", int)
+"""A revision of etcd's store; grows with every write."""
+
+Term = NewType("Term", int)
+"""The revision at which leadership was won; the token that fences a leader's writes."""
+
+
+def pod_key(namespace: str, name: str) -> PodKey:
+    """The key of the pod of this namespace and name."""
+    return PodKey(f"{namespace}/{name}")
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The namespace ("" when there is none) and the name of a "namespace/name" key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
