@@ -25,7 +25,7 @@ class LeaderElectionSettings:
     lease_duration: float = 15.0
     """How long a standby waits after the last renewal it saw before it takes the lock."""
     renew_deadline: float = 10.0
-    """How long the holder tries to renew before it stops leading; it must stop before others start."""
+    """How long the holder tries to renew before it stops leading: before others may start."""
     retry_period: float = 2.0
     """Time between two tries to acquire or renew."""
     jitter_factor: float = JITTER_FACTOR

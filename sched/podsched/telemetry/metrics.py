@@ -1,0 +1,477 @@
+"""Every metric by name, type, labels and buckets, declared once.
+
+Names, labels and buckets of ``scheduler_*``, ``rest_client_*``, ``leader_election_*`` and
+``taint_eviction_controller_*`` are those of kube-scheduler v1.36 and its libraries; what Kubernetes
+has no name for begins with ``podsched_``. An attribute is its metric's name without the prefix.
+Left out: what belongs to features podsched does not have (dynamic resources, pod groups,
+asynchronous API calls, opportunistic batching).
+"""
+
+from __future__ import annotations
+
+from podsched.telemetry.instruments import (
+    Counter,
+    Gauge,
+    Histogram,
+    MetricRegistry,
+    exponential_buckets,
+)
+
+STABLE, BETA, ALPHA = "[STABLE] ", "[BETA] ", "[ALPHA] "
+
+#: 1 ms to 16.4 s.
+ATTEMPT_BUCKETS = exponential_buckets(0.001, 2, 15)
+#: 10 ms to 5,243 s.
+SLI_BUCKETS = exponential_buckets(0.01, 2, 20)
+#: 0.1 ms to 205 ms.
+EXTENSION_POINT_BUCKETS = exponential_buckets(0.0001, 2, 12)
+#: 10 µs to 22 ms.
+PLUGIN_BUCKETS = exponential_buckets(0.00001, 1.5, 20)
+#: 0.1 ms to 3.3 s: one call to etcd, Ray or a gRPC server.
+CALL_BUCKETS = exponential_buckets(0.0001, 2, 16)
+#: 1 to 4,096 items: batches.
+BATCH_BUCKETS = exponential_buckets(1, 2, 13)
+
+#: From this many attempts on, pod_scheduling_sli_duration_seconds counts them together.
+_MANY_ATTEMPTS = 15
+
+
+def attempts_label(attempts: int) -> str:
+    """The ``attempts`` label of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
+    return str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+
+
+class SchedulerMetrics:
+    """kube-scheduler's metrics, except those of preemption, which PreemptionMetrics has."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self._attempts(registry)
+        self._framework(registry)
+        self._queue(registry)
+
+    def _attempts(self, registry: MetricRegistry) -> None:
+        self.schedule_attempts_total = registry.add(
+            Counter(
+                "scheduler_schedule_attempts_total",
+                STABLE + "Attempts to schedule pods; result: scheduled, unschedulable, error.",
+                ("result", "profile"),
+            )
+        )
+        self.scheduling_attempt_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_scheduling_attempt_duration_seconds",
+                STABLE + "Time of a scheduling attempt: algorithm and binding.",
+                ("result", "profile"),
+                ATTEMPT_BUCKETS,
+            )
+        )
+        self.scheduling_algorithm_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_scheduling_algorithm_duration_seconds",
+                ALPHA + "Time to choose a node.",
+                (),
+                ATTEMPT_BUCKETS,
+            )
+        )
+        self.pod_scheduling_sli_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_pod_scheduling_sli_duration_seconds",
+                BETA + "Time from a pod's entry into the queue until it is bound, all attempts.",
+                ("attempts",),
+                SLI_BUCKETS,
+            )
+        )
+        self.pod_scheduling_attempts = registry.add(
+            Histogram(
+                "scheduler_pod_scheduling_attempts",
+                STABLE + "Attempts it took to schedule a pod.",
+                (),
+                exponential_buckets(1, 2, 5),
+            )
+        )
+        self.pod_scheduled_after_flush_total = registry.add(
+            Counter(
+                "scheduler_pod_scheduled_after_flush_total",
+                ALPHA + "Pods bound after only the unschedulable pods' timeout had woken them.",
+            )
+        )
+
+    def _framework(self, registry: MetricRegistry) -> None:
+        self.framework_extension_point_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_framework_extension_point_duration_seconds",
+                STABLE + "Time to run all plugins of an extension point.",
+                ("extension_point", "status", "profile"),
+                EXTENSION_POINT_BUCKETS,
+            )
+        )
+        self.plugin_execution_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_plugin_execution_duration_seconds",
+                ALPHA + "Time to run one plugin at one extension point, sampled.",
+                ("plugin", "extension_point", "status"),
+                PLUGIN_BUCKETS,
+            )
+        )
+        self.plugin_evaluation_total = registry.add(
+            Counter(
+                "scheduler_plugin_evaluation_total",
+                BETA + "Runs of a plugin at an extension point.",
+                ("plugin", "extension_point", "profile"),
+            )
+        )
+        self.permit_wait_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_permit_wait_duration_seconds",
+                BETA + "Time pods waited at Permit.",
+                ("result",),
+                ATTEMPT_BUCKETS,
+            )
+        )
+        self.goroutines = registry.add(
+            Gauge(
+                "scheduler_goroutines",
+                BETA + "Tasks running, by the operation they do.",
+                ("operation",),
+            )
+        )
+        self.cache_size = registry.add(
+            Gauge(
+                "scheduler_cache_size",
+                ALPHA + "Objects in the cache; type: nodes, pods, assumed_pods.",
+                ("type",),
+            )
+        )
+
+    def _queue(self, registry: MetricRegistry) -> None:
+        self.pending_pods = registry.add(
+            Gauge(
+                "scheduler_pending_pods",
+                STABLE + "Pods waiting; queue: active, backoff, unschedulable, gated.",
+                ("queue",),
+            )
+        )
+        self.queue_incoming_pods_total = registry.add(
+            Counter(
+                "scheduler_queue_incoming_pods_total",
+                STABLE + "Pods put into a queue, by queue and by the event that put them there.",
+                ("queue", "event"),
+            )
+        )
+        self.unschedulable_pods = registry.add(
+            Gauge(
+                "scheduler_unschedulable_pods",
+                BETA + "Unschedulable pods by the plugin that rejected them.",
+                ("plugin", "profile"),
+            )
+        )
+        self.event_handling_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_event_handling_duration_seconds",
+                ALPHA + "Time to handle a cluster event.",
+                ("event",),
+                EXTENSION_POINT_BUCKETS,
+            )
+        )
+        self.queueing_hint_execution_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_queueing_hint_execution_duration_seconds",
+                ALPHA + "Time of a plugin's queueing hint; hint: Queue, QueueSkip, Error.",
+                ("plugin", "event", "hint"),
+                PLUGIN_BUCKETS,
+            )
+        )
+        self.inflight_events = registry.add(
+            Gauge(
+                "scheduler_inflight_events",
+                ALPHA + "Events kept for the pods being scheduled at this moment.",
+                ("event",),
+            )
+        )
+
+
+class PreemptionMetrics:
+    """Preemption: kube-scheduler's metrics, and what podsched counts beyond them."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.preemption_attempts_total = registry.add(
+            Counter("scheduler_preemption_attempts_total", STABLE + "Preemption attempts.")
+        )
+        self.preemption_victims = registry.add(
+            Histogram(
+                "scheduler_preemption_victims",
+                STABLE + "Victims of a preemption.",
+                (),
+                exponential_buckets(1, 2, 7),
+            )
+        )
+        self.preemption_goroutines_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_preemption_goroutines_duration_seconds",
+                ALPHA + "Time to carry out a preemption; result: success, error.",
+                ("result",),
+                SLI_BUCKETS,
+            )
+        )
+        self.preemption_goroutines_execution_total = registry.add(
+            Counter(
+                "scheduler_preemption_goroutines_execution_total",
+                ALPHA + "Preemptions carried out; result: success, error.",
+                ("result",),
+            )
+        )
+        self.preemptions_futile_total = registry.add(
+            Counter(
+                "podsched_preemptions_futile_total",
+                "Preemptions after which the preemptor was not bound to the node made free.",
+            )
+        )
+
+
+class EvaluationMetrics:
+    """How podsched evaluates: batches, rows, Ray, missed wake-ups."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.evaluator_mode = registry.add(
+            Gauge("podsched_evaluator_mode", "1 for the evaluator in use: local or ray.", ("mode",))
+        )
+        self.evaluator_switches_total = registry.add(
+            Counter("podsched_evaluator_switches_total", "Changes of the evaluator.", ("to",))
+        )
+        self.evaluated_rows_total = registry.add(
+            Counter(
+                "podsched_evaluated_rows_total",
+                "Rows (nodes) looked at; kind: full (all of a class), changed (since the last).",
+                ("kind",),
+            )
+        )
+        self.scheduling_batch_size = registry.add(
+            Histogram("podsched_scheduling_batch_size", "Pods popped together.", (), BATCH_BUCKETS)
+        )
+        self.ray_calls_total = registry.add(
+            Counter("podsched_ray_calls_total", "Calls of Ray actors.", ("call", "result"))
+        )
+        self.ray_call_duration_seconds = registry.add(
+            Histogram(
+                "podsched_ray_call_duration_seconds",
+                "Time until an actor's answer was there.",
+                ("call",),
+                CALL_BUCKETS,
+            )
+        )
+        self.ray_actor_restarts_total = registry.add(
+            Counter("podsched_ray_actor_restarts_total", "Actors that were replaced.", ("actor",))
+        )
+        self.audited_pods_total = registry.add(
+            Counter("podsched_audited_pods_total", "Unschedulable pods filtered again when idle.")
+        )
+        self.missed_wakeups_total = registry.add(
+            Counter(
+                "podsched_missed_wakeups_total",
+                "Pods found to fit that no event had woken, by the event that should have.",
+                ("event",),
+            )
+        )
+
+
+class BindingMetrics:
+    """Writes that need leadership."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.bind_batch_size = registry.add(
+            Histogram("podsched_bind_batch_size", "Pods in one bind call.", (), BATCH_BUCKETS)
+        )
+        self.bind_duration_seconds = registry.add(
+            Histogram(
+                "podsched_bind_duration_seconds", "Time of a bind call.", ("result",), CALL_BUCKETS
+            )
+        )
+        self.fence_lost_total = registry.add(
+            Counter(
+                "podsched_fence_lost_total",
+                "Writes refused because the term was over, by what was to be written.",
+                ("operation",),
+            )
+        )
+
+
+class ElectionMetrics:
+    """Who leads. ``name`` is the lock's name."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.leader_election_master_status = registry.add(
+            Gauge("leader_election_master_status", ALPHA + "1 for the leader, else 0.", ("name",))
+        )
+        self.leader_election_slowpath_total = registry.add(
+            Counter(
+                "leader_election_slowpath_total",
+                ALPHA + "Renewals that had to read the record first.",
+                ("name",),
+            )
+        )
+        self.term = registry.add(
+            Gauge("podsched_leader_election_term", "Token of the term this process leads, else 0.")
+        )
+        self.transitions = registry.add(
+            Gauge("podsched_leader_election_transitions", "Transitions in the record last seen.")
+        )
+        self.renew_duration_seconds = registry.add(
+            Histogram(
+                "podsched_leader_election_renew_duration_seconds",
+                "Time of a renewal.",
+                ("result",),
+                CALL_BUCKETS,
+            )
+        )
+
+
+class ClientMetrics:
+    """The gRPC client and its informers, under the names of client-go where it has one."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.requests_total = registry.add(
+            Counter(
+                "rest_client_requests_total",
+                ALPHA + "Requests to the API server.",
+                ("code", "method", "host"),
+            )
+        )
+        self.request_duration_seconds = registry.add(
+            Histogram(
+                "rest_client_request_duration_seconds",
+                ALPHA + "Time of a request to the API server.",
+                ("verb", "host"),
+                (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
+            )
+        )
+        self.request_retries_total = registry.add(
+            Counter(
+                "rest_client_request_retries_total",
+                ALPHA + "Requests sent again.",
+                ("code", "verb", "host"),
+            )
+        )
+        self.informer_relists_total = registry.add(
+            Counter("podsched_informer_relists_total", "Lists begun anew, by cause.", ("cause",))
+        )
+        self.informer_events_total = registry.add(
+            Counter("podsched_informer_events_total", "Events received.", ("kind", "type"))
+        )
+        self.informer_revision = registry.add(
+            Gauge("podsched_informer_revision", "Revision up to which the informer has seen all.")
+        )
+
+
+class StoreMetrics:
+    """The connection to etcd."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.etcd_request_duration_seconds = registry.add(
+            Histogram(
+                "podsched_etcd_request_duration_seconds",
+                "Time of a request to etcd.",
+                ("operation",),
+                CALL_BUCKETS,
+            )
+        )
+        self.etcd_request_errors_total = registry.add(
+            Counter(
+                "podsched_etcd_request_errors_total",
+                "Requests to etcd that failed.",
+                ("operation", "code"),
+            )
+        )
+        self.group_commit_size = registry.add(
+            Histogram(
+                "podsched_group_commit_size",
+                "Writes that shared one etcd transaction.",
+                (),
+                exponential_buckets(1, 2, 8),
+            )
+        )
+        self.etcd_watch_resumes_total = registry.add(
+            Counter("podsched_etcd_watch_resumes_total", "Watches resumed after a broken stream.")
+        )
+
+
+class ApiServerMetrics:
+    """The API server, under kube-apiserver's names where it has one."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.request_total = registry.add(
+            Counter(
+                "apiserver_request_total",
+                STABLE + "Requests, by gRPC status code.",
+                ("verb", "resource", "code"),
+            )
+        )
+        self.request_duration_seconds = registry.add(
+            Histogram(
+                "apiserver_request_duration_seconds",
+                STABLE + "Time of a request, watches left out.",
+                ("verb", "resource"),
+                CALL_BUCKETS,
+            )
+        )
+        self.storage_objects = registry.add(
+            Gauge("apiserver_storage_objects", STABLE + "Objects stored.", ("resource",))
+        )
+        self.watchers = registry.add(
+            Gauge("podsched_watchers", "Watch streams being served.", ("resource",))
+        )
+        self.watch_events_total = registry.add(
+            Counter("podsched_watch_events_total", "Events sent to watchers.", ("resource",))
+        )
+        self.watchers_dropped_total = registry.add(
+            Counter(
+                "podsched_watchers_dropped_total",
+                "Watch streams ended by the server, by cause.",
+                ("cause",),
+            )
+        )
+        self.watch_cache_events = registry.add(
+            Gauge("podsched_watch_cache_events", "Events kept for watches that resume.")
+        )
+        self.watch_cache_revision = registry.add(
+            Gauge("podsched_watch_cache_revision", "Revision the watch cache has reached.")
+        )
+
+
+class ControllerMetrics:
+    """The control loops that run in the leader."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.pod_deletions_total = registry.add(
+            Counter(
+                "taint_eviction_controller_pod_deletions_total",
+                ALPHA + "Pods deleted because of NoExecute taints.",
+            )
+        )
+        self.pod_deletion_duration_seconds = registry.add(
+            Histogram(
+                "taint_eviction_controller_pod_deletion_duration_seconds",
+                ALPHA + "Time from a taint's taking effect until the pod's deletion.",
+                (),
+                (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+            )
+        )
+        self.reconciles_total = registry.add(
+            Counter(
+                "podsched_controller_reconciles_total",
+                "Objects a controller looked at; result: unchanged, written, error.",
+                ("controller", "result"),
+            )
+        )
+
+
+class AgentMetrics:
+    """The hollow nodes of one agent."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.nodes = registry.add(Gauge("podsched_agent_nodes", "Hollow nodes played."))
+        self.pods = registry.add(
+            Gauge("podsched_agent_pods", "Pods on the hollow nodes, by phase.", ("phase",))
+        )
+        self.heartbeats_total = registry.add(
+            Counter("podsched_agent_heartbeats_total", "Heartbeats sent.", ("result",))
+        )
