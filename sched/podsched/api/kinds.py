@@ -1,7 +1,7 @@
 """The register of kinds: what each is called, whether it has a namespace, and its message.
 
-Everything that treats all kinds alike (server, client, command line) reads it from here; a new kind is
-one more line below, its message, and its member of `Object`.
+Everything that treats all kinds alike (server, client, command line) reads it from here; a new
+kind is one more line below, its message, and its member of `Object`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,350 @@
+"""JSON values to protobuf messages and back, by descriptor, the way Kubernetes writes them.
+
+What differs from protobuf's own JSON mapping: int64 is a number, quantities and int-or-strings may
+be numbers, unknown fields are collected instead of refused, all mistakes are collected, and reading
+onto a message that has content is a JSON merge patch (RFC 7396).
+
+Non-goal: speed beyond a manifest's needs; objects travel as protobuf.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.v1 import objects_pb2
+
+YAML_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$")
+
+_TIME = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})"
+)
+_INT_BITS = {
+    FieldDescriptor.CPPTYPE_INT32: 32,
+    FieldDescriptor.CPPTYPE_INT64: 64,
+}
+_MAX_DEPTH = 100
+
+
+def type_name(value: object) -> str:
+    """What JSON calls the type of a value."""
+    if value is None:
+        return "null"
+    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
+    return names.get(type(value), "object")
+
+
+class _Mismatch(Exception):
+    """A value that does not fit its field; never leaves this module."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field of a message, with what reading and writing it needs."""
+
+    name: str
+    json_name: str
+    scalar: Callable[[object], Any] | None
+    message: type[Message] | None
+    is_list: bool
+    is_map: bool
+    always: bool
+    to_json: Callable[[Any], Any]
+
+
+def _string(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise _Mismatch(f"expected a string, got {type_name(value)} {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _number_or_string(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise _Mismatch(f"expected a string or a number, got {type_name(value)}")
+    return value if isinstance(value, str) else _plain_number(value)
+
+
+def _plain_number(value: float) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)
+
+
+def _bool(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _Mismatch(f"expected a boolean, got {type_name(value)} {_shown(value)}")
+
+
+def _integer(bits: int) -> Callable[[object], int]:
+    bound = 1 << (bits - 1)
+
+    def read(value: object) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _Mismatch(f"expected an integer, got {type_name(value)} {_shown(value)}")
+        if not -bound <= value < bound:
+            raise _Mismatch(f"{value} does not fit into {bits} bits")
+        return value
+
+    return read
+
+
+def _time(value: object) -> Timestamp:
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise _Mismatch(f"expected a time such as 2006-01-02T15:04:05Z, got {_shown(value)}")
+    day, clock, fraction, zone = match.groups()
+    try:
+        whole = datetime.fromisoformat(f"{day}T{clock}{zone.upper().replace('Z', '+00:00')}")
+    except ValueError as error:
+        raise _Mismatch(f"not a time: {error}") from error
+    return Timestamp(seconds=int(whole.timestamp()), nanos=int((fraction or "0").ljust(9, "0")))
+
+
+def format_time(stamp: Timestamp) -> str:
+    """RFC 3339 in UTC, with a fraction only where there is one."""
+    text = datetime.fromtimestamp(stamp.seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    if not stamp.nanos:
+        return text + "Z"
+    if stamp.nanos % 1000 == 0:
+        return f"{text}.{stamp.nanos // 1000:06d}Z"
+    return f"{text}.{stamp.nanos:09d}Z"
+
+
+def _int_or_string_json(value: str) -> int | str:
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+
+
+def _struct_json(value: Any) -> Any:
+    which = value.WhichOneof("kind")
+    if which == "struct_value":
+        return {key: _struct_json(item) for key, item in value.struct_value.fields.items()}
+    if which == "list_value":
+        return [_struct_json(item) for item in value.list_value.values]
+    if which == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() and abs(number) < 2**63 else number
+    if which in ("string_value", "bool_value"):
+        return getattr(value, which)
+    return None
+
+
+def _message_json(message: Message) -> Any:
+    if isinstance(message, Timestamp):
+        return format_time(message)
+    if isinstance(message, Struct):
+        return {key: _struct_json(item) for key, item in message.fields.items()}
+    return write(message)
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _scalar_reader(field: FieldDescriptor, fmt: int) -> Callable[[object], Any]:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return _bool
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return _string if fmt == objects_pb2.FORMAT_UNSPECIFIED else _number_or_string
+    return _integer(_INT_BITS[field.cpp_type])
+
+
+def _describe_field(field: FieldDescriptor) -> _Field:
+    # The stubs of the descriptors know neither extensions nor the class of a message.
+    extensions: Any = field.GetOptions().Extensions
+    fmt = extensions[objects_pb2.format]
+    message_type: Any = field.message_type
+    is_map = bool(message_type and message_type.GetOptions().map_entry)
+    inner: Any = message_type.fields_by_name["value"] if is_map else field
+    is_message = inner.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
+    to_json: Callable[[Any], Any] = _message_json if is_message else _identity
+    if fmt == objects_pb2.FORMAT_INT_OR_STRING:
+        to_json = _int_or_string_json
+    return _Field(
+        name=field.name,
+        json_name=field.json_name,
+        scalar=None if is_message else _scalar_reader(inner, fmt),
+        message=inner.message_type._concrete_class if is_message else None,
+        is_list=field.is_repeated and not is_map,
+        is_map=is_map,
+        always=extensions[objects_pb2.always],
+        to_json=to_json,
+    )
+
+
+@lru_cache(None)
+def _fields(descriptor: Descriptor) -> dict[str, _Field]:
+    """The fields of a message by their name in JSON, in the order of the proto."""
+    return {field.json_name: _describe_field(field) for field in descriptor.fields}
+
+
+class Reader:
+    """Reads JSON values into messages and collects what was wrong on the way.
+
+    `problems` are (path, value, reason); `unknown` are paths of fields that do not exist.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, object, str]] = []
+        self.unknown: list[str] = []
+
+    def read(self, message: Message, content: object, path: str, depth: int = 0) -> None:
+        """Merges an object's members into a message; null clears a member."""
+        if not isinstance(content, Mapping):
+            self._mismatch(path, content, f"expected an object, got {_got(content)}")
+            return
+        if depth > _MAX_DEPTH:
+            self._mismatch(path, None, "nested too deeply")
+            return
+        if isinstance(message, Struct):
+            self._read_struct(message, content, path)
+            return
+        message.SetInParent()
+        fields = _fields(message.DESCRIPTOR)
+        for key, value in content.items():
+            here = f"{path}.{key}" if path else str(key)
+            field = fields.get(key)
+            if field is None:
+                self.unknown.append(here)
+            elif value is None:
+                message.ClearField(field.name)
+            else:
+                self._read_field(message, field, value, here, depth)
+
+    def _read_field(
+        self, message: Message, field: _Field, value: object, path: str, depth: int
+    ) -> None:
+        if field.is_map:
+            self._read_map(message, field, value, path)
+        elif field.is_list:
+            self._read_list(message, field, value, path, depth)
+        elif field.scalar is not None:
+            read = self._scalar(field.scalar, value, path)
+            if read is not None:
+                setattr(message, field.name, read)
+        elif field.message is Timestamp:
+            stamp = self._scalar(_time, value, path)
+            if stamp is not None:
+                getattr(message, field.name).CopyFrom(stamp)
+        else:
+            self.read(getattr(message, field.name), value, path, depth + 1)
+
+    def _read_list(
+        self, message: Message, field: _Field, value: object, path: str, depth: int
+    ) -> None:
+        if not isinstance(value, list):
+            self._mismatch(path, value, f"expected an array, got {_got(value)}")
+            return
+        message.ClearField(field.name)
+        target = getattr(message, field.name)
+        for index, item in enumerate(value):
+            here = f"{path}[{index}]"
+            if field.scalar is None:
+                self.read(target.add(), item, here, depth + 1)
+            else:
+                read = self._scalar(field.scalar, item, here)
+                if read is not None:
+                    target.append(read)
+
+    def _read_map(self, message: Message, field: _Field, value: object, path: str) -> None:
+        if not isinstance(value, Mapping):
+            self._mismatch(path, value, f"expected an object, got {_got(value)}")
+            return
+        target = getattr(message, field.name)
+        for key, item in value.items():
+            here = f"{path}[{key}]"
+            if not isinstance(key, str):
+                self._mismatch(here, key, f"expected a string as key, got {_got(key)}")
+            elif item is None:
+                target.pop(key, None)
+            elif field.scalar is not None:
+                read = self._scalar(field.scalar, item, here)
+                if read is not None:
+                    target[key] = read
+            else:
+                stamp = self._scalar(_time, item, here)
+                if stamp is not None:
+                    target[key].CopyFrom(stamp)
+
+    def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
+        merged = _merged(_message_json(message), content)
+        message.Clear()
+        message.SetInParent()
+        try:
+            message.update(merged)
+        except (TypeError, ValueError, RecursionError) as error:
+            self._mismatch(path, content, f"not a JSON object: {error}")
+
+    def _scalar(self, read: Callable[[object], Any], value: object, path: str) -> Any:
+        try:
+            return read(value)
+        except _Mismatch as mismatch:
+            self._mismatch(path, value, mismatch.reason)
+            return None
+
+    def _mismatch(self, path: str, value: object, reason: str) -> None:
+        self.problems.append((path, value, reason))
+
+
+def _got(value: object) -> str:
+    kind = type_name(value)
+    return kind if kind in ("null", "object", "array") else f"{kind} {_shown(value)}"
+
+
+def _merged(target: object, patch: object) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def write(message: Message) -> dict[str, Any]:
+    """The members of a message that are set, by their names in JSON, as JSON's types."""
+    result: dict[str, Any] = {}
+    for field in _fields(message.DESCRIPTOR).values():
+        if field.is_list:
+            items = [field.to_json(item) for item in getattr(message, field.name)]
+            if items:
+                result[field.json_name] = items
+        elif field.is_map:
+            entries = getattr(message, field.name)
+            if entries:
+                result[field.json_name] = {
+                    key: field.to_json(entries[key]) for key in sorted(entries)
+                }
+        elif _is_set(message, field):
+            result[field.json_name] = field.to_json(getattr(message, field.name))
+    return result
+
+
+def _is_set(message: Message, field: _Field) -> bool:
+    if field.always:
+        return True
+    if message.DESCRIPTOR.fields_by_name[field.name].has_presence:
+        return message.HasField(field.name)
+    return bool(getattr(message, field.name))

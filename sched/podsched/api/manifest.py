@@ -1,0 +1,189 @@
+"""Kubernetes manifests to messages and back.
+
+Guarantees: an ordinary manifest reads unchanged; fields that do not exist are reported with their
+path (an error when strict); every mistake of a manifest is reported at once, each with its path and
+value; what is read is printed back with the same content. The JSON merge patch of RFC 7396 is the
+same reading, onto an object that exists.
+
+Non-goals: whether the values make sense (`validation`), and defaults (`defaulting`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from podsched.api import codec
+from podsched.api.kinds import KINDS, Kind, kind_of
+from podsched.api.objects import AnyObject
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a manifest: where it is, what stands there, and what is wrong with it."""
+
+    path: str
+    value: object
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+class ManifestError(ValueError):
+    """The manifest cannot be read; the fault of whoever wrote it. Holds all problems found."""
+
+    def __init__(self, problems: list[Problem], document: str = "") -> None:
+        self.problems = problems
+        self.document = document
+        prefix = f"{document}: " if document else ""
+        super().__init__(prefix + "; ".join(str(problem) for problem in problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An object read from a manifest, and what was left out of it."""
+
+    message: AnyObject
+    warnings: list[str]
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: no dates, no base-60 numbers, no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key_node.value in seen:
+                mark = key_node.start_mark
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'key "{key_node.value}" already set in map', mark
+                )
+            seen.add(key_node.value)
+        result: dict[Any, Any] = super().construct_mapping(node, deep)
+        return result
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
+    ]
+    for first, resolvers in copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers).items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    codec.YAML_INTEGER,
+    list("-+0123456789"),
+)
+
+
+def load_documents(text: str | bytes) -> list[dict[str, Any]]:
+    """The documents of YAML or JSON text; empty ones are left out and Lists are opened.
+
+    Raises ManifestError.
+    """
+    try:
+        loaded = list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or "nested too deeply"
+        raise ManifestError([Problem("", None, f"error parsing YAML: {reason}")]) from error
+    documents: list[dict[str, Any]] = []
+    for number, document in enumerate(loaded, start=1):
+        documents.extend(_opened(document, f"document {number}"))
+    return documents
+
+
+def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
+    if document is None:
+        return
+    if not isinstance(document, dict):
+        problem = Problem("", document, f"expected an object, got {codec.type_name(document)}")
+        raise ManifestError([problem], where)
+    items = document.get("items")
+    kind = document.get("kind")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for index, item in enumerate(items):
+            implied = dict(item) if isinstance(item, dict) else item
+            if isinstance(implied, dict) and kind != "List":
+                implied.setdefault("kind", kind.removesuffix("List"))
+                implied.setdefault("apiVersion", document.get("apiVersion"))
+            yield from _opened(implied, f"{where} items[{index}]")
+        return
+    yield document
+
+
+def describe(document: Mapping[str, Any]) -> str:
+    """What a manifest calls itself, for messages: Pod default/web."""
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
+    namespace = metadata.get("namespace")
+    return f"{document.get('kind', 'object')} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def manifest_kind(document: Mapping[str, Any]) -> Kind:
+    """The kind a manifest says it is. Raises ManifestError."""
+    problems = []
+    name, version = document.get("kind"), document.get("apiVersion")
+    if not isinstance(name, str) or not name:
+        problems.append(Problem("kind", name, "must not be empty"))
+    if not isinstance(version, str) or not version:
+        problems.append(Problem("apiVersion", version, "must not be empty"))
+    if problems:
+        raise ManifestError(problems, describe(document))
+    kind = KINDS.get(str(name))
+    if kind is None or kind.api_version != version:
+        reason = f'no matches for kind "{name}" in version "{version}"'
+        if kind is not None:
+            reason += f" (it is served in {kind.api_version})"
+        raise ManifestError([Problem("", name, reason)], describe(document))
+    return kind
+
+
+def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decoded:
+    """The object a manifest describes. Raises ManifestError; strict: for unknown fields too."""
+    kind = manifest_kind(document)
+    message = kind.new()
+    content = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
+    warnings = _read_into(message, content, strict=strict, where=describe(document))
+    return Decoded(message, warnings)
+
+
+def apply_merge_patch(
+    message: AnyObject, patch: Mapping[str, Any], *, strict: bool = False
+) -> Decoded:
+    """A copy of the object with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
+    patched = type(message)()
+    patched.CopyFrom(message)  # type: ignore[arg-type]
+    kind = kind_of(message)
+    content = {key: item for key, item in patch.items() if key not in ("apiVersion", "kind")}
+    where = f"{kind.name} {message.metadata.name}"
+    return Decoded(patched, _read_into(patched, content, strict=strict, where=where))
+
+
+def _read_into(
+    message: AnyObject, content: Mapping[str, Any], *, strict: bool, where: str
+) -> list[str]:
+    reader = codec.Reader()
+    reader.read(message, content, "")
+    problems = [Problem(path, value, reason) for path, value, reason in reader.problems]
+    unknown = [f'unknown field "{path}"' for path in reader.unknown]
+    if strict:
+        problems += [Problem("", None, text) for text in unknown]
+    if problems:
+        raise ManifestError(problems, where)
+    return unknown
+
+
+def to_manifest(message: AnyObject) -> dict[str, Any]:
+    """The manifest of an object, apiVersion and kind first, made of JSON's types alone."""
+    kind = kind_of(message)
+    return {"apiVersion": kind.api_version, "kind": kind.name, **codec.write(message)}
