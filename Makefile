@@ -1,6 +1,6 @@
 # Everything runs from the virtual environment in .venv.
 PYTHON ?= .venv/bin/python
-PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto
+PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/frames.proto
 PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 
 .PHONY: proto check-proto

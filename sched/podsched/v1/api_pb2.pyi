@@ -15,11 +15,18 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODIFIED: _ClassVar[EventType]
     DELETED: _ClassVar[EventType]
     BOOKMARK: _ClassVar[EventType]
+
+class PatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JSON_MERGE_PATCH: _ClassVar[PatchType]
+    STRATEGIC_MERGE_PATCH: _ClassVar[PatchType]
 EVENT_TYPE_UNSPECIFIED: EventType
 ADDED: EventType
 MODIFIED: EventType
 DELETED: EventType
 BOOKMARK: EventType
+JSON_MERGE_PATCH: PatchType
+STRATEGIC_MERGE_PATCH: PatchType
 
 class Object(_message.Message):
     __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease")
@@ -93,15 +100,31 @@ class CreatePodsRequest(_message.Message):
     pods: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Pod]
     def __init__(self, pods: _Optional[_Iterable[_Union[_objects_pb2.Pod, _Mapping]]] = ...) -> None: ...
 
+class FieldViolation(_message.Message):
+    __slots__ = ("field", "description", "reason")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    description: str
+    reason: str
+    def __init__(self, field: _Optional[str] = ..., description: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class BatchResult(_message.Message):
-    __slots__ = ("code", "message", "resource_version")
+    __slots__ = ("code", "message", "resource_version", "reason", "node_name", "violations")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
     code: int
     message: str
     resource_version: int
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., resource_version: _Optional[int] = ...) -> None: ...
+    reason: str
+    node_name: str
+    violations: _containers.RepeatedCompositeFieldContainer[FieldViolation]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., resource_version: _Optional[int] = ..., reason: _Optional[str] = ..., node_name: _Optional[str] = ..., violations: _Optional[_Iterable[_Union[FieldViolation, _Mapping]]] = ...) -> None: ...
 
 class BatchResponse(_message.Message):
     __slots__ = ("results",)
@@ -120,19 +143,21 @@ class GetRequest(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "limit")
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "limit", "allow_stale")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     CONTINUE_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_STALE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     label_selector: str
     field_selector: str
     limit: int
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., limit: _Optional[int] = ..., **kwargs) -> None: ...
+    allow_stale: bool
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., limit: _Optional[int] = ..., allow_stale: _Optional[bool] = ..., **kwargs) -> None: ...
 
 class ListResponse(_message.Message):
     __slots__ = ("items", "resource_version", "remaining_item_count")
@@ -190,7 +215,7 @@ class UpdateRequest(_message.Message):
     def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class PatchRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid")
+    __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid", "type")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +223,7 @@ class PatchRequest(_message.Message):
     FENCE_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     name: str
@@ -205,7 +231,8 @@ class PatchRequest(_message.Message):
     fence: Fence
     resource_version: int
     uid: str
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., merge_patch: _Optional[bytes] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., resource_version: _Optional[int] = ..., uid: _Optional[str] = ...) -> None: ...
+    type: PatchType
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., merge_patch: _Optional[bytes] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., resource_version: _Optional[int] = ..., uid: _Optional[str] = ..., type: _Optional[_Union[PatchType, str]] = ...) -> None: ...
 
 class PatchBatchRequest(_message.Message):
     __slots__ = ("patches", "fence")
@@ -240,18 +267,20 @@ class DeleteRequest(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class DeleteCollectionRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds")
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds", "fence")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     label_selector: str
     field_selector: str
     grace_period_seconds: int
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ...) -> None: ...
+    fence: Fence
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class DeleteCollectionResponse(_message.Message):
     __slots__ = ("deleted",)
@@ -304,3 +333,33 @@ class EvictRequest(_message.Message):
     ignore_disruption_budgets: bool
     condition: _objects_pb2.PodCondition
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., ignore_disruption_budgets: _Optional[bool] = ..., condition: _Optional[_Union[_objects_pb2.PodCondition, _Mapping]] = ...) -> None: ...
+
+class EvictPodsRequest(_message.Message):
+    __slots__ = ("evictions", "fence")
+    EVICTIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    evictions: _containers.RepeatedCompositeFieldContainer[EvictRequest]
+    fence: Fence
+    def __init__(self, evictions: _Optional[_Iterable[_Union[EvictRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class PodStatusPatch(_message.Message):
+    __slots__ = ("namespace", "name", "uid", "conditions", "nominated_node_name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    NOMINATED_NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    uid: str
+    conditions: _containers.RepeatedCompositeFieldContainer[_objects_pb2.PodCondition]
+    nominated_node_name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[_objects_pb2.PodCondition, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ...) -> None: ...
+
+class PatchPodStatusesRequest(_message.Message):
+    __slots__ = ("patches", "fence")
+    PATCHES_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    patches: _containers.RepeatedCompositeFieldContainer[PodStatusPatch]
+    fence: Fence
+    def __init__(self, patches: _Optional[_Iterable[_Union[PodStatusPatch, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...

@@ -148,7 +148,7 @@ class ObjectsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Patch(self, request, context):
-        """Applies a JSON merge patch (RFC 7396); a top-level "status" member is written to the status.
+        """Applies a patch; a top-level "status" member is written to the status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -573,6 +573,16 @@ class PodsStub:
                 request_serializer=podsched_dot_v1_dot_api__pb2.EvictRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_objects__pb2.Pod.FromString,
                 _registered_method=True)
+        self.EvictPods = channel.unary_unary(
+                '/podsched.v1.Pods/EvictPods',
+                request_serializer=podsched_dot_v1_dot_api__pb2.EvictPodsRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
+                _registered_method=True)
+        self.PatchPodStatuses = channel.unary_unary(
+                '/podsched.v1.Pods/PatchPodStatuses',
+                request_serializer=podsched_dot_v1_dot_api__pb2.PatchPodStatusesRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
+                _registered_method=True)
 
 
 class PodsServicer:
@@ -607,6 +617,20 @@ class PodsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EvictPods(self, request, context):
+        """Evicts many pods; each succeeds or fails by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PatchPodStatuses(self, request, context):
+        """Sets conditions and the nominated node of many pods; each succeeds or fails by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PodsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -629,6 +653,16 @@ def add_PodsServicer_to_server(servicer, server):
                     servicer.Evict,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.EvictRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_objects__pb2.Pod.SerializeToString,
+            ),
+            'EvictPods': grpc.unary_unary_rpc_method_handler(
+                    servicer.EvictPods,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.EvictPodsRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.BatchResponse.SerializeToString,
+            ),
+            'PatchPodStatuses': grpc.unary_unary_rpc_method_handler(
+                    servicer.PatchPodStatuses,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.PatchPodStatusesRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.BatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -740,6 +774,60 @@ class Pods:
             '/podsched.v1.Pods/Evict',
             podsched_dot_v1_dot_api__pb2.EvictRequest.SerializeToString,
             podsched_dot_v1_dot_objects__pb2.Pod.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EvictPods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Pods/EvictPods',
+            podsched_dot_v1_dot_api__pb2.EvictPodsRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PatchPodStatuses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Pods/PatchPodStatuses',
+            podsched_dot_v1_dot_api__pb2.PatchPodStatusesRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
             options,
             channel_credentials,
             insecure,
