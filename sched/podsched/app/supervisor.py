@@ -1,0 +1,158 @@
+"""Child processes of ``sched up`` and ``sched demo``: started, watched, restarted, stopped.
+
+A process that ends unasked is started again, with a pause that doubles up to a bound; all end with the parent,
+however that ends. Not for production: there, systemd or a container runtime does this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from podsched.lib.network import free_port
+from podsched.lib.processes import die_with_parent
+
+FIRST_RESTART_PAUSE = 0.2
+LONGEST_RESTART_PAUSE = 5.0
+#: A process that ran this long before it ended is restarted without counting earlier failures.
+STEADY_AFTER = 10.0
+
+
+class ProcessFailed(Exception):
+    """A child process did not become ready; the message has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What to run: arguments of the ``sched`` command; ``health_port`` answers /readyz."""
+
+    name: str
+    arguments: Sequence[str]
+    health_port: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    restart: bool = True
+
+
+class ManagedProcess:
+    """One child process, kept running until ``stop``."""
+
+    def __init__(self, spec: ProcessSpec, log_dir: Path) -> None:
+        self.spec = spec
+        self.log_path = log_dir / f"{spec.name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+        self._watcher: asyncio.Task[None] | None = None
+        self.restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if running and self._process else None
+
+    async def start(self) -> None:
+        await self._spawn()
+        self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.spec.name}")
+
+    async def _spawn(self) -> None:
+        log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "podsched",
+                *self.spec.arguments,
+                env={**os.environ, **self.spec.environment},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+        finally:
+            os.close(log)
+
+    async def _watch(self) -> None:
+        pause = FIRST_RESTART_PAUSE
+        while True:
+            assert self._process is not None
+            began = time.monotonic()
+            await self._process.wait()
+            if self._stopping or not self.spec.restart:
+                return
+            if time.monotonic() - began > STEADY_AFTER:
+                pause = FIRST_RESTART_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RESTART_PAUSE)
+            if self._stopping:
+                return
+            self.restarts += 1
+            await self._spawn()
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Sends a signal to the process as it runs now."""
+        if (pid := self.pid) is not None:
+            os.kill(pid, number)
+
+    async def wait_ready(self, timeout: float = 60.0) -> None:
+        """Waits until /readyz answers 200.
+
+        Raises:
+            ProcessFailed: when it ends or is not ready within ``timeout`` seconds.
+        """
+        url = f"http://127.0.0.1:{self.spec.health_port}/readyz"
+        deadline = time.monotonic() + timeout
+        async with aiohttp.ClientSession() as session:
+            while time.monotonic() < deadline:
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+                        if answer.status == 200:
+                            return
+                if self._ended_for_good():
+                    break
+                await asyncio.sleep(0.05)
+        raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
+
+    def _ended_for_good(self) -> bool:
+        ended = self._process is not None and self._process.returncode is not None
+        return ended and not self.spec.restart
+
+    def log_tail(self, lines: int = 15) -> str:
+        """The end of the process's log."""
+        try:
+            text = self.log_path.read_text(errors="replace")
+        except OSError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-lines:])
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """SIGTERM, then SIGKILL after ``grace`` seconds."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            # A stopped (SIGSTOP) process would never see the SIGTERM.
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.send_signal(number)
+            try:
+                async with asyncio.timeout(grace):
+                    await self._process.wait()
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                await self._process.wait()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+
+def health_port() -> int:
+    """A free loopback port for a child's health server."""
+    return free_port()
