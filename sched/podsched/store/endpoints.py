@@ -1,0 +1,270 @@
+"""Connections to etcd's members: one in use, the others to turn to when it fails.
+
+Every member answers for the whole cluster, so one connection at a time is enough. A gRPC
+channel per endpoint of our own, and not one channel with a list of addresses, because gRPC
+would stay with a member that is reachable but cut off from its peers ("no leader").
+
+Guarantee: a call that is reported as `Unavailable` has not been applied. Calls that change
+something are sent on a ready connection only, and at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
+
+from podsched.store.errors import Closed, InvalidRequest, Unavailable
+from podsched.store.translate import is_auth_disabled, is_stale_token, translate
+
+RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+"""Seconds before the first and between later rounds over the endpoints, before jitter."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdOptions:
+    """How to reach etcd. Times are seconds.
+
+    endpoints: `host:port` or `http(s)://host:port`, in the order in which they are tried.
+    ca: certificates that servers are checked against; giving it turns TLS on.
+    cert, key: client certificate and its key, for etcd's --client-cert-auth.
+    username, password: for etcd's authentication; the token is renewed as needed.
+    dial_timeout: for one endpoint to accept a connection; 2 s, as a member that does not is
+        better replaced than awaited.
+    request_timeout: for one call with all its retries; 5 s is what etcd itself allows.
+    keepalive_time: silence after which the connection is probed (etcd refuses less than 5 s).
+    keepalive_timeout: after which an unanswered probe breaks the connection.
+    max_txn_ops, max_request_bytes: etcd's flags of the same names; a lower one here is safe.
+    """
+
+    endpoints: tuple[str, ...] = ("127.0.0.1:2379",)
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    username: str | None = None
+    password: str | None = None
+    dial_timeout: float = 2.0
+    request_timeout: float = 5.0
+    keepalive_time: float = 10.0
+    keepalive_timeout: float = 5.0
+    max_txn_ops: int = 128
+    max_request_bytes: int = 1_500_000
+
+
+class Connection:
+    """One endpoint's channel and the calls on it (created without I/O)."""
+
+    def __init__(self, endpoint: str, options: EtcdOptions) -> None:
+        secure, target = _parse(endpoint)
+        settings = _channel_settings(options)
+        if secure or options.ca:
+            credentials = _credentials(options)
+            self.channel = grpc.aio.secure_channel(target, credentials, options=settings)
+        else:
+            self.channel = grpc.aio.insecure_channel(target, options=settings)
+        self.endpoint = endpoint
+        self.kv = rpc_pb2_grpc.KVStub(self.channel)
+        self.watch = rpc_pb2_grpc.WatchStub(self.channel)
+        self.lease = rpc_pb2_grpc.LeaseStub(self.channel)
+        self.maintenance = rpc_pb2_grpc.MaintenanceStub(self.channel)
+        self.auth = rpc_pb2_grpc.AuthStub(self.channel)
+        # The same call as kv.Txn, but with a request that is encoded already.
+        self.txn_encoded = self.channel.unary_unary(
+            "/etcdserverpb.KV/Txn", response_deserializer=rpc_pb2.TxnResponse.FromString
+        )
+
+    async def ready(self, timeout: float) -> bool:
+        """Connect if need be; False as soon as it is known to fail."""
+        ready = grpc.ChannelConnectivity.READY
+        state = self.channel.get_state(try_to_connect=True)
+        if state is ready:
+            return True
+        try:
+            async with asyncio.timeout(timeout):
+                while state is not ready:
+                    if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        return False
+                    await self.channel.wait_for_state_change(state)
+                    state = self.channel.get_state(try_to_connect=True)
+        except (TimeoutError, grpc.aio.UsageError):  # the latter: closed meanwhile
+            return False
+        return True
+
+
+class Endpoints:
+    """The connection in use, turning to the next endpoint when it fails."""
+
+    def __init__(self, options: EtcdOptions, jitter: random.Random | None = None) -> None:
+        if not options.endpoints:
+            raise InvalidRequest("no etcd endpoints given")
+        self.options = options
+        self.closed = False
+        self._jitter = jitter or random.Random()
+        self._connections: list[Connection | None] = [None] * len(options.endpoints)
+        self._current = 0
+        self._token: str | None = None
+        self._authenticating = asyncio.Lock()
+
+    @property
+    def current(self) -> Connection:
+        """The connection in use."""
+        connection = self._connections[self._current]
+        if connection is None:
+            connection = Connection(self.options.endpoints[self._current], self.options)
+            self._connections[self._current] = connection
+        return connection
+
+    def leave(self, connection: Connection) -> None:
+        """Turn to the next endpoint, unless that was done since."""
+        if self._connections[self._current] is connection:
+            self._current = (self._current + 1) % len(self._connections)
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds before a retry: doubling, bounded, and spread over half of it by chance.
+
+        Attempts of the first round over the endpoints follow at once: the next endpoint
+        has not failed yet.
+        """
+        later_round = attempt - len(self._connections) + 1
+        if later_round < 0:
+            return 0.0
+        bound = min(RETRY_MOST, RETRY_FIRST * 2.0 ** min(later_round, 16))
+        return bound * self._jitter.uniform(0.5, 1.0)
+
+    async def connected(self) -> Connection:
+        """The connection in use, ready; tries each endpoint until the request timeout."""
+        deadline = asyncio.get_running_loop().time() + self.options.request_timeout
+        return await self._connected_by(deadline)
+
+    async def _connected_by(self, deadline: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        attempt = 0
+        while True:
+            self._check_open()
+            connection = self.current
+            left = deadline - loop.time()
+            if await connection.ready(min(self.options.dial_timeout, max(left, 0.001))):
+                return connection
+            self.leave(connection)
+            delay = self.backoff(attempt)
+            if loop.time() + delay >= deadline:
+                raise Unavailable(f"no etcd endpoint of {self._names()} can be reached")
+            await asyncio.sleep(delay)
+            attempt += 1
+
+    def _names(self) -> str:
+        return ", ".join(self.options.endpoints)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise Closed("the store is closed")
+
+    async def call(
+        self, method: Callable[[Connection], Any], request: Any, *, safe: bool
+    ) -> tuple[Any, Connection]:
+        """Make a unary call; returns the answer and the connection it came by.
+
+        safe: the call changes nothing: it is retried on other endpoints when its answer is
+            lost. Others are retried only if they are known not to have been applied.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.options.request_timeout
+        attempt, authenticated_anew = 0, False
+        while True:
+            connection = await self._connected_by(deadline)
+            timeout = max(deadline - loop.time(), 0.001)
+            if safe:  # leave time for the other endpoints if this one hangs
+                timeout = min(timeout, self.options.request_timeout / len(self._connections))
+            try:
+                metadata = await self.metadata(connection)
+                call = method(connection)
+                return await call(request, timeout=timeout, metadata=metadata), connection
+            except grpc.aio.AioRpcError as error:
+                if is_stale_token(error) and self._token and not authenticated_anew:
+                    self._token, authenticated_anew = None, True
+                    continue
+                fault = translate(error, safe=safe)
+                if fault.retryable or fault.outcome_unknown:
+                    self.leave(connection)
+                delay = self.backoff(attempt)
+                if not fault.retryable or loop.time() + delay >= deadline:
+                    raise fault from error
+            except (asyncio.CancelledError, grpc.aio.UsageError):
+                self._check_open()  # closing the channels cancels the calls on them
+                raise
+            await asyncio.sleep(delay)
+            attempt += 1
+
+    async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
+        """Of every call: only members that have a leader may answer; the token."""
+        if self.options.username is None:
+            return (("hasleader", "true"),)
+        if self._token is None:
+            async with self._authenticating:
+                if self._token is None:
+                    self._token = await self._authenticate(connection)
+        if not self._token:
+            return (("hasleader", "true"),)
+        return (("hasleader", "true"), ("token", self._token))
+
+    async def _authenticate(self, connection: Connection) -> str:
+        """A token, or "" when etcd does not ask for one."""
+        request = rpc_pb2.AuthenticateRequest(
+            name=self.options.username, password=self.options.password or ""
+        )
+        try:
+            answer = await connection.auth.Authenticate(
+                request, timeout=self.options.request_timeout
+            )
+        except grpc.aio.AioRpcError as error:
+            if is_auth_disabled(error):
+                return ""
+            raise translate(error, safe=True) from error
+        return str(answer.token)
+
+    def forget_token(self) -> None:
+        """Authenticate anew before the next call."""
+        self._token = None
+
+    async def close(self) -> None:
+        """Close all connections; calls on them end with `Closed`."""
+        self.closed = True
+        for connection in self._connections:
+            if connection is not None:
+                await connection.channel.close()
+
+
+def _parse(endpoint: str) -> tuple[bool, str]:
+    secure = endpoint.startswith("https://")
+    target = endpoint.removeprefix("https://").removeprefix("http://").rstrip("/")
+    if not target:
+        raise InvalidRequest(f"not an etcd endpoint: {endpoint!r}")
+    return secure, target if ":" in target.rpartition("]")[2] else f"{target}:2379"
+
+
+def _credentials(options: EtcdOptions) -> grpc.ChannelCredentials:
+    def read(path: Path | None) -> bytes | None:
+        return path.read_bytes() if path else None
+
+    return grpc.ssl_channel_credentials(read(options.ca), read(options.key), read(options.cert))
+
+
+def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", -1),  # lists of everything are large
+        ("grpc.max_send_message_length", -1),  # etcd judges what is too large, not we
+        ("grpc.keepalive_time_ms", int(options.keepalive_time * 1000)),
+        ("grpc.keepalive_timeout_ms", int(options.keepalive_timeout * 1000)),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.use_local_subchannel_pool", 1),  # a store's failures stay its own
+        ("grpc.enable_http_proxy", 0),
+    ]

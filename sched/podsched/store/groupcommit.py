@@ -1,0 +1,222 @@
+"""Group commit: writes that arrive together are committed together.
+
+While one group is in flight the next gathers; it is sent when the one in flight returns. So an
+idle store commits a write at once, and a busy one amortises etcd's fixed cost per transaction
+(a raft round and an fsync) over as many writes as waited.
+
+etcd evaluates the compares of *all* nested transactions before it applies any of them, and
+refuses a key written twice. Hence the rule of the batcher, which makes a group equal to its
+writes done one by one in the order submitted: no write of a group may touch (compare or write)
+a key that an earlier write of that group, or an earlier write that was held back, writes; nor
+write a key that one of those compares. A held-back write leads the next group.
+
+`GroupQueue` decides (pure); `GroupCommit` is the thin driver around it.
+Not here: retries. A group whose outcome is unknown is reported so to each of its callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from podsched.store.errors import (
+    Closed,
+    InvalidRequest,
+    LeaseNotFound,
+    MaybeApplied,
+    StoreError,
+    TooLarge,
+)
+from podsched.store.protocol import Write, WriteOutcome, WriteResult
+
+HELD_BACK_AT_MOST = 256
+"""Writes held back per group before the batcher stops looking further down the queue: with a
+few hot keys the scan would otherwise be quadratic in the length of the queue."""
+
+
+class GroupLimits(NamedTuple):
+    """What one etcd transaction accepts.
+
+    max_txn_ops: etcd's --max-txn-ops. It counts the outer operations plus the widest nested
+        transaction, so that 128 means 120 writes of up to 8 compares, puts or deletes each.
+    max_bytes: of the whole request; a single larger write is sent alone, for etcd to judge.
+    """
+
+    max_writes: int = 120
+    max_txn_ops: int = 128
+    max_bytes: int = 1_000_000
+
+
+class _Batch:
+    """One caller's writes: their outcomes, and the future that resolves with the last."""
+
+    __slots__ = ("future", "outcomes", "remaining")
+
+    def __init__(self, future: asyncio.Future[list[WriteOutcome]], size: int) -> None:
+        self.future = future
+        self.outcomes: list[WriteOutcome | None] = [None] * size
+        self.remaining = size
+
+    def settle(self, index: int, outcome: WriteOutcome) -> None:
+        self.outcomes[index] = outcome
+        self.remaining -= 1
+        if not self.remaining and not self.future.done():
+            self.future.set_result([o for o in self.outcomes if o is not None])
+
+
+class Member(NamedTuple):
+    """A queued write: its encoding, the keys it compares and writes, and whom to tell."""
+
+    write: Write
+    encoded: bytes
+    compared: tuple[str, ...]
+    written: tuple[str, ...]
+    batch: _Batch
+    position: int
+
+    @property
+    def width(self) -> int:
+        """Its share of max-txn-ops: the longest of its compares, ops and failure reads."""
+        return max(len(self.write.compares), len(self.written), 1)
+
+    def settle(self, outcome: WriteOutcome) -> None:
+        """Tell the caller."""
+        self.batch.settle(self.position, outcome)
+
+
+class GroupQueue:
+    """Queued writes in order, and the rule which of them may form the next group."""
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
+        self._queue: deque[Member] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, member: Member) -> None:
+        """Queue a write behind all others."""
+        self._queue.append(member)
+
+    def take(self) -> list[Member]:
+        """Remove and return the next group, in order; empty if nothing is queued."""
+        queue, limits = self._queue, self._limits
+        group: list[Member] = []
+        held_back: list[Member] = []
+        written: set[str] = set()
+        compared: set[str] = set()
+        room, widest, size = limits.max_writes, 1, 0
+        while queue and len(group) < room and len(held_back) < HELD_BACK_AT_MOST:
+            member = queue[0]
+            free = (
+                written.isdisjoint(member.written)
+                and written.isdisjoint(member.compared)
+                and compared.isdisjoint(member.written)
+            )
+            if free:
+                widest = max(widest, member.width)
+                room = min(room, limits.max_txn_ops - widest)
+                size += len(member.encoded)
+                if group and (len(group) >= room or size > limits.max_bytes):
+                    break
+                group.append(member)
+            else:
+                held_back.append(member)
+            queue.popleft()
+            written.update(member.written)
+            compared.update(member.compared)
+        queue.extendleft(reversed(held_back))
+        return group
+
+
+Commit = Callable[[Sequence[Member]], Awaitable[list[WriteResult]]]
+"""Applies a group in one transaction: a result per member, or one fault for all of them."""
+
+REFUSED_WHOLE = (TooLarge, InvalidRequest, LeaseNotFound)
+"""Faults by which etcd refuses a transaction, before applying any of it, for one member's sake."""
+
+
+class GroupCommit:
+    """The driver: one task that sends group after group.
+
+    encode: a write as a nested transaction. It runs at submission, so that it overlaps with
+        the group in flight.
+    """
+
+    def __init__(
+        self, commit: Commit, encode: Callable[[Write], bytes], limits: GroupLimits
+    ) -> None:
+        self._commit = commit
+        self._encode = encode
+        self._queue = GroupQueue(limits)
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="store-group-commit")
+
+    def submit(self, writes: Sequence[Write]) -> asyncio.Future[list[WriteOutcome]]:
+        """Queue writes; the future resolves with an outcome for each and never raises."""
+        future: asyncio.Future[list[WriteOutcome]] = self._loop.create_future()
+        if self._closed or not writes:
+            future.set_result([Closed("the store is closed")] * len(writes))
+            return future
+        encoded = [self._encode(write) for write in writes]
+        batch = _Batch(future, len(writes))
+        for index, write in enumerate(writes):
+            compared = tuple([compare.key for compare in write.compares])
+            written = tuple([op.key for op in write.ops])
+            self._queue.add(Member(write, encoded[index], compared, written, batch, index))
+        self._wake.set()
+        return future
+
+    async def close(self) -> None:
+        """Stop; writes still queued fail with `Closed`, those in flight with what is known."""
+        self._closed = True
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                while not self._queue:
+                    self._wake.clear()
+                    await self._wake.wait()
+                await self._send(self._queue.take())
+        finally:
+            # Also after a bug in commit: a caller must never wait for a task that has ended.
+            self._closed = True
+            while group := self._queue.take():
+                for member in group:
+                    member.settle(Closed("the store was closed before the write was sent"))
+
+    async def _send(self, group: Sequence[Member]) -> None:
+        outcomes: Sequence[WriteOutcome]
+        try:
+            outcomes = await self._commit(group)
+        except REFUSED_WHOLE as fault:
+            if len(group) > 1:
+                # Halving finds the one at fault in a few round trips and spares the others.
+                # Members of a group are independent, so that its parts may be sent in turn.
+                half = len(group) // 2
+                await self._send(group[:half])
+                await self._send(group[half:])
+                return
+            outcomes = [fault]
+        except StoreError as fault:
+            outcomes = [fault] * len(group)
+        except BaseException as cause:
+            lost = _lost(cause)
+            for member in group:
+                member.settle(lost)
+            raise
+        for member, outcome in zip(group, outcomes, strict=True):
+            member.settle(outcome)
+
+
+def _lost(cause: BaseException) -> StoreError:
+    """What callers are told when their group was in flight and the driver ended."""
+    fault = MaybeApplied("the store was closed while the write was in flight")
+    fault.__cause__ = cause
+    return fault

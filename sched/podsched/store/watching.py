@@ -1,0 +1,152 @@
+"""Watches that outlive their connections.
+
+    connecting --stream open--> following --stream broken--> connecting (at the position)
+    connecting, following --compacted, not permitted, store closed--> ended (raises)
+
+The position is the first revision not yet delivered. It moves only when a revision is
+complete, so that a stream that breaks between two fragments of a revision delivers the whole
+of it again from its start, and nothing else twice.
+
+`Assembler` turns responses into batches (pure); `follow` opens streams and feeds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc
+from aetcd.rpc import rpc_pb2
+
+from podsched.store.endpoints import Connection, Endpoints
+from podsched.store.errors import (
+    Closed,
+    Compacted,
+    InvalidRequest,
+    StoreError,
+    Unauthorized,
+    Unavailable,
+)
+from podsched.store.protocol import WatchBatch
+from podsched.store.translate import STALE_TOKEN, is_stale_token, translate
+from podsched.store.wire import covering_range, decode_event
+
+
+class Assembler:
+    """Batches from etcd's watch responses.
+
+    etcd splits what it sends only between revisions, except into fragments: these are joined.
+    """
+
+    def __init__(self, prefixes: Sequence[str], start_revision: int) -> None:
+        self.position = start_revision
+        self._prefixes = tuple(prefix.encode() for prefix in prefixes)
+        self._filters = len(prefixes) > 1
+        self._fragments: list[Any] = []
+
+    def reset(self) -> None:
+        """The stream broke: what came of an incomplete revision will come again."""
+        self._fragments.clear()
+
+    def feed(self, response: Any) -> WatchBatch | None:
+        """The batch that this response completes, if any; `Compacted` and the like if refused."""
+        if response.canceled or response.compact_revision:
+            raise _refusal(response)
+        if response.created:
+            return self._created(response.header.revision)
+        if not response.events and not response.fragment and not self._fragments:
+            return self._progress(response.header.revision)
+        events: Any = response.events
+        if response.fragment or self._fragments:
+            self._fragments.extend(events)
+            if response.fragment:
+                return None
+            events, self._fragments = self._fragments, []
+        revision = events[-1].kv.mod_revision
+        self.position = revision + 1
+        if self._filters:
+            events = [e for e in events if e.kv.key.startswith(self._prefixes)]
+        return WatchBatch(revision, [decode_event(e) for e in events]) if events else None
+
+    def _created(self, revision: int) -> WatchBatch | None:
+        if self.position:
+            return None
+        self.position = revision + 1
+        return WatchBatch(revision, ())
+
+    def _progress(self, revision: int) -> WatchBatch | None:
+        if revision < self.position:
+            return None  # nothing new: the watch begins in the future, or stands still
+        self.position = revision + 1
+        return WatchBatch(revision, ())
+
+
+def _refusal(response: Any) -> StoreError:
+    if response.compact_revision:
+        return Compacted(response.compact_revision)
+    reason = response.cancel_reason
+    if "permission denied" in reason or any(part in reason for part in STALE_TOKEN):
+        return Unauthorized(f"etcd: {reason}")
+    return Unavailable(f"etcd ended the watch: {reason}")
+
+
+async def follow(
+    endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
+) -> AsyncIterator[WatchBatch]:
+    """The batches of a watch, over as many connections as it takes."""
+    if not prefixes:
+        raise InvalidRequest("no prefix to watch")
+    assembler = Assembler(prefixes, start_revision)
+    attempt = 0
+    while True:
+        connection: Connection | None = None
+        try:
+            connection = await endpoints.connected()
+            async for response in _responses(endpoints, connection, prefixes, assembler.position):
+                if not response.created:  # else a member that accepts and drops spins us
+                    attempt = 0
+                batch = assembler.feed(response)
+                if batch is not None:
+                    yield batch
+        except grpc.aio.AioRpcError as error:
+            fault = translate(error, safe=True)
+            if is_stale_token(error) and attempt == 0:
+                endpoints.forget_token()
+            elif not fault.retryable:
+                raise fault from error
+        except (Unavailable, TimeoutError):
+            pass
+        if connection is not None:
+            endpoints.leave(connection)
+        assembler.reset()
+        await asyncio.sleep(endpoints.backoff(attempt))
+        attempt += 1
+
+
+async def _responses(
+    endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
+) -> AsyncIterator[Any]:
+    """The responses of one stream, the first of them within the request timeout."""
+    key, range_end = covering_range(prefixes)
+    create = rpc_pb2.WatchCreateRequest(
+        key=key,
+        range_end=range_end,
+        start_revision=position,
+        progress_notify=True,
+        fragment=True,
+    )
+    stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
+    try:
+        async with asyncio.timeout(endpoints.options.request_timeout):
+            await stream.write(rpc_pb2.WatchRequest(create_request=create))
+            response = await stream.read()
+        while response is not grpc.aio.EOF:
+            yield response
+            response = await stream.read()
+    except (asyncio.CancelledError, grpc.aio.UsageError):
+        if endpoints.closed:  # closing the channels cancels the streams on them
+            raise Closed("the store is closed") from None
+        raise
+    finally:
+        stream.cancel()

@@ -1,0 +1,166 @@
+"""etcd's messages from and to the store's types.
+
+Requests on the write path are put together as protobuf wire bytes by hand: 3 µs for a write
+of 800 bytes with two compares, where building the messages takes 11 µs, a quarter of a core at
+25,000 writes/s. A group is then the mere concatenation of its writes' bytes, because protobuf
+joins repeated fields of concatenated messages. A test parses the bytes with the generated
+messages and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from podsched.store.protocol import (
+    Compare,
+    CompareTarget,
+    Delete,
+    EventType,
+    Get,
+    KeyValue,
+    Put,
+    TxnOp,
+    TxnResult,
+    WatchEvent,
+    Write,
+    WriteResult,
+)
+
+# Tags (field number << 3 | wire type) of etcd's rpc.proto, named message_field.
+_TXN_COMPARE, _TXN_SUCCESS, _TXN_FAILURE = b"\x0a", b"\x12", b"\x1a"
+_OP_RANGE, _OP_PUT, _OP_DELETE, _OP_TXN = b"\x0a", b"\x12", b"\x1a", b"\x22"
+_PUT_KEY, _PUT_VALUE, _PUT_LEASE = b"\x0a", b"\x12", b"\x18"
+_COMPARE_RELATION, _COMPARE_TARGET, _COMPARE_KEY = b"\x08", b"\x10", b"\x1a"
+_COMPARE_OPERAND = {
+    CompareTarget.VERSION: b"\x20",
+    CompareTarget.CREATE_REVISION: b"\x28",
+    CompareTarget.MOD_REVISION: b"\x30",
+    CompareTarget.VALUE: b"\x3a",
+    CompareTarget.LEASE: b"\x40",
+}
+_NOTHING: Mapping[str, KeyValue | None] = MappingProxyType({})
+
+WHOLE_KEY_SPACE = (b"\0", b"\0")
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    return tag + _varint(len(content)) + content
+
+
+def encode_write(write: Write) -> bytes:
+    """One write as a nested transaction of a group: bytes to be concatenated with others'.
+
+    If a compare fails, the nested transaction reads the compared keys, so that the caller
+    learns at the same revision what stood in its way.
+    """
+    parts = [_compare(compare) for compare in write.compares]
+    parts += [_field(_TXN_SUCCESS, _op(op)) for op in write.ops]
+    parts += [_field(_TXN_FAILURE, _op(Get(key))) for key in _compared_keys(write)]
+    return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join(parts)))
+
+
+def encode_txn(
+    compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
+) -> bytes:
+    """A transaction of its own."""
+    parts = [_compare(compare) for compare in compares]
+    parts += [_field(_TXN_SUCCESS, _op(op)) for op in on_success]
+    parts += [_field(_TXN_FAILURE, _op(op)) for op in on_failure]
+    return b"".join(parts)
+
+
+def _compared_keys(write: Write) -> Sequence[str]:
+    return list(dict.fromkeys([compare.key for compare in write.compares]))
+
+
+def _compare(compare: Compare) -> bytes:
+    key, target, relation, operand = compare
+    body = _COMPARE_TARGET + _varint(target) + _field(_COMPARE_KEY, key.encode())
+    if relation:
+        body += _COMPARE_RELATION + _varint(relation)
+    tag = _COMPARE_OPERAND[target]
+    body += _field(tag, operand) if isinstance(operand, bytes) else tag + _varint(operand)
+    return _field(_TXN_COMPARE, body)
+
+
+def _op(op: TxnOp) -> bytes:
+    key = _field(_PUT_KEY, op.key.encode())  # field 1 of ranges and deletes as well
+    if isinstance(op, Put):
+        key += _field(_PUT_VALUE, op.value)
+        if op.lease:
+            key += _PUT_LEASE + _varint(op.lease)
+        return _field(_OP_PUT, key)
+    return _field(_OP_DELETE if isinstance(op, Delete) else _OP_RANGE, key)
+
+
+def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
+    """What became of each write of a group (all that changed something share a revision)."""
+    revision = response.header.revision
+    done = WriteResult(True, revision, _NOTHING)
+    results: list[WriteResult] = []
+    for write, op in zip(writes, response.responses, strict=True):
+        nested = op.response_txn
+        if nested.succeeded:
+            results.append(done)
+            continue
+        found = [_first(answer.response_range) for answer in nested.responses]
+        current = dict(zip(_compared_keys(write), found, strict=True))
+        results.append(WriteResult(False, revision, current))
+    return results
+
+
+def decode_txn(response: Any) -> TxnResult:
+    """What became of a transaction of its own."""
+    kvs = tuple(
+        _first(answer.response_range)
+        for answer in response.responses
+        if answer.WhichOneof("response") == "response_range"
+    )
+    return TxnResult(response.succeeded, response.header.revision, kvs)
+
+
+def _first(response_range: Any) -> KeyValue | None:
+    return decode_kv(response_range.kvs[0]) if response_range.kvs else None
+
+
+def decode_kv(kv: Any) -> KeyValue:
+    """An mvccpb.KeyValue."""
+    return KeyValue(
+        kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease
+    )
+
+
+def decode_event(event: Any) -> WatchEvent:
+    """An mvccpb.Event."""
+    return WatchEvent(EventType.DELETE if event.type else EventType.PUT, decode_kv(event.kv))
+
+
+def prefix_range(prefix: str) -> tuple[bytes, bytes]:
+    """etcd's (key, range_end) for all keys that begin with prefix."""
+    key = prefix.encode()
+    if not key:
+        return WHOLE_KEY_SPACE
+    return key, key[:-1] + bytes((key[-1] + 1,))  # UTF-8 never ends in 0xff
+
+
+def covering_range(prefixes: Sequence[str]) -> tuple[bytes, bytes]:
+    """The smallest range that holds all keys under any of the prefixes."""
+    ranges = [prefix_range(prefix) for prefix in prefixes]
+    if any(end == b"\0" for _, end in ranges):
+        return min(key for key, _ in ranges), b"\0"
+    return min(key for key, _ in ranges), max(end for _, end in ranges)
