@@ -1,0 +1,109 @@
+"""Reading and setting conditions, as k8s.io/kubernetes/pkg/api/v1/pod and node do.
+
+A condition's lastTransitionTime moves only when its status changes.
+"""
+
+from __future__ import annotations
+
+from podsched.api.objects import (
+    NodeCondition,
+    NodeStatus,
+    Pod,
+    PodCondition,
+    PodStatus,
+    Timestamp,
+)
+
+POD_SCHEDULED = "PodScheduled"
+POD_READY = "Ready"
+DISRUPTION_TARGET = "DisruptionTarget"
+NODE_READY = "Ready"
+
+REASON_UNSCHEDULABLE = "Unschedulable"
+REASON_SCHEDULER_ERROR = "SchedulerError"
+REASON_SCHEDULING_GATED = "SchedulingGated"
+REASON_PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+
+def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
+    """The pod's condition of this type."""
+    return next((c for c in status.conditions if c.type == type_), None)
+
+
+def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
+    """The node's condition of this type."""
+    return next((c for c in status.conditions if c.type == type_), None)
+
+
+def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
+    """Sets a condition in place; whether anything changed. `condition` itself is not kept."""
+    old = pod_condition(status, condition.type)
+    if old is not None and _same(old, condition):
+        return False
+    fresh = PodCondition()
+    fresh.CopyFrom(condition)
+    if old is not None and old.status == condition.status:
+        fresh.last_transition_time.CopyFrom(old.last_transition_time)
+    else:
+        fresh.last_transition_time.CopyFrom(now)
+    if old is None:
+        status.conditions.append(fresh)
+    else:
+        old.CopyFrom(fresh)
+    return True
+
+
+def _same(old: PodCondition, new: PodCondition) -> bool:
+    return (old.status, old.reason, old.message, old.observed_generation) == (
+        new.status,
+        new.reason,
+        new.message,
+        new.observed_generation,
+    )
+
+
+def set_node_condition(status: NodeStatus, condition: NodeCondition, now: Timestamp) -> bool:
+    """Sets a condition in place with its heartbeat at `now`; whether status or reason changed."""
+    old = node_condition(status, condition.type)
+    moved = old is None or old.status != condition.status
+    changed = (
+        old is None
+        or moved
+        or (old.reason, old.message)
+        != (
+            condition.reason,
+            condition.message,
+        )
+    )
+    target = old if old is not None else status.conditions.add(type=condition.type)
+    target.status = condition.status
+    target.reason = condition.reason
+    target.message = condition.message
+    target.last_heartbeat_time.CopyFrom(now)
+    if moved:
+        target.last_transition_time.CopyFrom(now)
+    return changed
+
+
+def is_node_ready(status: NodeStatus) -> bool:
+    """Whether the node's Ready condition is True."""
+    condition = node_condition(status, NODE_READY)
+    return condition is not None and condition.status == TRUE
+
+
+def is_pod_ready(pod: Pod) -> bool:
+    """Whether the pod's Ready condition is True."""
+    condition = pod_condition(pod.status, POD_READY)
+    return condition is not None and condition.status == TRUE
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether the pod has run to its end and counts no more."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Pod) -> bool:
+    """Whether the pod is being deleted."""
+    return pod.metadata.HasField("deletion_timestamp")

@@ -1,0 +1,94 @@
+"""Field selectors: "spec.nodeName=n1,status.phase!=Failed".
+
+Kubernetes serves a short list of fields of each kind; here every scalar field of a message can be
+named by its path in the manifest. Comparison is by the text a manifest shows; an unset field is "".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from podsched.api.selectors import SelectorError
+
+_TERM = re.compile(r"\s*([A-Za-z0-9_./-]+)\s*(!=|==|=)\s*((?:[^,\\]|\\.)*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    """One comparison of one field."""
+
+    path: str
+    equal: bool
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All comparisons must hold; none at all means everything."""
+
+    terms: tuple[FieldTerm, ...] = ()
+
+    def matches(self, message: Message) -> bool:
+        """Whether an object meets every comparison. Raises SelectorError for an unknown field."""
+        return all(
+            (field_text(message, term.path) == term.value) == term.equal for term in self.terms
+        )
+
+    def wanted(self, path: str) -> str | None:
+        """The value a field must equal, when the selector says so."""
+        for term in self.terms:
+            if term.path == path and term.equal:
+                return term.value
+        return None
+
+
+@lru_cache(1024)
+def parse_field_selector(text: str) -> FieldSelector:
+    """Raises SelectorError."""
+    terms: list[FieldTerm] = []
+    for part in re.split(r"(?<!\\),", text):
+        if not part.strip():
+            continue
+        match = _TERM.fullmatch(part)
+        if match is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part.strip()}'")
+        path, operator, value = match.groups()
+        terms.append(FieldTerm(path, operator != "!=", re.sub(r"\\(.)", r"\1", value)))
+    return FieldSelector(tuple(terms))
+
+
+@lru_cache(4096)
+def _steps(descriptor: Descriptor, path: str) -> tuple[str, ...]:
+    names: list[str] = []
+    current: Descriptor | None = descriptor
+    for part in path.split("."):
+        fields = current.fields if current is not None else ()
+        field = next((f for f in fields if f.json_name == part), None)
+        if field is None or field.is_repeated:
+            raise SelectorError(f"field label not supported: {path}")
+        names.append(field.name)
+        current = field.message_type
+    if current is not None:
+        raise SelectorError(f"field label not supported: {path}")
+    return tuple(names)
+
+
+def check_fields(selector: FieldSelector, descriptor: Descriptor) -> None:
+    """Raises SelectorError when the selector names a field that a message does not have."""
+    for term in selector.terms:
+        _steps(descriptor, term.path)
+
+
+def field_text(message: Message, path: str) -> str:
+    """The text of a scalar field by its path in the manifest. Raises SelectorError."""
+    value: object = message
+    for name in _steps(message.DESCRIPTOR, path):
+        value = getattr(value, name)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

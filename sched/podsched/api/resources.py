@@ -1,0 +1,236 @@
+"""What a pod asks of a node.
+
+Source: k8s.io/component-helpers/resource (PodRequests, AggregateContainerRequests) and the
+scheduler's PodInfo.CalculateResource, v1.36, with PodLevelResources, InPlacePodVerticalScaling and
+InPlacePodLevelResourcesVerticalScaling on:
+
+    max(containers + sidecars, the peak while init containers run)
+        replaced by pod-level requests, resource by resource
+        + overhead
+
+Sums are exact; they are rounded up to integers once, at the end. Units: cpu in millicores, all else
+in its own unit (bytes, devices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from podsched.api import quantity
+from podsched.api.objects import Container, ContainerStatus, Pod, ResourceRequirements
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+HUGE_PAGES_PREFIX = "hugepages-"
+ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+DEFAULT_MILLI_CPU_REQUEST = 100
+DEFAULT_MEMORY_REQUEST = 200 * 1024 * 1024
+
+Amounts = dict[str, Fraction]
+"""Exact amounts by resource name."""
+
+_NON_ZERO: Mapping[str, Fraction] = {
+    CPU: Fraction(DEFAULT_MILLI_CPU_REQUEST, 1000),
+    MEMORY: Fraction(DEFAULT_MEMORY_REQUEST),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """How requests are added up."""
+
+    use_status: bool = True
+    """Count what a running pod has been given (in-place resize), not its spec alone."""
+    pod_level: bool = True
+    """Let the pod's own requests replace those of its containers."""
+    non_missing: Mapping[str, Fraction] | None = None
+    """What a container counts that does not name the resource at all; an explicit 0 stays 0."""
+
+
+_PLAIN = RequestOptions()
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Whether a pod as a whole can request the resource."""
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def amounts(quantities: Mapping[str, str]) -> Amounts:
+    """The exact amounts of a map of quantities. Raises QuantityError."""
+    return {name: quantity.parse(text) for name, text in quantities.items()}
+
+
+def has_pod_level_requests(pod: Pod) -> bool:
+    """Whether the pod as a whole requests something."""
+    return any(is_pod_level_resource(name) for name in pod.spec.resources.requests)
+
+
+def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
+    """Everything the pod requests, exactly. Raises QuantityError."""
+    total = container_requests(pod, options)
+    if options.pod_level and has_pod_level_requests(pod):
+        for name, amount in _pod_level_requests(pod, options).items():
+            if is_pod_level_resource(name):
+                total[name] = amount
+    _add(total, amounts(pod.spec.overhead))
+    return total
+
+
+def container_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
+    """What the containers request together: while they run, or while init containers do."""
+    statuses = _statuses(pod) if options.use_status else {}
+    total: Amounts = {}
+    for container in pod.spec.containers:
+        _add(total, _container_amounts(pod, container, statuses, options))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.spec.init_containers:
+        if is_sidecar(container):
+            own = _container_amounts(pod, container, statuses, options)
+            _add(total, own)
+            _add(sidecars, own)
+            _maximum(peak, sidecars)
+        else:
+            own = _container_amounts(pod, container, {}, options)
+            _add(own, sidecars)
+            _maximum(peak, own)
+    _maximum(total, peak)
+    return total
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container keeps running beside the containers."""
+    return container.restart_policy == "Always"
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    status = pod.status
+    if not status.container_statuses and not status.init_container_statuses:
+        return {}
+    return {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+
+
+def _container_amounts(
+    pod: Pod,
+    container: Container,
+    statuses: Mapping[str, ContainerStatus],
+    options: RequestOptions,
+) -> Amounts:
+    wanted = amounts(container.resources.requests)
+    status = statuses.get(container.name)
+    if status is not None and status.HasField("resources"):
+        wanted = _resized(pod, wanted, status.resources, status.allocated_resources)
+    for name, amount in (options.non_missing or {}).items():
+        wanted.setdefault(name, amount)
+    return wanted
+
+
+def _pod_level_requests(pod: Pod, options: RequestOptions) -> Amounts:
+    wanted = amounts(pod.spec.resources.requests)
+    if options.use_status and pod.status.HasField("resources"):
+        wanted = _resized(pod, wanted, pod.status.resources, pod.status.allocated_resources)
+    return wanted
+
+
+def _resized(
+    pod: Pod, wanted: Amounts, actual: ResourceRequirements, allocated: Mapping[str, str]
+) -> Amounts:
+    """The most of what is wanted, used and allocated; an infeasible resize wants nothing."""
+    result: Amounts = {} if is_resize_infeasible(pod) else dict(wanted)
+    _maximum(result, amounts(actual.requests))
+    _maximum(result, amounts(allocated))
+    return result
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Whether the node has said that a resize of the pod can never be done."""
+    return any(
+        c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
+    )
+
+
+def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount
+
+
+def _maximum(total: Amounts, other: Mapping[str, Fraction]) -> None:
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def to_units(exact: Mapping[str, Fraction]) -> dict[str, int]:
+    """Millicores for cpu, whole units for all else, rounded up, saturated at int64."""
+    return {
+        name: _rounded_up(amount * 1000 if name == CPU else amount)
+        for name, amount in exact.items()
+    }
+
+
+def _rounded_up(amount: Fraction) -> int:
+    return min(-(-amount.numerator // amount.denominator), quantity.MAX_INT64)
+
+
+def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:
+    """Everything the pod requests: millicores for cpu, whole units for all else."""
+    return to_units(pod_requests(pod, options))
+
+
+def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
+    """A node's resources: millicores for cpu, whole units for all else. Raises QuantityError."""
+    return {
+        name: quantity.milli_value(text) if name == CPU else quantity.value(text)
+        for name, text in quantities.items()
+    }
+
+
+def non_zero_requests(pod: Pod) -> tuple[int, int]:
+    """Millicores and bytes a pod on a node counts in scores (PodInfo.CalculateResource).
+
+    Containers that do not say count 100m and 200 MiB; with pod-level requests only a resource that
+    nobody of the pod asks for is filled in.
+    """
+    missing: Mapping[str, Fraction] = _NON_ZERO
+    if has_pod_level_requests(pod):
+        plain = pod_requests(pod)
+        missing = {name: least for name, least in _NON_ZERO.items() if not plain.get(name)}
+    units = to_units(pod_requests(pod, RequestOptions(non_missing=missing)))
+    return units.get(CPU, 0), units.get(MEMORY, 0)
+
+
+def score_requests(pod: Pod) -> dict[str, int]:
+    """What a pending pod counts in NodeResourcesFit's Score: defaults filled in, no pod level."""
+    return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
+
+
+def qos_class(pod: Pod) -> str:
+    """Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
+    if pod.spec.HasField("resources") and (
+        pod.spec.resources.requests or pod.spec.resources.limits
+    ):
+        return _qos([pod.spec.resources])
+    containers: Iterable[Container] = (*pod.spec.containers, *pod.spec.init_containers)
+    return _qos([container.resources for container in containers])
+
+
+def _qos(requirements: list[ResourceRequirements]) -> str:
+    requested: Amounts = {}
+    limited: Amounts = {}
+    guaranteed = True
+    for item in requirements:
+        _add(requested, _compute(item.requests))
+        limits = _compute(item.limits)
+        _add(limited, limits)
+        guaranteed = guaranteed and CPU in limits and MEMORY in limits
+    if not requested and not limited:
+        return "BestEffort"
+    if guaranteed and requested == limited:
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _compute(quantities: Mapping[str, str]) -> Amounts:
+    found = {name: quantity.parse(quantities[name]) for name in (CPU, MEMORY) if name in quantities}
+    return {name: amount for name, amount in found.items() if amount > 0}

@@ -1,0 +1,317 @@
+"""Selectors over labels, fields and nodes, compiled once and matched often.
+
+Label selectors follow k8s.io/apimachinery/pkg/labels, node selectors
+k8s.io/component-helpers/scheduling/corev1/nodeaffinity. Compiled selectors are immutable, hashable
+and interned by content, so that equal selectors of many pods are one object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from podsched.api.objects import LabelSelector, NodeSelector, NodeSelectorRequirement
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+OPERATORS: Mapping[str, Operator] = {
+    "In": "In",
+    "NotIn": "NotIn",
+    "Exists": "Exists",
+    "DoesNotExist": "DoesNotExist",
+    "Gt": "Gt",
+    "Lt": "Lt",
+}
+_CACHE = 1 << 14
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class SelectorError(ValueError):
+    """The selector cannot be read; the fault of whoever wrote it."""
+
+
+def parse_int64(text: str) -> int | None:
+    """A decimal integer as strconv.ParseInt reads it, or None."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one key. `values` holds one decimal integer for Gt and Lt."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet the condition; an absent key meets NotIn and DoesNotExist."""
+        value = labels.get(self.key)
+        return _TESTS[self.operator](value, self.values)
+
+
+def _compare(value: str | None, bounds: frozenset[str], sign: int) -> bool:
+    if value is None:
+        return False
+    number = parse_int64(value)
+    bound = parse_int64(next(iter(bounds), ""))
+    return number is not None and bound is not None and (number - bound) * sign > 0
+
+
+_TESTS: Mapping[str, Callable[[str | None, frozenset[str]], bool]] = {
+    "In": lambda value, values: value is not None and value in values,
+    "NotIn": lambda value, values: value is None or value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: _compare(value, values, 1),
+    "Lt": lambda value, values: _compare(value, values, -1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All requirements must be met; none at all means everything, `requirements=None` nothing."""
+
+    requirements: tuple[Requirement, ...] | None = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it matches everything."""
+        return self.requirements == ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a set of labels meets every requirement."""
+        if self.requirements is None:
+            return False
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+EVERYTHING = Selector(())
+NOTHING = Selector(None)
+
+
+@lru_cache(_CACHE)
+def _interned(requirements: tuple[Requirement, ...]) -> Selector:
+    return Selector(requirements)
+
+
+def _make(requirements: list[Requirement]) -> Selector:
+    unique = {(r.key, r.operator, tuple(sorted(r.values))): r for r in requirements}
+    ordered = tuple(unique[key] for key in sorted(unique))
+    return _interned(ordered) if ordered else EVERYTHING
+
+
+def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    """A checked requirement. Raises SelectorError."""
+    known = OPERATORS.get(operator)
+    if known is None:
+        raise SelectorError(f'"{operator}" is not a valid label selector operator')
+    if known in ("In", "NotIn") and not values:
+        raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
+    if known in ("Exists", "DoesNotExist") and values:
+        raise SelectorError("values set must be empty for exists and does not exist")
+    if known in ("Gt", "Lt") and (len(values) != 1 or parse_int64(values[0]) is None):
+        raise SelectorError("for 'Gt', 'Lt' operators, the value must be an integer")
+    return Requirement(key, known, frozenset(values))
+
+
+def from_labels(labels: Mapping[str, str]) -> Selector:
+    """The selector that wants exactly these labels (a Service's, a ReplicationController's)."""
+    return _make([Requirement(key, "In", frozenset((value,))) for key, value in labels.items()])
+
+
+def compile_selector(selector: LabelSelector | None) -> Selector:
+    """A LabelSelector; None (absent) matches nothing, an empty one everything.
+
+    Raises SelectorError.
+    """
+    if selector is None:
+        return NOTHING
+    return _compile(selector.SerializeToString(deterministic=True))
+
+
+@lru_cache(_CACHE)
+def _compile(content: bytes) -> Selector:
+    selector = LabelSelector.FromString(content)
+    requirements = [
+        Requirement(key, "In", frozenset((value,))) for key, value in selector.match_labels.items()
+    ]
+    for expression in selector.match_expressions:
+        if expression.operator in ("Gt", "Lt"):
+            raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
+        requirements.append(
+            requirement(expression.key, expression.operator, tuple(expression.values))
+        )
+    return _make(requirements)
+
+
+# ---------------------------------------------------------------------------------- string syntax
+
+_TOKEN = re.compile(r"\s*(?:(==|!=|[=!(),<>])|([^\s=!(),<>]+))")
+_SYMBOLIC: Mapping[str, Operator] = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+_WORDS: Mapping[str, Operator] = {"in": "In", "notin": "NotIn"}
+
+
+class _Parser:
+    """Reads "a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1"."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._split(text)
+        self._position = 0
+
+    def _split(self, text: str) -> list[str]:
+        tokens, position, end = [], 0, len(text.rstrip())
+        while position < end:
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise self._error(f"at position {position}")
+            tokens.append(match.group(1) or match.group(2))
+            position = match.end()
+        return tokens
+
+    def _error(self, what: str) -> SelectorError:
+        return SelectorError(f'unable to parse requirement in selector "{self._text}": {what}')
+
+    def _peek(self) -> str:
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._position += 1
+        return token
+
+    def _word(self, what: str) -> str:
+        token = self._next()
+        if not token or token[0] in "=!(),<>":
+            raise self._error(f"found '{token}', expected: {what}")
+        return token
+
+    def requirements(self) -> list[Requirement]:
+        found: list[Requirement] = []
+        while self._peek():
+            found.append(self._requirement())
+            separator = self._next()
+            if separator not in ("", ","):
+                raise self._error(f"found '{separator}', expected: ',' or end")
+            if separator == "," and not self._peek():
+                raise self._error("found '', expected: identifier after ','")
+        return found
+
+    def _requirement(self) -> Requirement:
+        if self._peek() == "!":
+            self._next()
+            return Requirement(self._word("identifier"), "DoesNotExist")
+        key = self._word("identifier")
+        token = self._peek()
+        if token in ("", ","):
+            return Requirement(key, "Exists")
+        self._next()
+        if token in _WORDS:
+            return requirement(key, _WORDS[token], tuple(self._values()))
+        if token not in _SYMBOLIC:
+            raise self._error(f"found '{token}', expected: in, notin, =, ==, !=, >, <")
+        value = "" if self._peek() in ("", ",") else self._word("value")
+        return requirement(key, _SYMBOLIC[token], (value,))
+
+    def _values(self) -> list[str]:
+        if self._next() != "(":
+            raise self._error("expected: '('")
+        values = []
+        while True:
+            values.append("" if self._peek() in (",", ")") else self._word("value"))
+            token = self._next()
+            if token == ")":
+                return values
+            if token != ",":
+                raise self._error(f"found '{token}', expected: ',' or ')'")
+
+
+@lru_cache(1024)
+def parse_selector(text: str) -> Selector:
+    """A label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
+    return _make(_Parser(text).requirements())
+
+
+# ---------------------------------------------------------------------------------- node selectors
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """Requirements on a node's labels and fields (metadata.name); all must be met.
+
+    A term without requirements matches no node, and so does one that could not be compiled.
+    """
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    valid: bool = True
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node of these labels and this name meets the term."""
+        if not self.valid or not (self.expressions or self.fields):
+            return False
+        if not all(requirement.matches(labels) for requirement in self.expressions):
+            return False
+        names = {"metadata.name": name}
+        return all(requirement.matches(names) for requirement in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerms:
+    """Terms of which one must match; no terms match no node."""
+
+    terms: tuple[NodeTerm, ...]
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node of these labels and this name meets one of the terms."""
+        return any(term.matches(labels, name) for term in self.terms)
+
+
+def compile_node_selector(selector: NodeSelector) -> NodeTerms:
+    """The compiled form of a NodeSelector; terms that are invalid match no node."""
+    return _compile_node_selector(selector.SerializeToString(deterministic=True))
+
+
+@lru_cache(_CACHE)
+def _compile_node_selector(content: bytes) -> NodeTerms:
+    selector = NodeSelector.FromString(content)
+    return NodeTerms(
+        tuple(
+            _node_term(tuple(term.match_expressions), tuple(term.match_fields))
+            for term in selector.node_selector_terms
+        )
+    )
+
+
+def compile_node_term(
+    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
+) -> NodeTerm:
+    """The compiled form of one term, as preferred node affinity has it."""
+    return _node_term(expressions, fields)
+
+
+def _node_term(
+    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
+) -> NodeTerm:
+    try:
+        return NodeTerm(
+            tuple(requirement(e.key, e.operator, tuple(e.values)) for e in expressions),
+            tuple(_field_requirement(e) for e in fields),
+        )
+    except SelectorError:
+        return NodeTerm(valid=False)
+
+
+def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
+    if expression.operator not in ("In", "NotIn"):
+        raise SelectorError(f'"{expression.operator}" is not a valid node field selector operator')
+    if len(expression.values) != 1:
+        raise SelectorError("must be only one value for operators In and NotIn")
+    if expression.key != "metadata.name":
+        raise SelectorError(f'"{expression.key}" is not a valid field selector key')
+    return requirement(expression.key, expression.operator, tuple(expression.values))
