@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from podsched.framework.hint_index import HintIndex
     from podsched.framework.pods import PodInfo
 
 
@@ -65,6 +66,13 @@ class ActionType(enum.IntFlag):
     ALL = ADD | DELETE | UPDATE
 
 
+def _action_text(action: ActionType) -> str:
+    name = action.name or ""
+    if not name or "|" in name or action is ActionType.UPDATE_OTHER:
+        return "Update" if action & ActionType.UPDATE else "All"
+    return name.title().replace("_", "")
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """A resource with the actions on it; ``label`` is the value of the metrics' ``event`` label."""
@@ -83,9 +91,29 @@ class ClusterEvent:
         )
 
     @property
+    def text(self) -> str:
+        """The label or, without one, resource and action: ``NodeAdd``, ``NodeUpdateNodeTaint``.
+
+        Several updates at once read ``NodeUpdate``.
+        """
+        return self.label or f"{self.resource}{_action_text(self.action)}"
+
+    @property
     def is_wildcard(self) -> bool:
         return self.resource is Resource.WILDCARD and self.action == ActionType.ALL
 
+
+#: An assigned pod (one with a node) appeared, changed or went away.
+ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_UPDATE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.UPDATE)
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD)
+UNSCHEDULED_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
+NODE_DELETE = ClusterEvent(Resource.NODE, ActionType.DELETE)
+#: Wildcards: they ask no hint.
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 
 _PODS = frozenset({Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD})
 
@@ -97,13 +125,22 @@ class QueueingHint(enum.Enum):
     QUEUE = "Queue"
 
 
-#: ``(pod, old, new) -> hint``: old and new are the protobuf objects of the event (None where absent).
+#: ``(pod, old, new) -> hint``: old and new are the event's protobuf objects (None where absent).
 HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event a plugin registers; without a hint every such event queues the pod."""
+    """An event a plugin registers; without a hint every such event queues the pod.
+
+    The queue asks a hint once for all pods of a class that the same plugins rejected. A hint may
+    therefore look at what the class determines (and at the names of pods with ephemeral volumes); one
+    that looks at more of the pod says so with ``per_pod`` and is asked about each. Changes of the
+    waiting pod itself are always asked about that pod. ``index`` spares asking about classes that the
+    event cannot help.
+    """
 
     event: ClusterEvent
     hint: HintFn | None = None
+    per_pod: bool = False
+    index: Callable[[], HintIndex] | None = None
