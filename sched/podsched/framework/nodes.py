@@ -12,7 +12,7 @@ the counts of the base and add ``own_delta`` of the row.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,6 +142,9 @@ class ForkedColumns(NodeColumns, Protocol):
 
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
     def remove_pod(self, row: int, pod: PodInfo) -> None: ...
+    def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
+        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many of them be like."""
+        ...
 
 
 class PodQuery(Protocol):
@@ -179,3 +182,11 @@ class ClusterView(Protocol):
         ...
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
+    def nominated_nodes(self) -> Collection[str]:
+        """The names of the nodes that have nominated pods."""
+        ...
+
+    @property
+    def nominations_version(self) -> int:
+        """Changes whenever a nomination is made, moved or withdrawn."""
+        ...
