@@ -1,0 +1,119 @@
+"""The HTTP side door of a process: /healthz /livez /readyz, /metrics and /configz.
+
+It listens on loopback unless told otherwise: /configz and the metrics are nobody else's business,
+and there is no authentication here. Anything but GET (and HEAD) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from podsched.telemetry.health import Answer, HealthChecks, Probe
+from podsched.telemetry.instruments import MetricRegistry
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Returns what is in force, ready for JSON, without secrets.
+ConfigSource = Callable[[], Mapping[str, Any]]
+
+_SHUTDOWN_SECONDS = 2.0
+_NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+
+
+class HealthServerError(Exception):
+    """The health server cannot listen; the user's choice of host or port is at fault."""
+
+
+class HealthServer:
+    """A running server; ``host`` and ``port`` are where it listens. ``stop`` ends it."""
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
+        self._runner = runner
+        self.host = host
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    async def stop(self) -> None:
+        """Stops listening and closes all connections; requests under way get two seconds."""
+        await self._runner.cleanup()
+
+
+async def serve_health(
+    checks: HealthChecks,
+    registry: MetricRegistry,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    config: ConfigSource | None = None,
+    extra_routes: Mapping[str, Handler] | None = None,
+) -> HealthServer:
+    """Starts the server; port 0 picks a free one.
+
+    ``config`` is served at /configz; ``extra_routes`` maps more paths to handlers of GET.
+    Raises HealthServerError when the address cannot be used.
+    """
+    app = web.Application()
+    for probe in Probe:
+        app.router.add_get(f"/{probe}", _probe_handler(checks, probe))
+        app.router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
+    app.router.add_get("/metrics", _metrics_handler(registry))
+    if config is not None:
+        app.router.add_get("/configz", _config_handler(config))
+    for path, handler in (extra_routes or {}).items():
+        app.router.add_get(path, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        reason = error.strerror or str(error)
+        raise HealthServerError(f"cannot serve health on {host}:{port}: {reason}") from error
+    return HealthServer(runner, host, runner.addresses[0][1])
+
+
+def _probe_handler(checks: HealthChecks, probe: Probe) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        exclude = [
+            name for value in request.query.getall("exclude", []) for name in value.split(",")
+        ]
+        return _respond(checks.answer(probe, verbose="verbose" in request.query, exclude=exclude))
+
+    return handle
+
+
+def _check_handler(checks: HealthChecks, probe: Probe) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        answer = checks.answer_one(probe, request.match_info["name"])
+        if answer is None:
+            return web.Response(status=404, text="404 page not found\n", headers=_NO_CACHE)
+        return _respond(answer)
+
+    return handle
+
+
+def _metrics_handler(registry: MetricRegistry) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        text, content_type = registry.render(request.headers.get("Accept", ""))
+        return web.Response(body=text, headers={"Content-Type": content_type})
+
+    return handle
+
+
+def _config_handler(config: ConfigSource) -> Handler:
+    async def handle(_: web.Request) -> web.Response:
+        text = json.dumps(config(), indent=2, default=str)
+        return web.Response(text=text + "\n", content_type="application/json", headers=_NO_CACHE)
+
+    return handle
+
+
+def _respond(answer: Answer) -> web.Response:
+    return web.Response(status=200 if answer.ok else 500, text=answer.text, headers=_NO_CACHE)

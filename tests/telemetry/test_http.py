@@ -1,0 +1,79 @@
+"""The health server on a real socket of the loopback interface."""
+
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from podsched.telemetry.health import HealthChecks
+from podsched.telemetry.http import HealthServer, HealthServerError, serve_health
+from podsched.telemetry.instruments import Counter, MetricRegistry
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[HealthServer]:
+    checks = HealthChecks()
+    checks.add("etcd", lambda: "no connection")
+    registry = MetricRegistry()
+    registry.add(Counter("scheduler_x_total", "X.")).inc()
+
+    async def hello(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    running = await serve_health(
+        checks, registry, config=lambda: {"a": 1}, extra_routes={"/debug/hello": hello}
+    )
+    yield running
+    await running.stop()
+
+
+async def get(server: HealthServer, path: str) -> tuple[int, str, str]:
+    async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
+        return response.status, await response.text(), response.content_type
+
+
+async def test_probes_answer_with_the_state_of_their_checks(server: HealthServer) -> None:
+    status, text, _ = await get(server, "/readyz")
+    assert status == 500
+    assert "[-]etcd failed: no connection" in text
+    assert await get(server, "/readyz?exclude=etcd") == (200, "ok", "text/plain")
+    assert (await get(server, "/livez?exclude=etcd&verbose"))[1].endswith("livez check passed\n")
+    assert (await get(server, "/healthz/ping"))[:2] == (200, "ok")
+    assert (await get(server, "/healthz/etcd"))[0] == 500
+    assert (await get(server, "/healthz/none"))[0] == 404
+
+
+async def test_metrics_configuration_and_extra_routes_are_served(server: HealthServer) -> None:
+    status, text, content_type = await get(server, "/metrics")
+    assert (status, content_type) == (200, "text/plain")
+    assert "\nscheduler_x_total 1.0\n" in text
+    assert await get(server, "/configz") == (200, '{\n  "a": 1\n}\n', "application/json")
+    assert (await get(server, "/debug/hello"))[1] == "hello"
+
+
+async def test_nothing_can_be_written(server: HealthServer) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(server.url + "/configz", data="x") as response,
+    ):
+        assert response.status == 405
+
+
+async def test_it_listens_on_loopback_unless_told_otherwise(server: HealthServer) -> None:
+    assert server.host == "127.0.0.1"
+
+
+async def test_a_taken_port_is_named_in_the_error(server: HealthServer) -> None:
+    with pytest.raises(HealthServerError, match=rf"127\.0\.0\.1:{server.port}: .*in use"):
+        await serve_health(HealthChecks(), MetricRegistry(), port=server.port)
+
+
+async def test_nothing_listens_after_a_stop() -> None:
+    running = await serve_health(HealthChecks(), MetricRegistry())
+    await running.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((running.host, running.port), timeout=1)

@@ -1,0 +1,103 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from podsched.telemetry.logs import configure_logging, get_logger, mask_secrets
+
+
+@pytest.fixture(autouse=True)
+def put_logging_back() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_logs_are_one_object_a_line_with_the_fields_as_given() -> None:
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    get_logger("engine").info("Bound the pod", pod="default/a", node="n1")
+    (line,) = lines(stream)
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "message": "Bound the pod",
+        "level": "info",
+        "component": "engine",
+        "pod": "default/a",
+        "node": "n1",
+    }
+
+
+def test_libraries_log_in_the_same_form() -> None:
+    stream = io.StringIO()
+    configure_logging("json", stream=stream)
+    logging.getLogger("grpc._channel").warning("lost %s", "it")
+    (line,) = lines(stream)
+    assert (line["component"], line["message"], line["level"]) == (
+        "grpc._channel",
+        "lost it",
+        "warning",
+    )
+
+
+def test_text_logs_are_readable_and_without_colours_off_a_terminal() -> None:
+    stream = io.StringIO()
+    configure_logging("text", stream=stream)
+    get_logger("engine").warning("Lost the lease", term=7)
+    assert "[warning  ] Lost the lease" in stream.getvalue()
+    assert "term=7" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_what_is_below_the_level_is_not_written() -> None:
+    stream = io.StringIO()
+    configure_logging("json", level="warning", stream=stream)
+    get_logger("engine").info("quiet")
+    logging.getLogger("some.library").info("quiet")
+    assert stream.getvalue() == ""
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="debug, info"):
+        configure_logging(level="loud")
+
+
+@pytest.mark.parametrize(
+    ("event", "masked"),
+    [
+        ({"token": "abc"}, {"token": "***"}),
+        ({"etcd_password": "abc"}, {"etcd_password": "***"}),
+        ({"Authorization": "abc"}, {"Authorization": "***"}),
+        ({"keyData": b"abc"}, {"keyData": "***"}),
+        ({"a": {"b": [{"apiKey": "x", "c": 1}]}}, {"a": {"b": [{"apiKey": "***", "c": 1}]}}),
+        ({"event": "sent Bearer abc.def"}, {"event": "sent Bearer ***"}),
+        ({"url": "http://u:pw@host/x"}, {"url": "http://u:***@host/x"}),
+        ({"error": "bad password=abc, x"}, {"error": "bad password=***, x"}),
+        ({"tokens": 3, "pod": "a/b"}, {"tokens": 3, "pod": "a/b"}),
+    ],
+)
+def test_secrets_are_masked(event: dict[str, Any], masked: dict[str, Any]) -> None:
+    assert mask_secrets(None, "info", event) == masked
+
+
+def test_secrets_in_tracebacks_are_masked_too() -> None:
+    stream = io.StringIO()
+    configure_logging("text", stream=stream)
+    try:
+        raise ValueError("password=hunter2")
+    except ValueError:
+        get_logger("x").exception("failed")
+        logging.getLogger("y").exception("failed")
+    assert "ValueError" in stream.getvalue()
+    assert "hunter2" not in stream.getvalue()
