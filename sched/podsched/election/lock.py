@@ -1,0 +1,141 @@
+"""The lock's three keys in the store: read at one revision, written by compare-and-set.
+
+Guarantee: an acquisition puts record, term and liveness in one transaction of its own, so that its
+revision is the mod revision of the term key and of no other acquisition. Every write compares the
+record's revision; renewals and releases compare the term as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from podsched.election.events import Release, Renew, TryAcquire
+from podsched.election.liveness import LivenessLease
+from podsched.election.record import (
+    NO_REVISION,
+    NO_TERM,
+    LeaderElectionRecord,
+    LockKeys,
+    Snapshot,
+    decode_lease,
+    encode_lease,
+)
+from podsched.lib.ids import Revision, Term
+from podsched.store.errors import LeaseNotFound
+from podsched.store.protocol import Compare, Delete, Get, KeyValue, Put, Store, TxnOp
+from podsched.v1 import objects_pb2 as v1
+
+_log = structlog.get_logger("podsched.election")
+
+
+class Lock:
+    """The lock as one candidate sees it. Methods raise StoreError."""
+
+    def __init__(self, store: Store, keys: LockKeys, liveness: LivenessLease) -> None:
+        self.keys = keys
+        self._store = store
+        self._liveness = liveness
+        self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
+
+    async def read(self) -> Snapshot:
+        """The three keys at one revision."""
+        keys = self.keys
+        gets = [Get(keys.record), Get(keys.term), Get(keys.liveness)]
+        result = await self._store.txn([], gets)
+        record, term, liveness = result.kvs
+        return Snapshot(
+            revision=Revision(result.revision),
+            record=self._decode(record),
+            record_revision=Revision(record.mod_revision) if record else NO_REVISION,
+            term=Term(term.mod_revision) if term else NO_TERM,
+            live_holder=liveness.value.decode(errors="replace") if liveness else "",
+        )
+
+    async def acquire(self, effect: TryAcquire) -> tuple[Revision, LeaderElectionRecord] | None:
+        """The term's revision and the record as stored; None if the record had changed."""
+        now = datetime.now(UTC)
+        record = replace(effect.record, acquire_time=now, renew_time=now)
+        base = self._base if effect.expected_revision else None
+        lease = encode_lease(record, self.keys, base)
+        ops: list[TxnOp] = [
+            Put(self.keys.record, lease.SerializeToString()),
+            Put(self.keys.term, record.holder_identity.encode()),
+        ]
+        compares = [Compare.mod_revision_is(self.keys.record, effect.expected_revision)]
+        return await self._commit(compares, ops, record, lease)
+
+    async def renew(self, effect: Renew) -> tuple[Revision, LeaderElectionRecord] | None:
+        """The revision and the record as stored; None if record or term had changed."""
+        record = replace(effect.record, renew_time=datetime.now(UTC))
+        lease = encode_lease(record, self.keys, self._base, term=effect.term)
+        ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
+        return await self._commit(self._held(effect), ops, record, lease)
+
+    async def release(self, effect: Release) -> tuple[Revision, LeaderElectionRecord] | None:
+        """The revision and the record as stored; None if record or term had changed."""
+        now = datetime.now(UTC)
+        record = replace(effect.record, acquire_time=now, renew_time=now)
+        lease = encode_lease(record, self.keys, self._base)
+        ops: list[TxnOp] = [
+            Put(self.keys.record, lease.SerializeToString()),
+            Delete(self.keys.term),
+            Delete(self.keys.liveness),
+        ]
+        return await self._commit(self._held(effect), ops, record, lease)
+
+    def _held(self, effect: Renew | Release) -> list[Compare]:
+        return [
+            Compare.mod_revision_is(self.keys.record, effect.expected_revision),
+            Compare.mod_revision_is(self.keys.term, effect.term),
+        ]
+
+    async def _commit(
+        self,
+        compares: list[Compare],
+        ops: list[TxnOp],
+        record: LeaderElectionRecord,
+        lease: v1.Lease,
+    ) -> tuple[Revision, LeaderElectionRecord] | None:
+        if record.liveness_ttl:
+            result = await self._store_alive(compares, ops, record.holder_identity)
+        else:
+            result = await self._store_once(compares, ops)
+        if result is None:
+            return None
+        self._base = lease
+        return result, record
+
+    async def _store_alive(
+        self, compares: list[Compare], ops: list[TxnOp], holder: str
+    ) -> Revision | None:
+        """With the liveness key; once more if the etcd lease turns out to be over."""
+        lease_id = await self._liveness.ensure()
+        put = Put(self.keys.liveness, holder.encode(), lease_id)
+        try:
+            return await self._store_once(compares, [*ops, put])
+        except LeaseNotFound:
+            self._liveness.forget(lease_id)
+        put = put._replace(lease=await self._liveness.ensure())
+        return await self._store_once(compares, [*ops, put])
+
+    async def _store_once(self, compares: list[Compare], ops: list[TxnOp]) -> Revision | None:
+        result = await self._store.txn(compares, ops)
+        return Revision(result.revision) if result.succeeded else None
+
+    def _decode(self, kv: KeyValue | None) -> LeaderElectionRecord | None:
+        if kv is None:
+            self._base = None
+            return None
+        try:
+            lease = v1.Lease.FromString(kv.value)
+            record = decode_lease(lease)
+        except (DecodeError, ValueError, OverflowError) as error:
+            # Nobody can hold a lock by a record that cannot be read; claiming it repairs it.
+            _log.warning("lease cannot be decoded", key=kv.key, error=repr(error))
+            return None
+        self._base = lease
+        return record

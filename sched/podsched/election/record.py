@@ -1,0 +1,186 @@
+"""The election record, its keys in etcd, and its form as a Kubernetes Lease.
+
+Three keys belong to a lock "namespace/name":
+
+    /podsched/objects/leases/NS/NAME   the record, a Lease object, so that clients can look at it
+    /podsched/terms/NS/NAME            the fence: put by every acquisition, never by a renewal,
+                                       deleted by a release; its mod revision is the term
+    /podsched/liveness/NS/NAME         attached to the holder's etcd lease; gone soon after the
+                                       holder is
+
+The record says who holds the lock. Whether a *write* is the holder's is said by the term alone.
+Values and their encoding; nothing here reads a clock or a store.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.lib.ids import Revision, Term
+from podsched.v1 import objects_pb2 as v1
+
+#: No such key.
+NO_REVISION = Revision(0)
+#: Nobody leads.
+NO_TERM = Term(0)
+
+#: Where the holder accepts the standbys' streams, "host:port".
+ADDRESS_ANNOTATION = "podsched.io/leader-address"
+#: The holder promises to keep the liveness key, on an etcd lease of so many seconds.
+LIVENESS_ANNOTATION = "podsched.io/liveness-ttl-seconds"
+#: The term, for people to read; known only after the acquisition, so written with the renewals.
+TERM_ANNOTATION = "podsched.io/term"
+
+
+@dataclass(frozen=True, slots=True)
+class LockKeys:
+    """The keys of the lock "namespace/name"."""
+
+    namespace: str
+    name: str
+
+    @property
+    def lock(self) -> str:
+        """ "namespace/name", as a Fence names it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def record(self) -> str:
+        """Key of the Lease object."""
+        return f"/podsched/objects/leases/{self.lock}"
+
+    @property
+    def term(self) -> str:
+        """Key whose mod revision is the term."""
+        return f"/podsched/terms/{self.lock}"
+
+    @property
+    def liveness(self) -> str:
+        """Key that lives as long as its holder."""
+        return f"/podsched/liveness/{self.lock}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElectionRecord:
+    """client-go's LeaderElectionRecord, and what podsched adds in annotations.
+
+    lease_duration_seconds: how long after its last renewal nobody else may take the lock.
+    acquire_time, renew_time: wall time, shown to people; no decision reads them.
+    leader_transitions: how often the holder changed; it never shrinks, a release keeps it.
+    address: "host:port" of the holder's beacon, "" for none.
+    liveness_ttl: seconds; 0 means that the holder keeps no liveness key.
+    """
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    leader_transitions: int = 0
+    strategy: str = ""
+    preferred_holder: str = ""
+    address: str = ""
+    liveness_ttl: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The lock's three keys as they were at one revision of the store.
+
+    record_revision: mod revision of the record, 0 if there is none.
+    term: mod revision of the term key, 0 if nobody leads.
+    live_holder: identity in the liveness key, "" if the key is gone.
+    """
+
+    revision: Revision
+    record: LeaderElectionRecord | None = None
+    record_revision: Revision = NO_REVISION
+    term: Term = NO_TERM
+    live_holder: str = ""
+
+    @property
+    def holder(self) -> str:
+        """Identity of the holder, "" if the lock is free."""
+        return self.record.holder_identity if self.record else ""
+
+    @property
+    def holder_vanished(self) -> bool:
+        """The holder promised to keep its liveness key and the key is gone."""
+        promised = self.record is not None and self.record.liveness_ttl > 0
+        return promised and self.holder != "" and self.live_holder != self.holder
+
+
+def whole_seconds(duration: float) -> int:
+    """Seconds of a duration as the record stores them: rounded up, for a lease may only grow."""
+    return max(1, math.ceil(duration))
+
+
+def decode_lease(lease: v1.Lease) -> LeaderElectionRecord:
+    """The record in a Lease; fields that are not set get their empty value."""
+    spec, annotations = lease.spec, lease.metadata.annotations
+    ttl = annotations.get(LIVENESS_ANNOTATION, "")
+    return LeaderElectionRecord(
+        holder_identity=spec.holder_identity,
+        lease_duration_seconds=spec.lease_duration_seconds,
+        acquire_time=_datetime(spec, "acquire_time"),
+        renew_time=_datetime(spec, "renew_time"),
+        leader_transitions=spec.lease_transitions,
+        strategy=spec.strategy,
+        preferred_holder=spec.preferred_holder,
+        address=annotations.get(ADDRESS_ANNOTATION, ""),
+        liveness_ttl=int(ttl) if ttl.isascii() and ttl.isdigit() else 0,
+    )
+
+
+def encode_lease(
+    record: LeaderElectionRecord, keys: LockKeys, base: v1.Lease | None, *, term: Term = NO_TERM
+) -> v1.Lease:
+    """The Lease to store; base is the one it replaces, whose other metadata is kept.
+
+    term: 0 when it is not known yet, which takes the term annotation away.
+    """
+    lease = v1.Lease()
+    if base is not None:
+        lease.metadata.CopyFrom(base.metadata)
+    else:
+        lease.metadata.uid = str(uuid.uuid4())
+        _set_time(lease.metadata.creation_timestamp, record.renew_time)
+    lease.metadata.name, lease.metadata.namespace = keys.name, keys.namespace
+    lease.metadata.resource_version = ""  # it is the key's mod revision, filled in when read
+    _annotate(lease, ADDRESS_ANNOTATION, record.address)
+    _annotate(lease, LIVENESS_ANNOTATION, str(record.liveness_ttl or ""))
+    _annotate(lease, TERM_ANNOTATION, str(term or ""))
+    spec = lease.spec
+    spec.holder_identity = record.holder_identity
+    spec.lease_duration_seconds = record.lease_duration_seconds
+    spec.lease_transitions = record.leader_transitions
+    _set_time(spec.acquire_time, record.acquire_time)
+    _set_time(spec.renew_time, record.renew_time)
+    if record.strategy:
+        spec.strategy = record.strategy
+    if record.preferred_holder:
+        spec.preferred_holder = record.preferred_holder
+    return lease
+
+
+def _annotate(lease: v1.Lease, name: str, value: str) -> None:
+    if value:
+        lease.metadata.annotations[name] = value
+    else:
+        lease.metadata.annotations.pop(name, None)
+
+
+def _datetime(spec: v1.LeaseSpec, field: str) -> datetime | None:
+    if not spec.HasField(field):
+        return None
+    stamp: Timestamp = getattr(spec, field)
+    return stamp.ToDatetime(tzinfo=UTC)
+
+
+def _set_time(stamp: Timestamp, time: datetime | None) -> None:
+    if time is not None:
+        stamp.FromDatetime(time)
