@@ -15,8 +15,8 @@ from typing import Any
 
 from podsched.store.protocol import (
     Compare,
+    CompareRelation,
     CompareTarget,
-    Delete,
     EventType,
     Get,
     KeyValue,
@@ -31,25 +31,15 @@ from podsched.store.protocol import (
 # Tags (field number << 3 | wire type) of etcd's rpc.proto, named message_field.
 _TXN_COMPARE, _TXN_SUCCESS, _TXN_FAILURE = b"\x0a", b"\x12", b"\x1a"
 _OP_RANGE, _OP_PUT, _OP_DELETE, _OP_TXN = b"\x0a", b"\x12", b"\x1a", b"\x22"
-_PUT_KEY, _PUT_VALUE, _PUT_LEASE = b"\x0a", b"\x12", b"\x18"
+_KEY, _PUT_VALUE, _PUT_LEASE = b"\x0a", b"\x12", b"\x18"  # field 1 is the key in all three
 _COMPARE_RELATION, _COMPARE_TARGET, _COMPARE_KEY = b"\x08", b"\x10", b"\x1a"
-_COMPARE_OPERAND = {
-    CompareTarget.VERSION: b"\x20",
-    CompareTarget.CREATE_REVISION: b"\x28",
-    CompareTarget.MOD_REVISION: b"\x30",
-    CompareTarget.VALUE: b"\x3a",
-    CompareTarget.LEASE: b"\x40",
-}
+_COMPARE_OPERAND = (b"\x20", b"\x28", b"\x30", b"\x3a", b"\x40")  # by CompareTarget
 _NOTHING: Mapping[str, KeyValue | None] = MappingProxyType({})
 
 WHOLE_KEY_SPACE = (b"\0", b"\0")
 
 
 def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return bytes((number,))
-    if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -58,8 +48,20 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
+# Nearly all numbers written are lengths of keys and objects: looked up, not computed.
+_SMALL = 8192
+_VARINTS = tuple(_varint(number) for number in range(_SMALL))
+# Relation and target of a compare, by CompareTarget * 4 + CompareRelation.
+_COMPARE_HEAD = tuple(
+    _COMPARE_RELATION + _VARINTS[relation] + _COMPARE_TARGET + _VARINTS[target]
+    for target in CompareTarget
+    for relation in CompareRelation
+)
+
+
 def _field(tag: bytes, content: bytes) -> bytes:
-    return tag + _varint(len(content)) + content
+    length = len(content)
+    return tag + (_VARINTS[length] if length < _SMALL else _varint(length)) + content
 
 
 def encode_write(write: Write) -> bytes:
@@ -70,7 +72,7 @@ def encode_write(write: Write) -> bytes:
     """
     parts = [_compare(compare) for compare in write.compares]
     parts += [_field(_TXN_SUCCESS, _op(op)) for op in write.ops]
-    parts += [_field(_TXN_FAILURE, _op(Get(key))) for key in _compared_keys(write)]
+    parts += [_field(_TXN_FAILURE, _read(key)) for key in _compared_keys(write)]
     return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join(parts)))
 
 
@@ -90,22 +92,26 @@ def _compared_keys(write: Write) -> Sequence[str]:
 
 def _compare(compare: Compare) -> bytes:
     key, target, relation, operand = compare
-    body = _COMPARE_TARGET + _varint(target) + _field(_COMPARE_KEY, key.encode())
-    if relation:
-        body += _COMPARE_RELATION + _varint(relation)
+    body = _COMPARE_HEAD[target * 4 + relation] + _field(_COMPARE_KEY, key.encode())
     tag = _COMPARE_OPERAND[target]
     body += _field(tag, operand) if isinstance(operand, bytes) else tag + _varint(operand)
     return _field(_TXN_COMPARE, body)
 
 
+def _read(key: str) -> bytes:
+    return _field(_OP_RANGE, _field(_KEY, key.encode()))
+
+
 def _op(op: TxnOp) -> bytes:
-    key = _field(_PUT_KEY, op.key.encode())  # field 1 of ranges and deletes as well
+    if isinstance(op, Get):
+        return _read(op.key)
+    body = _field(_KEY, op.key.encode())
     if isinstance(op, Put):
-        key += _field(_PUT_VALUE, op.value)
+        body += _field(_PUT_VALUE, op.value)
         if op.lease:
-            key += _PUT_LEASE + _varint(op.lease)
-        return _field(_OP_PUT, key)
-    return _field(_OP_DELETE if isinstance(op, Delete) else _OP_RANGE, key)
+            body += _PUT_LEASE + _varint(op.lease)
+        return _field(_OP_PUT, body)
+    return _field(_OP_DELETE, body)
 
 
 def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
