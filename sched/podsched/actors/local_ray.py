@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from podsched.lib.network import free_port
-from podsched.lib.processes import die_with_parent, session_members
+from podsched.lib.processes import dying_with_parent, session_members
 
 #: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port binds there.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -92,13 +92,12 @@ class LocalRay:
         command += [str(part) for pair in arguments.items() for part in pair]
         with self._output() as output:
             self._process = await asyncio.create_subprocess_exec(
-                *command,
+                *dying_with_parent(command),
                 env={**os.environ, **self.environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
             )
         self.address = f"127.0.0.1:{port}"
         async with asyncio.timeout(START_TIMEOUT):

@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 
 from podsched.lib.network import free_port
-from podsched.lib.processes import die_with_parent
+from podsched.lib.processes import dying_with_parent
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
@@ -66,16 +66,12 @@ class ManagedProcess:
         log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "podsched",
-                *self.spec.arguments,
+                *dying_with_parent([sys.executable, "-m", "podsched", *self.spec.arguments]),
                 env={**os.environ, **self.spec.environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
             )
         finally:
             os.close(log)

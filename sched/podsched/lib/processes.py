@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+# Ties the child to its parent before it becomes the program. A program of its own and not a preexec_fn, which
+# would run Python in a fork of a process that has gRPC's threads. The parent may have died before the call took
+# effect, hence the second look.
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
-def die_with_parent() -> None:
-    """For ``preexec_fn``: has the kernel kill this process when its parent dies."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def dying_with_parent(command: Sequence[str]) -> list[str]:
+    """The command, run so that the kernel kills it when the thread that starts it ends.
+
+    The program must be an absolute path.
+    """
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
 
 
 def session_members(session: int) -> list[int]:

@@ -1,0 +1,1 @@
+"""The ``sched`` command: arguments in, tables and exit codes out."""

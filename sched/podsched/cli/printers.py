@@ -1,0 +1,167 @@
+"""Tables of objects, with kubectl's columns where kubectl has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject
+
+NONE = "<none>"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its heading, how a cell is read off an object, and whether only ``-o wide`` shows it."""
+
+    heading: str
+    cell: Callable[[Any, float], str]
+    wide: bool = False
+
+
+def age(seconds: float) -> str:
+    """A duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d."""
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole}s"
+    if whole < 600:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if whole < 3 * 3600:
+        return f"{whole // 60}m"
+    if whole < 8 * 3600:
+        hours, minutes = divmod(whole // 60, 60)
+        return f"{hours}h{minutes}m" if minutes else f"{hours}h"
+    if whole < 48 * 3600:
+        return f"{whole // 3600}h"
+    return f"{whole // 86400}d"
+
+
+def _age(obj: Any, now: float) -> str:
+    created = obj.metadata.creation_timestamp
+    if not created.seconds:
+        return "<unknown>"
+    return age(now - created.seconds - created.nanos / 1e9)
+
+
+def pod_status(pod: Any, now: float = 0.0) -> str:
+    """The STATUS column: the phase, or what keeps the pod from it."""
+    if pod.metadata.HasField("deletion_timestamp"):
+        return "Terminating"
+    if pod.spec.scheduling_gates and not pod.spec.node_name:
+        return "SchedulingGated"
+    return pod.status.phase or "Pending"
+
+
+def node_status(node: Any, now: float = 0.0) -> str:
+    ready = [c.status for c in node.status.conditions if c.type == "Ready"]
+    text = {"True": "Ready", "False": "NotReady"}.get(ready[0] if ready else "", "Unknown")
+    return f"{text},SchedulingDisabled" if node.spec.unschedulable else text
+
+
+def _taints(node: Any, now: float) -> str:
+    shown = [
+        f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}"
+        for t in node.spec.taints
+    ]
+    return ",".join(shown) or NONE
+
+
+def _selector(selector: Any) -> str:
+    return ",".join(f"{k}={v}" for k, v in sorted(selector.items())) or NONE
+
+
+_NAMESPACE = Column("NAMESPACE", lambda o, _: o.metadata.namespace)
+_NAME = Column("NAME", lambda o, _: o.metadata.name)
+_AGE = Column("AGE", _age)
+
+_COLUMNS: dict[str, tuple[Column, ...]] = {
+    "Pod": (
+        Column("STATUS", pod_status),
+        Column("NODE", lambda o, _: o.spec.node_name or NONE),
+        Column("PRIORITY", lambda o, _: str(o.spec.priority), wide=True),
+        Column("NOMINATED NODE", lambda o, _: o.status.nominated_node_name or NONE, wide=True),
+        Column("SCHEDULER", lambda o, _: o.spec.scheduler_name, wide=True),
+    ),
+    "Node": (
+        Column("STATUS", node_status),
+        Column("CPU", lambda o, _: o.status.allocatable.get("cpu", "0")),
+        Column("MEMORY", lambda o, _: o.status.allocatable.get("memory", "0")),
+        Column("PODS", lambda o, _: o.status.allocatable.get("pods", "0")),
+        Column("TAINTS", _taints, wide=True),
+        Column("ZONE", lambda o, _: o.metadata.labels.get("topology.kubernetes.io/zone", NONE), wide=True),
+    ),
+    "PriorityClass": (
+        Column("VALUE", lambda o, _: str(o.value)),
+        Column("GLOBAL-DEFAULT", lambda o, _: str(o.global_default).lower()),
+        Column("PREEMPTIONPOLICY", lambda o, _: o.preemption_policy or "PreemptLowerPriority"),
+    ),
+    "PodDisruptionBudget": (
+        Column("MIN AVAILABLE", lambda o, _: o.spec.min_available or "N/A"),
+        Column("MAX UNAVAILABLE", lambda o, _: o.spec.max_unavailable or "N/A"),
+        Column("ALLOWED DISRUPTIONS", lambda o, _: str(o.status.disruptions_allowed)),
+    ),
+    "Service": (Column("SELECTOR", lambda o, _: _selector(o.spec.selector)),),
+    "Event": (
+        Column("TYPE", lambda o, _: o.type),
+        Column("REASON", lambda o, _: o.reason),
+        Column("OBJECT", lambda o, _: f"{o.involved_object.kind.lower()}/{o.involved_object.name}"),
+        Column("COUNT", lambda o, _: str(o.count or 1), wide=True),
+        Column("MESSAGE", lambda o, _: o.message),
+    ),
+    "Lease": (
+        Column("HOLDER", lambda o, _: o.spec.holder_identity or NONE),
+        Column("TRANSITIONS", lambda o, _: str(o.spec.lease_transitions), wide=True),
+    ),
+    "PersistentVolume": (
+        Column("CAPACITY", lambda o, _: o.spec.capacity.get("storage", "")),
+        Column("STATUS", lambda o, _: o.status.phase or "Available"),
+        Column(
+            "CLAIM",
+            lambda o, _: (
+                f"{o.spec.claim_ref.namespace}/{o.spec.claim_ref.name}"
+                if o.spec.claim_ref.name
+                else NONE
+            ),
+        ),
+        Column("STORAGECLASS", lambda o, _: o.spec.storage_class_name or NONE),
+    ),
+    "PersistentVolumeClaim": (
+        Column("STATUS", lambda o, _: o.status.phase or "Pending"),
+        Column("VOLUME", lambda o, _: o.spec.volume_name or NONE),
+        Column("STORAGECLASS", lambda o, _: o.spec.storage_class_name or NONE),
+    ),
+    "StorageClass": (
+        Column("PROVISIONER", lambda o, _: o.provisioner),
+        Column("VOLUMEBINDINGMODE", lambda o, _: o.volume_binding_mode or "Immediate"),
+    ),
+}
+
+
+def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
+    """The columns to show; ``namespaces``: with the namespace first."""
+    middle = [c for c in _COLUMNS.get(kind.name, ()) if wide or not c.wide]
+    first = [_NAMESPACE] if namespaces and kind.namespaced else []
+    return [*first, _NAME, *middle, _AGE]
+
+
+def table_of(
+    kind: Kind, objects: Sequence[AnyObject], now: float, *, namespaces: bool, wide: bool
+) -> Table:
+    """A table of the objects without lines, as kubectl prints it."""
+    columns = columns_of(kind, namespaces=namespaces, wide=wide)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
+    for column in columns:
+        table.add_column(column.heading, no_wrap=True, overflow="ignore")
+    for obj in objects:
+        table.add_row(*(column.cell(obj, now) for column in columns))
+    return table
+
+
+def row_of(kind: Kind, obj: AnyObject, now: float, *, namespaces: bool, wide: bool) -> list[str]:
+    """The cells of one object, for ``get -w``."""
+    return [c.cell(obj, now) for c in columns_of(kind, namespaces=namespaces, wide=wide)]
