@@ -1,0 +1,71 @@
+"""ImageLocality: nodes that have the pod's images score higher (kube-scheduler v1.36).
+
+Each image counts its size times the share of nodes that have it; the sum is scaled between 23 MiB
+and 1000 MiB per container to 0..100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+import numpy as np
+
+from podsched.framework.nodes import ClusterView, NodeColumns, normalized_image_name
+from podsched.framework.plugin import MAX_NODE_SCORE, CycleState
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SUCCESS, Status
+from podsched.framework.verdicts import Rows, Scores
+
+MIN_THRESHOLD = 23 * 1024 * 1024
+MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
+
+
+class ImageLocality:
+    """Score: the sizes of the images that are already there."""
+
+    name: ClassVar[str] = "ImageLocality"
+    depends_on_feasible: ClassVar[bool] = False
+    normalize = None
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """How many nodes there are, and how many of them have each image."""
+        nodes = cluster.nodes
+        spread = tuple(len(nodes.image_rows(image)[0]) for image in _images(pod.cls))
+        return (int(np.count_nonzero(nodes.alive)) if any(spread) else 0, spread)
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Puts (image, share of the nodes that have it) for each image that a node has."""
+        nodes = cluster.nodes
+        total = int(np.count_nonzero(nodes.alive))
+        counted = ((image, len(nodes.image_rows(image)[0])) for image in _images(pod.cls))
+        state.data[self.name] = [(image, count / total) for image, count in counted if count]
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """0..100; 0 for a node with none of the images."""
+        present: list[tuple[str, float]] = state.data[self.name]
+        if not present:
+            return np.zeros(len(rows), dtype=np.int64)
+        sums = np.zeros(nodes.size, dtype=np.int64)
+        for image, share in present:
+            holders, sizes = nodes.image_rows(image)
+            sums[holders] += (sizes.astype(np.float64) * share).astype(np.int64)
+        containers = len(pod.cls.spec.containers) + len(pod.cls.spec.init_containers)
+        highest = MAX_CONTAINER_THRESHOLD * containers
+        clamped = np.minimum(np.maximum(sums[rows], MIN_THRESHOLD), highest)
+        return MAX_NODE_SCORE * (clamped - MIN_THRESHOLD) // (highest - MIN_THRESHOLD)
+
+
+def _images(cls: PodClass) -> tuple[str, ...]:
+    """The images of init containers, containers and image volumes, repetitions included."""
+    compiled: tuple[str, ...] | None = cls.compiled.get(ImageLocality.name)
+    if compiled is None:
+        spec = cls.spec
+        names = [c.image for c in (*spec.init_containers, *spec.containers)]
+        names += [v.image.reference for v in spec.volumes if v.HasField("image")]
+        compiled = tuple(normalized_image_name(name) for name in names if name)
+        cls.compiled[ImageLocality.name] = compiled
+    return compiled

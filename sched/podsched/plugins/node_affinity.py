@@ -1,0 +1,192 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and a profile's addedAffinity.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/nodeaffinity``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from podsched.api.selectors import NodeTerm, NodeTerms, compile_node_selector, compile_node_term
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.normalize import default_normalize
+from podsched.plugins.row_matching import match_labels, match_term, match_terms
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+
+NAME_FIELD = "metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredAffinity:
+    """What a pod demands of its node's labels and name."""
+
+    node_selector: dict[str, str]
+    terms: NodeTerms | None
+
+    def match(self, nodes: NodeColumns, rows: Rows) -> Bools:
+        """Shape ``(len(rows),)``: whether each row's node meets the demands."""
+        result = match_labels(self.node_selector, nodes, rows)
+        if self.terms is not None:
+            result &= match_terms(self.terms, nodes, rows)
+        return result
+
+    def matches_node(self, node: v1.Node) -> bool:
+        """Whether a node message meets the demands."""
+        labels = node.metadata.labels
+        if any(labels.get(key) != value for key, value in self.node_selector.items()):
+            return False
+        return self.terms is None or self.terms.matches(labels, node.metadata.name)
+
+
+def required_affinity(cls: PodClass) -> RequiredAffinity:
+    """The compiled nodeSelector and required node affinity of a pod class."""
+    compiled = cls.compiled.get(NodeAffinity.name)
+    if compiled is None:
+        selector = _required(cls.spec)
+        terms = None if selector is None else compile_node_selector(selector)
+        compiled = RequiredAffinity(dict(cls.spec.node_selector), terms)
+        cls.compiled[NodeAffinity.name] = compiled
+    return cast(RequiredAffinity, compiled)
+
+
+class NodeAffinity:
+    """PreFilter narrows to nodes named in matchFields; Filter and Score match labels and names."""
+
+    name: ClassVar[str] = "NodeAffinity"
+    depends_on_feasible: ClassVar[bool] = False
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def __init__(self, added_affinity: v1.NodeAffinity | None = None) -> None:
+        added = added_affinity or v1.NodeAffinity()
+        field = "required_during_scheduling_ignored_during_execution"
+        self._added = (
+            compile_node_selector(getattr(added, field)) if added.HasField(field) else None
+        )
+        self._added_preferred = _preferred_terms(added)
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Nothing but the rows themselves."""
+        return ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """The node names, where every term has one; unresolvable where no term can match any."""
+        selector = _required(pod.cls.spec)
+        if selector is None and self._added is None and not pod.cls.spec.node_selector:
+            return PreFilterResult(SKIP)
+        if selector is None or not selector.node_selector_terms:
+            return PreFilterResult()
+        names: set[str] = set()
+        for term in selector.node_selector_terms:
+            own = _term_names(term)
+            if own is None:
+                return PreFilterResult()
+            names |= own
+        if not names:
+            return PreFilterResult(unresolvable(REASON_CONFLICT))
+        return PreFilterResult(node_names=frozenset(names))
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, nodes that the profile's or the pod's affinity does not match."""
+        verdicts = Verdicter(len(rows))
+        unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        matches = required_affinity(pod.cls).match(nodes, rows)
+        if self._added is not None:
+            enforced = match_terms(self._added, nodes, rows)
+            verdicts.flag(~enforced, unresolvably, REASON_ENFORCED)
+            matches |= ~enforced
+        verdicts.flag(~matches, unresolvably, REASON)
+        return verdicts.done()
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Skips pods without preferences."""
+        preferred = _preferred_terms(pod.cls.spec.affinity.node_affinity)
+        if not preferred and not self._added_preferred:
+            return SKIP
+        state.data[self.name] = preferred
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """The sum of the weights of the preferred terms that match."""
+        total = np.zeros(len(rows), dtype=np.int64)
+        for weight, term in (*self._added_preferred, *state.data[self.name]):
+            total += weight * match_term(term, nodes, rows)
+        return total
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        """100 for the node with the highest sum."""
+        return default_normalize(scores)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Nodes added or with other labels."""
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        return [ClusterEventWithHint(node, self._after_node_change)]
+
+    def _after_node_change(
+        self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
+    ) -> QueueingHint:
+        if new is None:
+            return QueueingHint.SKIP
+        if self._added is not None and not self._added.matches(
+            new.metadata.labels, new.metadata.name
+        ):
+            return QueueingHint.SKIP
+        required = required_affinity(pod.cls)
+        if not required.matches_node(new) or (old is not None and required.matches_node(old)):
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+def _required(spec: v1.PodSpec) -> v1.NodeSelector | None:
+    affinity = spec.affinity.node_affinity
+    if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
+        return None
+    return affinity.required_during_scheduling_ignored_during_execution
+
+
+def _term_names(term: v1.NodeSelectorTerm) -> frozenset[str] | None:
+    """The names that a term's matchFields allow; None where it does not name nodes."""
+    names: frozenset[str] | None = None
+    for requirement in term.match_fields:
+        if requirement.key == NAME_FIELD and requirement.operator == "In":
+            values = frozenset(requirement.values)
+            names = values if names is None else names & values
+    return names
+
+
+def _preferred_terms(affinity: v1.NodeAffinity) -> list[tuple[int, NodeTerm]]:
+    return [
+        (
+            term.weight,
+            compile_node_term(
+                tuple(term.preference.match_expressions), tuple(term.preference.match_fields)
+            ),
+        )
+        for term in affinity.preferred_during_scheduling_ignored_during_execution
+        if term.weight
+    ]
+
+
+def new(args: Any) -> NodeAffinity:
+    """The plugin from its args: ``added_affinity``, a NodeAffinity message or None."""
+    return NodeAffinity(getattr(args, "added_affinity", None))

@@ -1,0 +1,40 @@
+"""NodeName: a pod that names its node fits that node alone (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
+from podsched.plugins.row_matching import named
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName:
+    """Filter: ``spec.nodeName``, where given, is the node's name."""
+
+    name: ClassVar[str] = "NodeName"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """The name: pods of one class may name different nodes."""
+        return pod.pod.spec.node_name
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, all nodes but the one named."""
+        wanted = pod.pod.spec.node_name
+        if not wanted:
+            return all_pass(len(rows))
+        verdicts = Verdicter(len(rows))
+        others = ~named(nodes, rows, [wanted])
+        verdicts.flag(others, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """New nodes."""
+        return [ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD))]

@@ -1,0 +1,101 @@
+"""NodePorts: host ports must be free (kube-scheduler v1.36).
+
+Two uses conflict when protocol and port are equal and the addresses are equal or one is 0.0.0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, Code
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+ANY_ADDRESS = "0.0.0.0"
+
+#: (hostIP, protocol, hostPort)
+HostPort = tuple[str, str, int]
+
+
+class NodePorts:
+    """Filter: none of the pod's host ports is in use on the node."""
+
+    name: ClassVar[str] = "NodePorts"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Nothing but the rows themselves."""
+        return ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Collects the host ports; skips pods without any."""
+        ports = host_ports(pod.cls.spec)
+        if not ports:
+            return PreFilterResult(SKIP)
+        state.data[self.name] = ports
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects nodes where a port is taken; evicting its user would help."""
+        verdicts = Verdicter(len(rows))
+        verdicts.flag(_taken(state.data[self.name], nodes, rows), Code.UNSCHEDULABLE, REASON)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Deleted pods that used one of the ports, and new nodes."""
+        pod = ClusterEvent(Resource.POD, ActionType.DELETE)
+        node = ClusterEvent(Resource.NODE, ActionType.ADD)
+        return [ClusterEventWithHint(pod, _after_pod_deleted), ClusterEventWithHint(node)]
+
+
+def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
+    """The host ports of containers and sidecars, with the defaults 0.0.0.0 and TCP filled in."""
+    containers = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    containers.extend(spec.containers)
+    return tuple(
+        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for container in containers
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def conflicts(wanted: Iterable[HostPort], used: Mapping[HostPort, int]) -> bool:
+    """Whether one of the wanted ports is among the used ones."""
+    for address, protocol, port in wanted:
+        if address == ANY_ADDRESS:
+            if any(key[1] == protocol and key[2] == port for key in used):
+                return True
+        elif (address, protocol, port) in used or (ANY_ADDRESS, protocol, port) in used:
+            return True
+    return False
+
+
+def _taken(wanted: tuple[HostPort, ...], nodes: NodeColumns, rows: Rows) -> Bools:
+    has_ports = np.zeros(nodes.size, dtype=np.bool_)
+    has_ports[nodes.rows_with_ports] = True
+    taken = has_ports[rows]
+    for index in np.flatnonzero(taken).tolist():
+        taken[index] = conflicts(wanted, nodes.used_ports(int(rows[index])))
+    return taken
+
+
+def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+        return QueueingHint.SKIP
+    freed = dict.fromkeys(host_ports(old.spec), 1)
+    return QueueingHint.QUEUE if conflicts(host_ports(pod.cls.spec), freed) else QueueingHint.SKIP

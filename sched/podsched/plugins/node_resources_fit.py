@@ -1,0 +1,198 @@
+"""NodeResourcesFit: the pod's requests must fit beside those of the pods on the node.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score strategies are in
+``fit_strategies``. Resources that DynamicResources would take over are not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podsched.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    allocatable_in_units,
+    requests_in_units,
+    score_requests,
+)
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.hint_index import ThresholdIndex
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.fit_strategies import Strategy, least_allocated, strategy_of
+from podsched.plugins.resource_amounts import (
+    NATIVE,
+    WeightedResource,
+    is_extended,
+    is_scalar,
+    resource_columns,
+    weighted_resources,
+)
+from podsched.v1 import objects_pb2 as v1
+
+REASON_PODS = "Too many pods"
+REASON_INSUFFICIENT = "Insufficient {}"
+
+_ORDER = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """The plugin's arguments, resolved."""
+
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+    resources: tuple[WeightedResource, ...] = weighted_resources(None)
+    strategy: Strategy = least_allocated
+
+
+class NodeResourcesFit:
+    """Filter on requests against what is free; Score by the configured strategy."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    depends_on_feasible: ClassVar[bool] = False
+    normalize = None
+
+    #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
+    score_key: ClassVar[str] = "NodeResourcesFit/score"
+
+    def __init__(self, options: FitOptions | None = None) -> None:
+        self._options = options or FitOptions()
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Nothing but the rows themselves."""
+        return ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Puts the (resource, amount) pairs that Filter compares."""
+        requests = node_requests(pod.cls.requests)
+        state.data[self.name] = tuple(
+            (name, amount)
+            for name, amount in sorted(requests.items(), key=lambda r: (_ORDER.get(r[0], 3), r[0]))
+            if amount > 0 and not self._ignores(name)
+        )
+        return PreFilterResult()
+
+    def _ignores(self, name: str) -> bool:
+        if not is_extended(name):
+            return False
+        options = self._options
+        group = name.split("/", 1)[0]
+        return name in options.ignored_resources or group in options.ignored_groups
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """One reason for each resource that is short; unresolvable if more than all there is."""
+        verdicts = Verdicter(len(rows))
+        full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
+        verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
+        for resource, amount in state.data[self.name]:
+            allocatable = nodes.allocatable(resource)[rows]
+            short = amount > allocatable - nodes.requested(resource)[rows]
+            if not short.any():
+                continue
+            reason = REASON_INSUFFICIENT.format(resource)
+            never = amount > allocatable
+            verdicts.flag(short & never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+            verdicts.flag(short & ~never, Code.UNSCHEDULABLE, reason)
+        return verdicts.done()
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Puts the pod's requests with 100m and 200Mi for containers that ask for nothing."""
+        state.data[self.score_key] = score_requests(pod.pod)
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """The configured strategy's score."""
+        resources, requests = self._options.resources, state.data[self.score_key]
+        columns = resource_columns(nodes, rows, resources, requests, nonzero=True)
+        if not columns:
+            return np.zeros(len(rows), dtype=np.int64)
+        return self._options.strategy(columns)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Pods deleted or scaled down; nodes added or with more to give."""
+        pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        return [
+            ClusterEventWithHint(pod, _after_pod_event),
+            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
+        ]
+
+
+def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
+    """The requests for resources that nodes count."""
+    return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
+
+
+def _after_pod_event(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if new is None:
+        had_room = old is not None and (old.spec.node_name or old.status.nominated_node_name)
+        return QueueingHint.QUEUE if had_room else QueueingHint.SKIP
+    if new.metadata.uid == pod.uid:
+        return QueueingHint.QUEUE
+    if old is None or not new.spec.node_name:
+        return QueueingHint.SKIP
+    before, after = requests_in_units(old), requests_in_units(new)
+    freed = any(
+        before.get(name, 0) > after.get(name, 0)
+        for name, amount in node_requests(pod.cls.requests).items()
+        if amount > 0
+    )
+    return QueueingHint.QUEUE if freed else QueueingHint.SKIP
+
+
+def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
+    if new is None:
+        return QueueingHint.SKIP
+    requests = node_requests(pod.cls.requests)
+    now = allocatable_in_units(new.status.allocatable)
+    if now.get(PODS, 0) < 1 or any(n > now.get(name, 0) for name, n in requests.items() if n > 0):
+        return QueueingHint.SKIP
+    if old is None:
+        return QueueingHint.QUEUE
+    before = allocatable_in_units(old.status.allocatable)
+    grown = now.get(PODS, 0) > before.get(PODS, 0) or any(
+        now.get(name, 0) > before.get(name, 0) for name, n in requests.items() if n > 0
+    )
+    return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+
+
+def _index_of_nodes() -> ThresholdIndex:
+    """Finds the pods whose requests are within what an added or changed node can give."""
+
+    def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
+        return None if new is None else allocatable_in_units(new.status.allocatable)
+
+    return ThresholdIndex(lambda pod: node_requests(pod.cls.requests), supply)
+
+
+def new(args: Any) -> NodeResourcesFit:
+    """The plugin from NodeResourcesFitArgs; None gives the defaults."""
+    if args is None:
+        return NodeResourcesFit()
+    scoring = args.scoring_strategy
+    return NodeResourcesFit(
+        FitOptions(
+            frozenset(args.ignored_resources or ()),
+            frozenset(args.ignored_resource_groups or ()),
+            weighted_resources(scoring.resources if scoring else None),
+            strategy_of(scoring) if scoring else least_allocated,
+        )
+    )

@@ -1,0 +1,65 @@
+"""NodeUnschedulable: cordoned nodes take only pods that tolerate it (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) were unschedulable"
+
+_TAINT = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
+
+
+class NodeUnschedulable:
+    """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
+
+    name: ClassVar[str] = "NodeUnschedulable"
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects cordoned nodes, unresolvably."""
+        cordoned = nodes.unschedulable[rows]
+        if not cordoned.any() or _tolerates_cordon(pod.cls.spec):
+            return all_pass(len(rows))
+        verdicts = Verdicter(len(rows))
+        verdicts.flag(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Nodes added or uncordoned, and the pod's own new tolerations."""
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
+        pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
+        return [
+            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(pod, _after_toleration_change),
+        ]
+
+
+def _tolerates_cordon(spec: v1.PodSpec) -> bool:
+    return any(tolerates(toleration, _TAINT) for toleration in spec.tolerations)
+
+
+def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
+    was_open = old is not None and not old.spec.unschedulable
+    is_open = new is not None and not new.spec.unschedulable
+    return QueueingHint.QUEUE if is_open and not was_open else QueueingHint.SKIP
+
+
+def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if new is None or new.metadata.uid != pod.uid:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE if _tolerates_cordon(new.spec) else QueueingHint.SKIP

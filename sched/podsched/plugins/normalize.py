@@ -1,0 +1,37 @@
+"""The score normalisations that several plugins share, and Go's integer division.
+
+Formulas: kube-scheduler v1.36 ``framework/plugins/helper/normalize_score.go``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.framework.plugin import MAX_NODE_SCORE
+from podsched.framework.verdicts import Scores
+
+
+def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
+    """Scales scores so that the largest becomes 100 (with ``reverse``: 0, and 0 becomes 100).
+
+    Depends on each score and the largest alone.
+    """
+    if not len(scores):
+        return scores
+    highest = int(scores.max())
+    if highest <= 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = truncated_quotient(scores * MAX_NODE_SCORE, np.int64(highest))
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def truncated_quotient(
+    dividend: NDArray[np.int64], divisor: NDArray[np.int64] | np.int64
+) -> NDArray[np.int64]:
+    """Quotients rounded towards zero, as Go's; the divisors are positive."""
+    quotient = dividend // divisor
+    # Floor and truncation differ only below zero, which needs an overflow or a falling shape.
+    if len(dividend) and dividend.min() < 0:
+        quotient += (dividend < 0) & (quotient * divisor != dividend)
+    return quotient

@@ -1,0 +1,88 @@
+"""Plugins written per node, adapted to rows: for users' own plugins that need not be fast.
+
+Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or ``score_node``.
+What a plugin reads beyond the one node (and the pod's class) it names in ``inputs``, as any plugin
+does; without ``inputs`` its results are reused for as long as the node does not change.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.v1 import objects_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node with the pods on it, as kube-scheduler's NodeInfo."""
+
+    nodes: NodeColumns
+    row: int
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.nodes.names[self.row]
+
+    @property
+    def node(self) -> v1.Node:
+        """The node's message; not to be written to."""
+        return self.nodes.node(self.row)
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """The pods on the node by uid, assumed ones included."""
+        return self.nodes.pods(self.row)
+
+    def allocatable(self, resource: str) -> int:
+        """Milli-units for cpu, whole units for the rest."""
+        return int(self.nodes.allocatable(resource)[self.row])
+
+    def requested(self, resource: str) -> int:
+        """What the node's pods request together, in the same units."""
+        return int(self.nodes.requested(resource)[self.row])
+
+
+class PerNodeFilter(abc.ABC):
+    """A Filter that looks at one node at a time."""
+
+    @abc.abstractmethod
+    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
+        """SUCCESS, or the status with which the node is rejected."""
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Asks ``filter_node`` for each row."""
+        verdicts = Verdicter(len(rows))
+        for index, row in enumerate(rows.tolist()):
+            status = self.filter_node(state, pod, NodeView(nodes, row))
+            if status.ok:
+                continue
+            mask = np.zeros(len(rows), dtype=np.bool_)
+            mask[index] = True
+            for reason in status.reasons or (status.code.text,):
+                verdicts.flag(mask, status.code, reason)
+        return verdicts.done()
+
+
+class PerNodeScore(abc.ABC):
+    """A Score that looks at one node at a time. Set ``normalize`` to map raw scores to 0..100."""
+
+    normalize = None
+
+    @abc.abstractmethod
+    def score_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> int:
+        """The node's score."""
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Asks ``score_node`` for each row."""
+        scores = (self.score_node(state, pod, NodeView(nodes, row)) for row in rows.tolist())
+        return np.fromiter(scores, dtype=np.int64, count=len(rows))

@@ -1,0 +1,17 @@
+"""PrioritySort: activeQ by priority, then by the time the pod was queued (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from podsched.framework.pods import QueuedPodInfo
+
+
+class PrioritySort:
+    """QueueSort: higher priority first, then the older timestamp."""
+
+    name: ClassVar[str] = "PrioritySort"
+
+    def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
+        """Smallest first."""
+        return (-pod.info.priority, pod.timestamp)

@@ -1,0 +1,93 @@
+"""The one list of plugins: the built-in ones in default order and weight, and users' own.
+
+A factory gets the plugin's arguments (the args object of its ``pluginConfig``, None for defaults) and
+the handle. Users' packages name their factories under the entry point group ``podsched.plugins``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from podsched.framework.plugin import Handle, Plugin, PluginFactory
+from podsched.plugins import (
+    node_affinity,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+)
+from podsched.plugins.default_binder import DefaultBinder
+from podsched.plugins.image_locality import ImageLocality
+from podsched.plugins.node_name import NodeName
+from podsched.plugins.node_ports import NodePorts
+from podsched.plugins.node_unschedulable import NodeUnschedulable
+from podsched.plugins.priority_sort import PrioritySort
+from podsched.plugins.scheduling_gates import SchedulingGates
+from podsched.plugins.taint_toleration import TaintToleration
+
+ENTRY_POINT_GROUP = "podsched.plugins"
+
+#: The plugins that MultiPoint enables by default, in kube-scheduler v1.36's order, with their
+#: weights (0 where they do not score).
+DEFAULT_PLUGINS: tuple[tuple[str, int], ...] = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+)
+
+
+def _plain(plugin: type[Plugin]) -> PluginFactory:
+    def make(args: Any, handle: Handle) -> Plugin:
+        return plugin()
+
+    return make
+
+
+#: name -> factory(args, handle), in default order.
+BUILT_IN: Mapping[str, PluginFactory] = {
+    "SchedulingGates": _plain(SchedulingGates),
+    "PrioritySort": _plain(PrioritySort),
+    "NodeUnschedulable": _plain(NodeUnschedulable),
+    "NodeName": _plain(NodeName),
+    "TaintToleration": _plain(TaintToleration),
+    "NodeAffinity": lambda args, handle: node_affinity.new(args),
+    "NodePorts": _plain(NodePorts),
+    "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
+    "NodeResourcesBalancedAllocation": lambda args, handle: node_resources_balanced_allocation.new(
+        args
+    ),
+    "ImageLocality": _plain(ImageLocality),
+    "DefaultBinder": _plain(DefaultBinder),
+}
+
+
+class DuplicatePlugin(ValueError):
+    """Two packages, or a package and podsched itself, register a plugin under the same name."""
+
+
+def factories() -> dict[str, PluginFactory]:
+    """All plugins by name: built-in ones and those of installed packages.
+
+    Raises DuplicatePlugin when a name is taken.
+    """
+    found = dict(BUILT_IN)
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name in found:
+            raise DuplicatePlugin(f"plugin {entry.name!r} of {entry.value} is already registered")
+        found[entry.name] = entry.load()
+    return found

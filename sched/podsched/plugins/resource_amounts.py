@@ -1,0 +1,99 @@
+"""The resources that scores and filters look at, as columns over rows.
+
+Which names count as resources of a node: kube-scheduler v1.36 ``util.IsScalarResourceName`` and
+``noderesources/resource_allocation.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from podsched.api.resources import (
+    ATTACHABLE_VOLUMES_PREFIX,
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+)
+from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.verdicts import Rows
+
+NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+_NATIVE_DOMAIN = "kubernetes.io/"
+_QUOTA_PREFIX = "requests."
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedResource:
+    """A resource that a score looks at, and what it counts (1..100)."""
+
+    name: str
+    weight: int = 1
+
+
+DEFAULT_RESOURCES = (WeightedResource(CPU), WeightedResource(MEMORY))
+
+
+def weighted_resources(resources: Sequence[Any] | None) -> tuple[WeightedResource, ...]:
+    """The resources of plugin args (with ``name`` and ``weight``), or cpu and memory."""
+    if not resources:
+        return DEFAULT_RESOURCES
+    return tuple(WeightedResource(r.name, r.weight or 1) for r in resources)
+
+
+def is_extended(name: str) -> bool:
+    """Whether the name is one of an extended resource, such as ``nvidia.com/gpu``."""
+    return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith(_QUOTA_PREFIX)
+
+
+def is_scalar(name: str) -> bool:
+    """Whether nodes count the resource beside cpu, memory, ephemeral storage and pods."""
+    return (
+        is_extended(name)
+        or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))
+        or ("/" in name and _NATIVE_DOMAIN in name)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceColumn:
+    """One resource over rows; all arrays have shape ``(len(rows),)``.
+
+    ``used`` is what the pods on the node request, ``wanted`` that and the new pod's request.
+    Rows with ``allocatable`` 0 do not take part.
+    """
+
+    weight: int
+    used: Int64s
+    wanted: Int64s
+    allocatable: Int64s
+
+
+def resource_columns(
+    nodes: NodeColumns,
+    rows: Rows,
+    resources: Sequence[WeightedResource],
+    requests: Mapping[str, int],
+    *,
+    nonzero: bool,
+) -> list[ResourceColumn]:
+    """The resources that count for a pod with these requests.
+
+    ``nonzero`` takes cpu and memory with defaults for containers without requests. Scalar resources
+    that the pod does not request are left out, as are names that nodes do not count.
+    """
+    columns = []
+    for resource in resources:
+        name = resource.name
+        request = requests.get(name, 0)
+        if name not in NATIVE and not (request and is_scalar(name)):
+            continue
+        counted = nonzero and name in (CPU, MEMORY)
+        source = nodes.nonzero_requested(name) if counted else nodes.requested(name)
+        used = source[rows]
+        columns.append(
+            ResourceColumn(resource.weight, used, used + request, nodes.allocatable(name)[rows])
+        )
+    return columns

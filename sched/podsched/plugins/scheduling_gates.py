@@ -1,0 +1,42 @@
+"""SchedulingGates: a pod with scheduling gates does not enter activeQ (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.v1 import objects_pb2 as v1
+
+
+class SchedulingGates:
+    """PreEnqueue: rejects pods whose gates are not all gone."""
+
+    name: ClassVar[str] = "SchedulingGates"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """UnschedulableAndUnresolvable with the gates' names, as Go prints a slice."""
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        names = " ".join(gate.name for gate in gates)
+        return unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """The removal of the pod's own last gate."""
+        gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return [ClusterEventWithHint(gone, _after_gates_eliminated)]
+
+
+def _after_gates_eliminated(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if new is None or new.metadata.uid != pod.uid:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE

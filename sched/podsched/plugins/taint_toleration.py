@@ -1,0 +1,87 @@
+"""TaintToleration: hard taints keep pods away, soft ones cost score (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from podsched.api.tolerations import PREFER_NO_SCHEDULE, find_untolerated, tolerates
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.normalize import default_normalize
+from podsched.plugins.row_matching import per_taint_set
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) had untolerated taint(s)"
+
+
+class TaintToleration:
+    """Filter on NoSchedule and NoExecute; Score on PreferNoSchedule taints not tolerated."""
+
+    name: ClassVar[str] = "TaintToleration"
+    depends_on_feasible: ClassVar[bool] = False
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, nodes with a hard taint that the pod does not tolerate."""
+        tolerations = pod.cls.spec.tolerations
+        untolerated = per_taint_set(
+            nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None
+        )
+        verdicts = Verdicter(len(rows))
+        verdicts.flag(untolerated != 0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        return verdicts.done()
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Nothing to compute, and never skipped: without soft taints every node scores 100."""
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        tolerations = [t for t in pod.cls.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+
+        def untolerated(taints: tuple[v1.Taint, ...]) -> int:
+            soft = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+            return sum(not any(tolerates(t, taint) for t in tolerations) for taint in soft)
+
+        return per_taint_set(nodes, rows, untolerated)
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        """100 for no such taint, 0 for the node that has most."""
+        return default_normalize(scores, reverse=True)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Nodes added or with other taints, and the pod's own new tolerations."""
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
+        pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
+        return [
+            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(pod, _after_toleration_change),
+        ]
+
+
+def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
+    tolerations = pod.cls.spec.tolerations
+    if new is None or find_untolerated(new.spec.taints, tolerations) is not None:
+        return QueueingHint.SKIP
+    if old is not None and find_untolerated(old.spec.taints, tolerations) is None:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
+
+
+def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if new is None or new.metadata.uid != pod.uid:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
