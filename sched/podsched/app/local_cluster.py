@@ -1,0 +1,201 @@
+"""All of podsched on this machine: etcd, Ray, API servers, scheduler replicas, an agent with hollow nodes.
+
+Used by ``sched up``, ``sched demo``, the benchmarks and the integration tests. Every process listens on loopback
+unless an address says otherwise, logs to ``<data_dir>/logs`` and ends with this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from podsched.actors.local_ray import LocalRay, RayStartError
+from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.lib.network import free_port
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+
+
+@dataclass(frozen=True, slots=True)
+class LocalClusterOptions:
+    """What to start.
+
+    data_dir: etcd's data and all logs. api_address: of the first API server; port 0 takes a free one.
+    etcd_endpoints: an etcd to use; empty starts one. nodes: hollow nodes of the given shape; 0 and no
+    manifests: no agent. scheduler_config: a KubeSchedulerConfiguration file.
+    evaluator: auto, local or ray; local starts no Ray.
+    """
+
+    data_dir: Path
+    replicas: int = 3
+    api_servers: int = 1
+    api_address: str = "127.0.0.1:0"
+    etcd_endpoints: tuple[str, ...] = ()
+    fsync: bool = True
+    nodes: int = 0
+    node_cpu: str = "4"
+    node_memory: str = "32Gi"
+    node_pods: int = 110
+    agent: bool = True
+    agent_arguments: tuple[str, ...] = ()
+    evaluator: str = "auto"
+    scheduler_config: Path | None = None
+    scheduler_arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class LocalCluster:
+    """``await start()`` brings everything up; ``await stop()`` takes it down, in reverse."""
+
+    def __init__(self, options: LocalClusterOptions) -> None:
+        self.options = options
+        self.log_dir = options.data_dir / "logs"
+        self._etcd: EmbeddedEtcd | None = None
+        self._ray: LocalRay | None = None
+        self._ray_task: asyncio.Task[None] | None = None
+        self.ray_problem = ""
+        self.etcd_endpoints: tuple[str, ...] = options.etcd_endpoints
+        self.api_addresses: list[str] = []
+        self.api_servers: list[ManagedProcess] = []
+        self.schedulers: list[ManagedProcess] = []
+        self.agent: ManagedProcess | None = None
+
+    @property
+    def server(self) -> str:
+        """The API servers' addresses, as for --server."""
+        return ",".join(self.api_addresses)
+
+    @property
+    def processes(self) -> Sequence[ManagedProcess]:
+        agents = [self.agent] if self.agent else []
+        return [*self.api_servers, *self.schedulers, *agents]
+
+    async def start(self) -> None:
+        """Starts everything; returns when the API answers and every replica is ready.
+
+        Raises:
+            ProcessFailed, EmbeddedEtcdError: and everything that was started has been stopped.
+        """
+        self.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        if self.options.evaluator != "local":
+            self._ray = LocalRay(log_dir=self.log_dir)
+            self._ray_task = asyncio.create_task(self._start_ray(self._ray), name="start ray")
+        if not self.etcd_endpoints:
+            self._etcd = EmbeddedEtcd(
+                EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
+            )
+            await self._etcd.start()
+            self.etcd_endpoints = (self._etcd.endpoint,)
+        for index in range(self.options.api_servers):
+            self.api_servers.append(await self._spawn(self._api_spec(index)))
+        if self.options.agent and (self.options.nodes or self.options.agent_arguments):
+            self.agent = await self._spawn(self._agent_spec())
+        if self._ray_task is not None:
+            await self._ray_task
+        for index in range(self.options.replicas):
+            await self.add_replica(index)
+        await asyncio.gather(*(process.wait_ready() for process in self.processes))
+
+    async def _start_ray(self, ray: LocalRay) -> None:
+        try:
+            await ray.start()
+        except RayStartError as exc:
+            self.ray_problem = str(exc)
+
+    async def _spawn(self, spec: ProcessSpec) -> ManagedProcess:
+        process = ManagedProcess(spec, self.log_dir)
+        await process.start()
+        return process
+
+    def _api_spec(self, index: int) -> ProcessSpec:
+        host, _, port = self.options.api_address.rpartition(":")
+        address = f"{host}:{port}" if index == 0 and port != "0" else f"{host}:{free_port()}"
+        self.api_addresses.append(address)
+        health = health_port()
+        return ProcessSpec(
+            name=f"apiserver-{index}",
+            arguments=(
+                "apiserver",
+                f"--listen={address}",
+                f"--etcd-endpoints={','.join(self.etcd_endpoints)}",
+                f"--health-listen=127.0.0.1:{health}",
+            ),
+            health_port=health,
+            environment=self.options.environment,
+        )
+
+    async def add_replica(self, index: int) -> ManagedProcess:
+        """Starts one more scheduler replica, named scheduler-<index>."""
+        process = await self._spawn(self._scheduler_spec(index))
+        self.schedulers.append(process)
+        return process
+
+    def _scheduler_spec(self, index: int) -> ProcessSpec:
+        health = health_port()
+        arguments = [
+            "scheduler",
+            f"--server={self.server}",
+            f"--etcd-endpoints={','.join(self.etcd_endpoints)}",
+            f"--identity=scheduler-{index}",
+            f"--health-listen=127.0.0.1:{health}",
+        ]
+        environment = dict(self.options.environment)
+        if self._ray is not None and self._ray.address:
+            arguments += [
+                f"--evaluator={self.options.evaluator}",
+                f"--ray-address={self._ray.address}",
+            ]
+            environment |= self._ray.environment
+        else:
+            arguments.append("--evaluator=local")
+        if self.options.scheduler_config is not None:
+            arguments.append(f"--config={self.options.scheduler_config}")
+        arguments += self.options.scheduler_arguments
+        return ProcessSpec(f"scheduler-{index}", tuple(arguments), health, environment)
+
+    def _agent_spec(self) -> ProcessSpec:
+        health = health_port()
+        return ProcessSpec(
+            name="agent",
+            arguments=(
+                "agent",
+                f"--server={self.server}",
+                f"--nodes={self.options.nodes}",
+                f"--node-cpu={self.options.node_cpu}",
+                f"--node-memory={self.options.node_memory}",
+                f"--node-pods={self.options.node_pods}",
+                f"--health-listen=127.0.0.1:{health}",
+                *self.options.agent_arguments,
+            ),
+            health_port=health,
+            environment=self.options.environment,
+        )
+
+    async def kill_ray(self) -> None:
+        """Ends the Ray cluster, as a crash of its head would."""
+        if self._ray is not None:
+            await self._ray.stop()
+
+    async def stop(self) -> None:
+        """Stops schedulers, agent, API servers, Ray and etcd."""
+        if self._ray_task is not None and not self._ray_task.done():
+            self._ray_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ray_task
+        await asyncio.gather(*(p.stop() for p in self.schedulers))
+        if self.agent is not None:
+            await self.agent.stop()
+        await asyncio.gather(*(p.stop() for p in self.api_servers))
+        if self._ray is not None:
+            await self._ray.stop()
+        if self._etcd is not None:
+            await self._etcd.stop()
