@@ -1,0 +1,91 @@
+"""What is wrong with a field, as k8s.io/apimachinery/pkg/util/validation/field says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ErrorType(StrEnum):
+    """Kubernetes' kinds of field errors; the value is the text in messages."""
+
+    REQUIRED = "Required value"
+    INVALID = "Invalid value"
+    DUPLICATE = "Duplicate value"
+    NOT_SUPPORTED = "Unsupported value"
+    FORBIDDEN = "Forbidden"
+    TOO_LONG = "Too long"
+    TOO_MANY = "Too many"
+    NOT_FOUND = "Not found"
+
+
+_WITHOUT_VALUE = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One mistake: `str()` is the line that Kubernetes prints."""
+
+    path: str
+    type: ErrorType
+    value: object = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.path, self.type.value]
+        if self.type not in _WITHOUT_VALUE:
+            parts.append(_quoted(self.value))
+        if self.reason:
+            parts.append(self.reason)
+        return ": ".join(part for part in parts if part)
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
+
+
+def required(path: str, reason: str = "") -> FieldError:
+    """The field must be set."""
+    return FieldError(path, ErrorType.REQUIRED, None, reason)
+
+
+def invalid(path: str, value: object, reason: str) -> FieldError:
+    """The value breaks a rule."""
+    return FieldError(path, ErrorType.INVALID, value, reason)
+
+
+def duplicate(path: str, value: object) -> FieldError:
+    """The value may stand once only."""
+    return FieldError(path, ErrorType.DUPLICATE, value)
+
+
+def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
+    """The value is none of those allowed."""
+    allowed = ", ".join(f'"{item}"' for item in sorted(supported))
+    return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {allowed}")
+
+
+def forbidden(path: str, reason: str) -> FieldError:
+    """The field may not be set or changed."""
+    return FieldError(path, ErrorType.FORBIDDEN, None, reason)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """More bytes than allowed."""
+    return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} bytes")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """More items than allowed."""
+    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} items")
+
+
+def not_found(path: str, value: object) -> FieldError:
+    """The value names something that does not exist."""
+    return FieldError(path, ErrorType.NOT_FOUND, value)
