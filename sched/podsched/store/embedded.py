@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from podsched.store.errors import EmbeddedEtcdError, StoreError
+from podsched.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.store.etcd import EtcdOptions, EtcdStore
 
 # Ties the child to its parent before it becomes etcd. A program of its own and not a
@@ -206,6 +206,8 @@ class EmbeddedEtcd:
         store = EtcdStore(EtcdOptions((self.endpoint,), request_timeout=1.0))
         try:
             await store.get("health")
+        except Unauthorized:
+            return True
         except StoreError:
             return False
         finally:

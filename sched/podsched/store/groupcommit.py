@@ -135,7 +135,11 @@ Commit = Callable[[Sequence[Member]], Awaitable[list[WriteResult]]]
 """Applies a group in one transaction: a result per member, or one fault for all of them."""
 
 REFUSED_WHOLE = (TooLarge, InvalidRequest, LeaseNotFound)
-"""Faults by which etcd refuses a transaction, before applying any of it, for one member's sake."""
+"""Faults by which etcd refuses a transaction, before applying any of it, for one member's sake.
+
+Not `Unauthorized`: credentials are the store's and not a member's, and etcd 3.5 checks
+permissions on plain transactions only, not on the nested ones of a group.
+"""
 
 
 class GroupCommit:
