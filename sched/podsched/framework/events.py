@@ -134,10 +134,10 @@ class ClusterEventWithHint:
     """An event a plugin registers; without a hint every such event queues the pod.
 
     The queue asks a hint once for all pods of a class that the same plugins rejected. A hint may
-    therefore look at what the class determines (and at the names of pods with ephemeral volumes); one
-    that looks at more of the pod says so with ``per_pod`` and is asked about each. Changes of the
-    waiting pod itself are always asked about that pod. ``index`` spares asking about classes that the
-    event cannot help.
+    therefore look at what the class determines (and at the names of pods with ephemeral volumes);
+    one that looks at more of the pod says so with ``per_pod`` and is asked about each. Changes of
+    the waiting pod itself are always asked about that pod. ``index`` spares asking about classes
+    that the event cannot help.
     """
 
     event: ClusterEvent

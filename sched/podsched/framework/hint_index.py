@@ -1,10 +1,10 @@
 """Indexes that find the pods an event can help without asking a hint about each of them.
 
 A registration (``ClusterEventWithHint.index``) may name one. The queue keeps an instance per
-profile and registration, puts every group of waiting pods into it that the plugin rejected, and asks
-the plugin's hint about the ``candidates`` of an event only. An index may name too many candidates,
-never too few: what it leaves out is not woken. It takes no part in replaying events for a pod that
-was in flight; there the hint alone decides.
+profile and registration, puts every group of waiting pods into it that the plugin rejected, and
+asks the plugin's hint about the ``candidates`` of an event only. An index may name too many
+candidates, never too few: what it leaves out is not woken. It takes no part in replaying events for
+a pod that was in flight; there the hint alone decides.
 
 Like a hint it may look at what the pod's class determines, and at the names of pods with ephemeral
 volumes.
@@ -36,10 +36,10 @@ class HintIndex(Protocol):
 class KeyedIndex:
     """A pod waits for one of some keys, an event offers some: candidates have a key in common.
 
-    ``pod_keys`` gives the keys that a pod waits for, None when any event may help it; ``event_keys``
-    those that the event offers, None when it may help any pod. For example the claims a pod mounts
-    and the claim that was bound, or one label pair that a required node affinity cannot do without
-    and the labels of a node.
+    ``pod_keys`` gives the keys that a pod waits for, None when any event may help it;
+    ``event_keys`` those that the event offers, None when it may help any pod. For example the
+    claims a pod mounts and the claim that was bound, or one label pair that a required node
+    affinity cannot do without and the labels of a node.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class ThresholdIndex:
     """A pod demands amounts, an event supplies some: candidates demand no more than it supplies.
 
     ``demand`` gives a pod's amounts (int64, absent means none), ``supply`` what the event offers
-    (absent means none; None: may help any pod). For example the requests of a pod and the allocatable
-    of a new node, or what is free on the node that a deleted pod left. Demands are columns, so 1,000
-    groups cost some microseconds and 100,000 some hundreds.
+    (absent means none; None: may help any pod). For example the requests of a pod and the
+    allocatable of a new node, or what is free on the node that a deleted pod left. Demands are
+    columns, so 1,000 groups cost some microseconds and 100,000 some hundreds.
     """
 
     def __init__(

@@ -1,0 +1,111 @@
+"""Pods that wait out their backoff: rejected ones, and apart from them those that met an error.
+
+A pod's backoff ends at ``floor(timestamp + duration)``, and it is over in the first whole second
+after that: pods that failed within one second come back together and are then ordered by priority
+(Q2, Q3). Pods that met an error are never popped before their backoff has ended (Q4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from podsched.framework.pods import QueuedPodInfo
+from podsched.lib.backoff import exponential
+from podsched.queue.key_heap import KeyHeap
+
+#: Width of the windows in which backoffs end, in seconds (backoffQOrderingWindowDuration).
+WINDOW = 1.0
+
+
+class BackoffQueue:
+    """podBackoffQ and podErrorBackoffQ; ``initial`` and ``maximum`` in seconds, 0: no backoff."""
+
+    def __init__(
+        self,
+        initial: float,
+        maximum: float,
+        order: Callable[[QueuedPodInfo], tuple[Any, ...]],
+    ) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._order = order
+        self._rejected: KeyHeap[QueuedPodInfo] = KeyHeap()
+        self._errors: KeyHeap[QueuedPodInfo] = KeyHeap()
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._errors)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._rejected or uid in self._errors
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        yield from self._rejected
+        yield from self._errors
+
+    def duration(self, pod: QueuedPodInfo) -> float:
+        """Seconds of backoff that the pod's failures have earned it."""
+        count = pod.consecutive_errors_count or pod.unschedulable_count
+        return exponential(self._initial, self._maximum, count)
+
+    def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
+        """Whether the pod's backoff lasts; settles ``backoff_expiration`` if it is not set yet."""
+        if self.duration(pod) <= 0:
+            return False
+        return self._expiration(pod) >= align(now)
+
+    def add(self, pod: QueuedPodInfo) -> None:
+        """Adds a pod that is in neither heap."""
+        expiration = self._expiration(pod)
+        order = self._order(pod)
+        if has_rejectors(pod):
+            self._rejected.add(pod.info.uid, (expiration, *order), pod)
+        else:
+            self._errors.add(pod.info.uid, (expiration, pod.sequence), pod)
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        return self._rejected.get(uid) or self._errors.get(uid)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        return self._rejected.remove(uid) or self._errors.remove(uid)
+
+    def peek(self) -> QueuedPodInfo | None:
+        """The first of the rejected pods, whether or not its backoff has ended."""
+        return self._rejected.peek()
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Takes the first of the rejected pods out."""
+        return self._rejected.pop()
+
+    def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
+        """Takes out the pods whose backoff has ended."""
+        window = align(now)
+        for heap in (self._rejected, self._errors):
+            while (key := heap.first_key()) is not None and key[0] < window:
+                pod = heap.pop()
+                assert pod is not None
+                yield pod
+
+    def next_completion(self) -> float | None:
+        """The earliest time at which ``pop_completed`` gives a pod."""
+        keys = [heap.first_key() for heap in (self._rejected, self._errors)]
+        return min((key[0] + WINDOW for key in keys if key is not None), default=None)
+
+    def in_order(self) -> list[QueuedPodInfo]:
+        return self._rejected.in_order() + self._errors.in_order()
+
+    def _expiration(self, pod: QueuedPodInfo) -> float:
+        if pod.backoff_expiration == 0.0:
+            pod.backoff_expiration = align(pod.timestamp + self.duration(pod))
+        return pod.backoff_expiration
+
+
+def align(time: float) -> float:
+    """The start of the window that ``time`` lies in."""
+    return math.floor(time / WINDOW) * WINDOW
+
+
+def has_rejectors(pod: QueuedPodInfo) -> bool:
+    """Whether plugins rejected the pod; otherwise its attempt met an error."""
+    return bool(pod.unschedulable_plugins or pod.pending_plugins)

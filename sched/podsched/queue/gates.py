@@ -1,0 +1,47 @@
+"""PreEnqueue: the plugins that may keep a pod out of activeQ (Q6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from podsched.framework.plugin import Plugin, PreEnqueuePlugin
+from podsched.framework.pods import QueuedPodInfo
+from podsched.queue.observer import QueueObserver
+
+
+class Gates:
+    """The PreEnqueue plugins of every profile, in order."""
+
+    def __init__(
+        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], observer: QueueObserver
+    ) -> None:
+        self._plugins = {
+            profile: tuple((_name(plugin), plugin) for plugin in ordered)
+            for profile, ordered in plugins.items()
+        }
+        self._observer = observer
+
+    def rejecting(self, pod: QueuedPodInfo) -> str:
+        """The first plugin that rejects the pod, "" if none does.
+
+        The plugin that rejected it last (``gating_plugin``) is asked first: most likely it still
+        does.
+        """
+        plugins = self._plugins.get(pod.info.cls.scheduler_name, ())
+        if pod.gating_plugin:
+            plugins = tuple(sorted(plugins, key=lambda named: named[0] != pod.gating_plugin))
+        for name, plugin in plugins:
+            if not self._passes(name, plugin, pod):
+                return name
+        return ""
+
+    def _passes(self, name: str, plugin: PreEnqueuePlugin, pod: QueuedPodInfo) -> bool:
+        try:
+            return plugin.pre_enqueue(pod.info).ok
+        except Exception as error:  # Plugins may raise anything; like an error status it gates.
+            self._observer.plugin_failed(name, "PreEnqueue", error)
+            return False
+
+
+def _name(plugin: PreEnqueuePlugin) -> str:
+    return plugin.name if isinstance(plugin, Plugin) else type(plugin).__name__

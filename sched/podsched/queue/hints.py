@@ -1,0 +1,175 @@
+"""Which plugin wants to hear of which event, and what its hint says (Q7, Q8, Q11)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    HintFn,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.hint_index import HintIndex
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.backoff_queue import has_rejectors
+from podsched.queue.observer import QueueObserver
+
+_NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
+_NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
+
+
+class Strategy(enum.IntEnum):
+    """Where an event sends a pod; of several the greatest counts."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Registration:
+    """One event that one plugin registered in one profile."""
+
+    profile: str
+    plugin: str
+    event: ClusterEvent
+    hint: HintFn | None
+    per_pod: bool
+    index: Callable[[], HintIndex] | None
+
+
+class HintTable:
+    """All registrations of all profiles."""
+
+    def __init__(
+        self,
+        hints: Mapping[str, Mapping[str, Sequence[ClusterEventWithHint]]],
+        observer: QueueObserver,
+    ) -> None:
+        self._observer = observer
+        self._of: dict[tuple[str, str], tuple[Registration, ...]] = {
+            (profile, plugin): tuple(_registrations(profile, plugin, events))
+            for profile, plugins in hints.items()
+            for plugin, events in plugins.items()
+        }
+        self._matching: dict[tuple[Resource, ActionType], tuple[Registration, ...]] = {}
+        self._wanted: dict[tuple[str, str, Resource, ActionType], tuple[Registration, ...]] = {}
+
+    def of(self, profile: str, plugin: str) -> tuple[Registration, ...]:
+        """Everything that a plugin of a profile registered."""
+        return self._of.get((profile, plugin), ())
+
+    def matching(self, event: ClusterEvent) -> tuple[Registration, ...]:
+        """The registrations, of any profile and plugin, that an event concerns."""
+        key = (event.resource, event.action)
+        found = self._matching.get(key)
+        if found is None:
+            found = self._matching[key] = tuple(
+                registration
+                for registrations in self._of.values()
+                for registration in registrations
+                if registration.event.matches(event)
+            )
+        return found
+
+    def wanted(self, profile: str, plugin: str, event: ClusterEvent) -> tuple[Registration, ...]:
+        """The registrations of one plugin that an event concerns."""
+        key = (profile, plugin, event.resource, event.action)
+        found = self._wanted.get(key)
+        if found is None:
+            found = self._wanted[key] = tuple(
+                r for r in self.of(profile, plugin) if r.event.matches(event)
+            )
+        return found
+
+    def queues(
+        self, registration: Registration, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
+    ) -> bool:
+        """Asks a hint; one that fails counts as Queue: a needless attempt beats a lost one."""
+        if registration.hint is None:
+            return True
+        try:
+            return registration.hint(pod, old, new) is QueueingHint.QUEUE
+        except Exception as error:  # Plugins may raise anything, and this is their barrier.
+            self._observer.plugin_failed(registration.plugin, event.text, error)
+            return True
+
+    def strategy(self, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+        """What an event means for one pod (``isPodWorthRequeuing``)."""
+        if event.is_wildcard or not has_rejectors(pod):
+            return Strategy.AFTER_BACKOFF
+        best = Strategy.SKIP
+        profile = pod.info.cls.scheduler_name
+        for plugin in (*pod.pending_plugins, *pod.unschedulable_plugins):
+            gain = Strategy.IMMEDIATELY if plugin in pod.pending_plugins else Strategy.AFTER_BACKOFF
+            if gain <= best:
+                continue
+            for registration in self.wanted(profile, plugin, event):
+                if self.queues(registration, pod.info, event, old, new):
+                    best = gain
+                    break
+        return best
+
+    def candidates(
+        self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
+    ) -> Iterable[Hashable] | None:
+        """Asks an index; one that fails leaves nobody out."""
+        try:
+            return index.candidates(old, new)
+        except Exception as error:  # As above.
+            self._observer.plugin_failed(registration.plugin, event.text, error)
+            return None
+
+    def index_failed(self, registration: Registration, error: Exception) -> None:
+        """Reports an index that could not take a pod."""
+        self._observer.plugin_failed(registration.plugin, registration.event.text, error)
+
+
+def _registrations(
+    profile: str, plugin: str, events: Sequence[ClusterEventWithHint]
+) -> list[Registration]:
+    registered = [
+        Registration(profile, plugin, e.event, e.hint, e.per_pod, e.index) for e in events
+    ]
+    return registered + [_after_taint(r) for r in _hidden_by_taints(registered)]
+
+
+def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
+    """Q11: who waits for new nodes alone must also hear of nodes that a taint had hidden."""
+    if any(r.event.matches(_NODE_TAINT) for r in registered):
+        return []
+    return [r for r in registered if r.event.matches(_NODE_ADD)]
+
+
+def _after_taint(added: Registration) -> Registration:
+    """The same question asked of a node whose taints changed as if it had just been added.
+
+    kube-scheduler queues such pods without asking anything; the plugin's own answer is as safe.
+    """
+    hint, index = added.hint, added.index
+    return Registration(
+        added.profile,
+        added.plugin,
+        _NODE_TAINT,
+        None if hint is None else lambda pod, _old, new: hint(pod, None, new),
+        added.per_pod,
+        None if index is None else lambda: _AsAdded(index()),
+    )
+
+
+class _AsAdded:
+    """An index that takes every event for an addition."""
+
+    def __init__(self, index: HintIndex) -> None:
+        self.add = index.add
+        self.remove = index.remove
+        self._candidates = index.candidates
+
+    def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
+        return self._candidates(None, new)

@@ -1,0 +1,153 @@
+"""Pods whose attempt is running, and the events that came meanwhile (Q12).
+
+An event may help a pod whose attempt looked at the cluster just before it. So while any pod is in
+flight, events are kept; when an attempt fails, those since its pop are replayed through the hints
+of the plugins that rejected it. Events older than the oldest pod in flight are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from podsched.framework.events import ClusterEvent
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.hints import HintTable, Registration, Strategy
+
+#: Answers kept for pods of the same class; more are not needed, they only save time.
+_MAX_MEMO = 1024
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """A pod's running attempt. ``position`` counts the events before it."""
+
+    pod: QueuedPodInfo
+    position: int
+    #: The newest version seen of the pod; the attempt works on the one it began with.
+    latest: PodInfo
+    deleted: bool = False
+    #: What happened to the pod itself meanwhile.
+    own: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
+
+
+class InFlight:
+    """The pods in flight in the order of their pops, and the events since the first of them."""
+
+    def __init__(self, hints: HintTable) -> None:
+        self._hints = hints
+        # An OrderedDict finds its first item at once, a dict after skipping all that were deleted.
+        self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self._events: dict[ClusterEvent, deque[tuple[int, Any, Any]]] = {}
+        self._position = 0
+        self._memo: dict[Hashable, tuple[int, Strategy]] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._flights
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(self._flights.values())
+
+    def get(self, uid: str) -> Flight | None:
+        return self._flights.get(uid)
+
+    def start(self, pod: QueuedPodInfo) -> None:
+        """Registers a popped pod."""
+        self._flights[pod.info.uid] = Flight(pod, self._position, pod.info)
+
+    def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        """Keeps an event for the pods in flight."""
+        if self._flights:
+            self._events.setdefault(event, deque()).append((self._position, old, new))
+            self._position += 1
+
+    def finish(self, uid: str) -> Flight | None:
+        """Forgets a pod, and the events that only it had to know."""
+        flight = self._flights.pop(uid, None)
+        if flight is not None:
+            self._prune()
+        return flight
+
+    def event_counts(self) -> dict[str, int]:
+        """Number of kept events by their text (``inflight_events``)."""
+        counts: dict[str, int] = {}
+        for event, entries in self._events.items():
+            counts[event.text] = counts.get(event.text, 0) + len(entries)
+        return counts
+
+    def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
+        """What the events since the pod's pop mean for it, given the plugins that now rejected it.
+
+        ``group`` names the pods that get the same answers from hints that look at classes only.
+        """
+        own = (self._hints.strategy(pod, *event) for event in flight.own)
+        return max(self._shared(flight, pod, group), self._personal(flight, pod), *own)
+
+    def _personal(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
+        """The answers that are this pod's alone."""
+        best = Strategy.SKIP
+        for event in self._events:
+            for registration, gain in self._rejecting(pod, event):
+                if registration.per_pod and gain > best:
+                    asked = self._helped(registration, pod, event, flight.position)
+                    best = gain if asked else best
+        return best
+
+    def _shared(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
+        """The answers that are the same for all pods of the group popped at this position."""
+        memo = (group, flight.position)
+        since, best = self._memo.get(memo, (flight.position, Strategy.SKIP))
+        for event, entries in self._events.items():
+            if best is Strategy.IMMEDIATELY:
+                break
+            if event.is_wildcard and entries[-1][0] >= since:
+                best = max(best, Strategy.AFTER_BACKOFF)
+            for registration, gain in self._rejecting(pod, event):
+                if not registration.per_pod and gain > best:
+                    best = gain if self._helped(registration, pod, event, since) else best
+        self._remember(memo, best)
+        return best
+
+    def _rejecting(
+        self, pod: QueuedPodInfo, event: ClusterEvent
+    ) -> Iterator[tuple[Registration, Strategy]]:
+        profile = pod.info.cls.scheduler_name
+        for plugin in pod.pending_plugins:
+            for registration in self._hints.wanted(profile, plugin, event):
+                yield registration, Strategy.IMMEDIATELY
+        for plugin in pod.unschedulable_plugins - pod.pending_plugins:
+            for registration in self._hints.wanted(profile, plugin, event):
+                yield registration, Strategy.AFTER_BACKOFF
+
+    def _helped(
+        self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
+    ) -> bool:
+        for position, old, new in reversed(self._events[event]):
+            if position < since:
+                return False
+            if self._hints.queues(registration, pod.info, event, old, new):
+                return True
+        return False
+
+    def _remember(self, memo: Hashable, answer: Strategy) -> None:
+        if len(self._memo) >= _MAX_MEMO:
+            self._memo.clear()
+        self._memo[memo] = (self._position, answer)
+
+    def _prune(self) -> None:
+        if not self._flights:
+            self._events.clear()
+            self._memo.clear()
+            return
+        oldest = next(iter(self._flights.values())).position
+        for event in [e for e, entries in self._events.items() if entries[0][0] < oldest]:
+            entries = self._events[event]
+            while entries and entries[0][0] < oldest:
+                entries.popleft()
+            if not entries:
+                del self._events[event]

@@ -1,0 +1,27 @@
+"""What the queue tells of itself, for metrics and logs; it writes neither."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class QueueObserver(Protocol):
+    """Called synchronously, at most once per label and operation; must not call the queue."""
+
+    def incoming(self, queue: str, event: str, count: int) -> None:
+        """``count`` pods entered active, backoff or unschedulable because of ``event`` (Q10)."""
+        ...
+
+    def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
+        """A plugin raised; ``point`` is its extension point, or the event it was asked about."""
+        ...
+
+
+class SilentObserver:
+    """Tells nobody."""
+
+    def incoming(self, queue: str, event: str, count: int) -> None:
+        pass
+
+    def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
+        pass

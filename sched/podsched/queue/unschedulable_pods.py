@@ -1,0 +1,283 @@
+"""Pods that wait for an event, found by what they wait for.
+
+Pods of one class that the same plugins rejected form a *group*: an event is put to one hint per
+group and plugin, not to every pod, and with an index (``framework.hint_index``) only to the groups
+it can help. So an event costs as much as it wakes, however many pods wait.
+
+Gated pods (rejected by a PreEnqueue plugin) are here too; only events that the gating plugin
+registered are put to anyone on their behalf (Q6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from podsched.framework.events import ClusterEvent
+from podsched.framework.hint_index import HintIndex
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.queue.hints import HintTable, Registration, Strategy
+from podsched.queue.key_heap import KeyHeap
+
+_CLASS_NOTE = "podsched.queue"
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Pods that get the same answers. ``sample`` is or was one: its class is what counts."""
+
+    key: Hashable
+    sample: PodInfo
+    rejectors: frozenset[str]
+    pending: frozenset[str]
+    gating_plugin: str
+    pods: dict[str, QueuedPodInfo] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> str:
+        return self.sample.cls.scheduler_name
+
+
+def group_key(pod: QueuedPodInfo) -> Hashable:
+    """Names the group that the pod belongs to as it is now."""
+    return (
+        pod.info.cls.id,
+        frozenset(pod.unschedulable_plugins),
+        frozenset(pod.pending_plugins),
+        pod.gating_plugin,
+        # Claims of ephemeral volumes are named after the pod.
+        pod.info.uid if _has_ephemeral_volumes(pod.info.cls) else "",
+    )
+
+
+def _has_ephemeral_volumes(cls: PodClass) -> bool:
+    noted = cls.compiled.get(_CLASS_NOTE)
+    if noted is None:
+        noted = any(volume.HasField("ephemeral") for volume in cls.spec.volumes)
+        cls.compiled[_CLASS_NOTE] = noted
+    return cast(bool, noted)
+
+
+class _Rejected:
+    """The groups that one plugin of one profile rejected, with the plugin's indexes."""
+
+    def __init__(self, table: HintTable, registrations: Iterable[Registration]) -> None:
+        self._table = table
+        self.groups: dict[Group, None] = {}
+        self._indexes: dict[Registration, HintIndex] = {
+            registration: registration.index()
+            for registration in registrations
+            if registration.index is not None
+        }
+
+    def add(self, group: Group) -> None:
+        self.groups[group] = None
+        for registration in list(self._indexes):
+            try:
+                self._indexes[registration].add(group, group.sample)
+            except (
+                Exception
+            ) as error:  # Plugins may raise anything; without its index all is asked.
+                del self._indexes[registration]
+                self._table.index_failed(registration, error)
+
+    def remove(self, group: Group) -> None:
+        del self.groups[group]
+        for index in self._indexes.values():
+            index.remove(group)
+
+    def candidates(
+        self, registration: Registration, event: ClusterEvent, old: Any, new: Any
+    ) -> Iterable[Group]:
+        index = self._indexes.get(registration)
+        if index is None:
+            return self.groups
+        found = self._table.candidates(registration, index, event, old, new)
+        return self.groups if found is None else cast(Iterable[Group], found)
+
+
+class UnschedulablePods:
+    """The pool. Decides nothing: it says which pods an event concerns, the queue moves them."""
+
+    def __init__(self, table: HintTable) -> None:
+        self._table = table
+        self._pods: dict[str, tuple[QueuedPodInfo, Group]] = {}
+        self._groups: dict[Hashable, Group] = {}
+        self._rejected: dict[tuple[str, str], _Rejected] = {}
+        self._ages: KeyHeap[QueuedPodInfo] = KeyHeap()
+        self.gated_count = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (pod for pod, _ in self._pods.values())
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        entry = self._pods.get(uid)
+        return None if entry is None else entry[0]
+
+    def add(self, pod: QueuedPodInfo, now: float) -> None:
+        """Adds a pod that is not there; what it is grouped by must not change while it is."""
+        key = group_key(pod)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._open(key, pod)
+        uid = pod.info.uid
+        group.pods[uid] = pod
+        self._pods[uid] = (pod, group)
+        self.gated_count += bool(pod.gating_plugin)
+        # A gated pod keeps its timestamp; counting from now spaces its checks all the same.
+        self._ages.add(uid, (now if pod.gating_plugin else pod.timestamp,), pod)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Takes a pod out."""
+        entry = self._pods.pop(uid, None)
+        if entry is None:
+            return None
+        pod, group = entry
+        self._ages.remove(uid)
+        self.gated_count -= bool(group.gating_plugin)
+        del group.pods[uid]
+        if not group.pods:
+            self._close(group)
+        return pod
+
+    def replace_info(self, info: PodInfo) -> bool:
+        """Takes note of a new version that does not change the pod's group; False if it does."""
+        pod, group = self._pods[info.uid]
+        if group.sample.cls is not info.cls:
+            return False
+        pod.info = info
+        return True
+
+    def oldest(self) -> float | None:
+        """Since when the pod that waits longest has been waiting."""
+        key = self._ages.first_key()
+        return None if key is None else cast(float, key[0])
+
+    def older_than(self, time: float) -> list[QueuedPodInfo]:
+        """Takes out the pods that have been waiting since ``time`` or longer."""
+        found = []
+        while (oldest := self.oldest()) is not None and oldest <= time:
+            pod = self._ages.peek()
+            assert pod is not None
+            self.remove(pod.info.uid)
+            found.append(pod)
+        return found
+
+    def helped(
+        self, event: ClusterEvent, old: Any, new: Any, max_priority: int | None
+    ) -> dict[str, Strategy]:
+        """The uids of the pods that an event may help, with where it sends them.
+
+        ``max_priority``: only pods of this priority or a lower one are concerned.
+        """
+        if event.is_wildcard:
+            return {
+                uid: Strategy.AFTER_BACKOFF
+                for uid, (_, group) in self._pods.items()
+                if self._concerns(group, event, max_priority)
+            }
+        answers: dict[Group, Strategy] = {}
+        personal: dict[str, Strategy] = {}
+        for registration in self._table.matching(event):
+            rejected = self._rejected.get((registration.profile, registration.plugin))
+            if rejected is None:
+                continue
+            for group in rejected.candidates(registration, event, old, new):
+                gain = _gain(group, registration)
+                if answers.get(group, Strategy.SKIP) >= gain or not self._concerns(
+                    group, event, max_priority
+                ):
+                    continue
+                if registration.per_pod:
+                    self._ask_each(group, gain, personal, (registration, event, old, new))
+                elif self._table.queues(registration, group.sample, event, old, new):
+                    answers[group] = gain
+        return _expanded(answers, personal)
+
+    def pods_by_group(self) -> dict[Hashable, int]:
+        """Number of pods per group, for inspection."""
+        return {key: len(group.pods) for key, group in self._groups.items()}
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the books, for ``check_invariants``."""
+        grouped = {uid for group in self._groups.values() for uid in group.pods}
+        if grouped != self._pods.keys():
+            yield "pods and groups differ"
+        if len(self._ages) != len(self._pods):
+            yield "pods and ages differ"
+        for key, group in self._groups.items():
+            if not group.pods:
+                yield f"group {key} is empty"
+            if any(group_key(pod) != key for pod in group.pods.values()):
+                yield f"a pod of group {key} belongs elsewhere"
+        gated = sum(1 for pod, _ in self._pods.values() if pod.gating_plugin)
+        if gated != self.gated_count:
+            yield f"{gated} gated pods counted as {self.gated_count}"
+        listed = {group for rejected in self._rejected.values() for group in rejected.groups}
+        if listed - set(self._groups.values()):
+            yield "a plugin lists a closed group"
+
+    def _concerns(self, group: Group, event: ClusterEvent, max_priority: int | None) -> bool:
+        if max_priority is not None and group.sample.priority > max_priority:
+            return False
+        if not group.gating_plugin:
+            return True
+        wanted = self._table.wanted(group.profile, group.gating_plugin, event)
+        # A wildcard event opens no gates unless the gating plugin asked for everything.
+        return any(r.event.is_wildcard for r in wanted) if event.is_wildcard else bool(wanted)
+
+    def _ask_each(
+        self,
+        group: Group,
+        gain: Strategy,
+        personal: dict[str, Strategy],
+        question: tuple[Registration, ClusterEvent, Any, Any],
+    ) -> None:
+        registration, event, old, new = question
+        for uid, pod in group.pods.items():
+            if personal.get(uid, Strategy.SKIP) < gain and self._table.queues(
+                registration, pod.info, event, old, new
+            ):
+                personal[uid] = gain
+
+    def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
+        group = Group(
+            key,
+            pod.info,
+            frozenset(pod.unschedulable_plugins | pod.pending_plugins),
+            frozenset(pod.pending_plugins),
+            pod.gating_plugin,
+        )
+        self._groups[key] = group
+        for plugin in group.rejectors:
+            name = (group.profile, plugin)
+            rejected = self._rejected.get(name)
+            if rejected is None:
+                registrations = self._table.of(*name)
+                rejected = self._rejected[name] = _Rejected(self._table, registrations)
+            rejected.add(group)
+        return group
+
+    def _close(self, group: Group) -> None:
+        del self._groups[group.key]
+        for plugin in group.rejectors:
+            self._rejected[group.profile, plugin].remove(group)
+
+
+def _gain(group: Group, registration: Registration) -> Strategy:
+    pending = registration.plugin in group.pending
+    return Strategy.IMMEDIATELY if pending else Strategy.AFTER_BACKOFF
+
+
+def _expanded(answers: dict[Group, Strategy], personal: dict[str, Strategy]) -> dict[str, Strategy]:
+    for group, strategy in answers.items():
+        for uid in group.pods:
+            personal[uid] = max(strategy, personal.get(uid, Strategy.SKIP))
+    return personal
