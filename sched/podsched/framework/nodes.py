@@ -30,6 +30,11 @@ Bools = NDArray[np.bool_]
 ABSENT = -1
 
 
+def normalized_image_name(name: str) -> str:
+    """With ":latest" added when there is neither tag nor digest (ImageLocality, v1.36)."""
+    return name if name.rfind(":") > name.rfind("/") else name + ":latest"
+
+
 class Counter(Protocol):
     """Pods counted per row: those that match a query, kept current by event."""
 
@@ -47,7 +52,14 @@ class NodeColumns(Protocol):
         ...
 
     @property
-    def alive(self) -> Bools: ...
+    def alive(self) -> Bools:
+        """False for rows of removed nodes and for rows not used yet; their other columns say nothing."""
+        ...
+
+    @property
+    def topology_version(self) -> int:
+        """Changes when a node comes or goes, or its labels, taints or unschedulable change."""
+        ...
 
     @property
     def names(self) -> Sequence[str]: ...

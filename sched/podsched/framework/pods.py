@@ -14,9 +14,11 @@ from typing import Any
 from podsched.v1 import objects_pb2 as v1
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
     """The interned part of a pod. Compared by identity; ``id`` is unique for the life of the interner.
+
+    The interner refers to it weakly: a class lives as long as some pod or cache holds it.
 
     ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
     kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring defaults
@@ -26,7 +28,8 @@ class PodClass:
     id: int
     namespace: str
     labels: Mapping[str, str]
-    #: An exemplar of the spec; nobody writes to it.
+    #: The spec without what cannot influence a decision (environment, mounts, host name, node name...);
+    #: nobody writes to it.
     spec: v1.PodSpec
     #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
     controller: tuple[str, str, str] | None
@@ -80,6 +83,8 @@ class QueuedPodInfo:
     pending_plugins: set[str] = field(default_factory=set)
     gating_plugin: str = ""
     was_flushed_from_unschedulable: bool = False
+    #: Order of entry, for pods of equal timestamp; the queue sets it whenever it sets ``timestamp``.
+    sequence: int = 0
 
     @property
     def key(self) -> str:

@@ -1,0 +1,405 @@
+"""The nodes as columns, updated in place by row as pods and nodes come and go.
+
+``Columns`` implements ``framework.nodes.NodeColumns``. Its usage is kube-scheduler's ``NodeInfo``:
+requested, non-zero requested and the number of pods, terminating ones included. Sums wrap around
+like Go's int64.
+
+Every change of a row is noted in a journal: a reader keeps ``position`` and asks ``changed_since``
+for the rows to look at again. Guarantee: the columns after any sequence of changes equal those
+built from scratch (``tests/cache/test_columns.py``). Non-goals: pods without a node here
+(``Cache`` keeps them), threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from podsched.cache.column import Column, wrapped
+from podsched.cache.counters import CarriedTerm, Counters
+from podsched.cache.footprint import Footprint, Port
+from podsched.cache.fork import Fork
+from podsched.cache.journal import JOURNAL_LIMIT, Journal
+from podsched.cache.node_table import FIRST_SIZE, NodeTable
+from podsched.cache.usage import FIRST_COLUMNS, NONZERO, class_usage
+from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+_NO_PORTS: Final[Mapping[Port, int]] = {}
+_MIN_SWEEP = 256
+
+
+class Columns:
+    """The live columns. Arrays handed out are read-only and stay current until the columns grow."""
+
+    def __init__(self, size: int = FIRST_SIZE) -> None:
+        self._table = NodeTable(size)
+        self._pods: list[dict[str, PodInfo]] = [{} for _ in range(size)]
+        self._usage_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
+        self._usage: list[Column[np.int64]] = [Column(np.int64, size) for _ in FIRST_COLUMNS]
+        self._cells = [column.cells for column in self._usage]
+        self._zeros = Column(np.int64, size)
+        self._running: dict[PodClass, Footprint] = {}
+        self._terminating: dict[PodClass, Footprint] = {}
+        self._sweep_at = _MIN_SWEEP
+        self._counters = Counters(size, self._footprints)
+        self._ports: dict[int, dict[Port, int]] = {}
+        self._port_rows: Rows | None = None
+        self._journal = Journal()
+
+    # ------------------------------------------------------------------ nodes
+
+    def add_node(self, node: v1.Node) -> int:
+        """Adds a node and returns its row. Raises ValueError when there is one of that name."""
+        if node.metadata.name in self._table.row_of:
+            raise ValueError(f"node {node.metadata.name} is there already")
+        if self._table.is_full:
+            self._grow(self.size + max(FIRST_SIZE, self.size // 8))
+        row = self._table.add(node)
+        self._journal.rows.append(row)
+        return row
+
+    def update_node(self, node: v1.Node) -> bool:
+        """Takes over a node's new object; whether anything changed that a plugin can see.
+
+        Raises KeyError when there is no such node.
+        """
+        row = self._table.row_of[node.metadata.name]
+        changed = self._table.update(row, node)
+        if changed:
+            self._journal.rows.append(row)
+        return changed
+
+    def remove_node(self, name: str) -> list[PodInfo]:
+        """Removes a node and returns the pods that were on it. Raises KeyError when unknown."""
+        row = self._table.row_of[name]
+        pods = list(self._pods[row].values())
+        for pod in pods:
+            self.remove_pod(row, pod)
+        self._table.remove(row)
+        self._journal.rows.append(row)
+        return pods
+
+    def reserve(self, nodes: int) -> None:
+        """Makes room for that many nodes at once."""
+        if nodes > self.size:
+            self._grow(nodes)
+
+    def _grow(self, size: int) -> None:
+        self._table.grow(size)
+        for column in (*self._usage, self._zeros):
+            column.grow(size)
+        self._cells = [column.cells for column in self._usage]
+        self._pods.extend({} for _ in range(size - len(self._pods)))
+        self._counters.grow(size)
+        self._journal.restart()
+
+    # ------------------------------------------------------------------ pods
+
+    def add_pod(self, row: int, pod: PodInfo) -> None:
+        """Counts the pod on the row. Raises ValueError when a pod of its uid is there already."""
+        pods = self._pods[row]
+        uid = pod.uid
+        if uid in pods:
+            raise ValueError(f"pod {pod.key} ({uid}) is on node {self.names[row]} already")
+        footprint = (self._terminating if pod.terminating else self._running).get(pod.cls)
+        if footprint is None:
+            footprint = self.footprint(pod)
+        pods[uid] = pod
+        cells = self._cells
+        for index, amount in footprint.amounts:
+            column = cells[index]
+            try:
+                column[row] += amount
+            except ValueError:
+                column[row] = wrapped(column[row] + amount)
+        rows = footprint.rows
+        rows[row] = rows.get(row, 0) + 1
+        if footprint.counters:
+            self._counters.add(footprint, row, 1)
+        if footprint.ports:
+            self._add_ports(row, footprint)
+        self._note(row)
+
+    def remove_pod(self, row: int, pod: PodInfo) -> None:
+        """Takes the pod of this uid off the row. Raises KeyError when it is not there."""
+        pod = self._pods[row].pop(pod.uid)
+        footprint = (self._terminating if pod.terminating else self._running)[pod.cls]
+        cells = self._cells
+        for index, amount in footprint.amounts:
+            column = cells[index]
+            try:
+                column[row] -= amount
+            except ValueError:
+                column[row] = wrapped(column[row] - amount)
+        rows = footprint.rows
+        left = rows[row] - 1
+        if left:
+            rows[row] = left
+        else:
+            del rows[row]
+        if footprint.counters:
+            self._counters.add(footprint, row, -1)
+        if footprint.ports:
+            self._remove_ports(row, footprint)
+        self._note(row)
+
+    def replace_pod(self, row: int, pod: PodInfo) -> None:
+        """Puts a newer state of a pod in the place of the one of its uid.
+
+        Nothing is counted again nor noted as changed when the class and ``terminating`` stayed.
+        """
+        pods = self._pods[row]
+        old = pods[pod.uid]
+        if old.cls is pod.cls and old.terminating == pod.terminating:
+            pods[pod.uid] = pod
+        else:
+            self.remove_pod(row, old)
+            self.add_pod(row, pod)
+
+    def add_pods(self, rows: Rows, pods: Sequence[PodInfo]) -> None:
+        """Counts pods of one class (none terminating) on as many rows, all different, in one step.
+
+        Raises ValueError when they are not of one class, or a pod is there already.
+        """
+        if not len(pods):
+            return
+        cls = pods[0].cls
+        numbers = rows.tolist()
+        for row, pod in zip(numbers, pods, strict=True):
+            if pod.cls is not cls or pod.terminating or pod.uid in self._pods[row]:
+                raise ValueError(f"pod {pod.key} is not of the batch's class or there already")
+        footprint = self._running.get(cls) or self.footprint(pods[0])
+        for row, pod in zip(numbers, pods, strict=True):
+            self._pods[row][pod.uid] = pod
+            footprint.rows[row] = footprint.rows.get(row, 0) + 1
+            if footprint.ports:
+                self._add_ports(row, footprint)
+        for index, amount in footprint.amounts:
+            self._usage[index].array[rows] += amount
+        if footprint.counters:
+            self._counters.add_many(footprint, rows, 1)
+        self._journal.extend(numbers)
+
+    def footprint(self, pod: PodInfo) -> Footprint:
+        """What pods of this class (and ``terminating``) add to a row; made when new."""
+        known = self._terminating if pod.terminating else self._running
+        found = known.get(pod.cls)
+        if found is None:
+            self._sweep()
+            found = known[pod.cls] = Footprint(pod, self._amounts(pod.cls))
+            self._counters.attach(found)
+        return found
+
+    def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            (self._usage_column(name), wrapped(amount))
+            for name, amount in class_usage(cls).items()
+            if amount
+        )
+
+    def _usage_column(self, name: str) -> int:
+        index = self._usage_index.get(name)
+        if index is None:
+            index = self._usage_index[name] = len(self._usage)
+            self._usage.append(Column(np.int64, self.size))
+            self._cells.append(self._usage[-1].cells)
+        return index
+
+    def _footprints(self) -> Iterator[Footprint]:
+        yield from self._running.values()
+        yield from self._terminating.values()
+
+    def _sweep(self) -> None:
+        """Forgets classes that no pod has any more, once there are many of them."""
+        if len(self._running) + len(self._terminating) < self._sweep_at:
+            return
+        for known in (self._running, self._terminating):
+            for cls in [cls for cls, footprint in known.items() if not footprint.rows]:
+                del known[cls]
+        self._counters.sweep()
+        self._sweep_at = 2 * (len(self._running) + len(self._terminating)) + _MIN_SWEEP
+
+    def _add_ports(self, row: int, footprint: Footprint) -> None:
+        used = self._ports.get(row)
+        if used is None:
+            used = self._ports[row] = {}
+            self._port_rows = None
+        for port in footprint.ports:
+            used[port] = used.get(port, 0) + 1
+
+    def _remove_ports(self, row: int, footprint: Footprint) -> None:
+        used = self._ports[row]
+        for port in footprint.ports:
+            if used[port] == 1:
+                del used[port]
+            else:
+                used[port] -= 1
+        if not used:
+            del self._ports[row]
+            self._port_rows = None
+
+    # ------------------------------------------------------------------ journal
+
+    def _note(self, row: int) -> None:
+        rows = self._journal.rows
+        rows.append(row)
+        if len(rows) > JOURNAL_LIMIT:
+            self._journal.trim()
+
+    @property
+    def position(self) -> int:
+        """A place in the journal of changed rows."""
+        return self._journal.position
+
+    def changed_since(self, position: int) -> Rows | None:
+        """The distinct rows changed since, ascending; None when all have to be looked at again."""
+        return self._journal.changed_since(position)
+
+    # ------------------------------------------------------------------ reading: NodeColumns
+
+    @property
+    def size(self) -> int:
+        return self._table.size
+
+    @property
+    def alive(self) -> Bools:
+        return self._table.alive.view
+
+    @property
+    def live_rows(self) -> Rows:
+        """Ascending rows of the nodes there are."""
+        return self._table.live_rows
+
+    @property
+    def ordered_rows(self) -> Rows:
+        """The live rows in kube-scheduler's order: round robin over zones (nodeTree)."""
+        return self._table.ordered_rows
+
+    @property
+    def topology_version(self) -> int:
+        return self._table.topology_version
+
+    @property
+    def nodes_version(self) -> int:
+        """Changes on every change of a node that a plugin can see, unlike heartbeats."""
+        return self._table.version
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._table.names
+
+    def row_of(self, name: str) -> int | None:
+        return self._table.row_of.get(name)
+
+    def node(self, row: int) -> v1.Node:
+        return self._table.node(row)
+
+    def pods(self, row: int) -> Mapping[str, PodInfo]:
+        return self._pods[row]
+
+    def allocatable(self, resource: str) -> Int64s:
+        return self._table.allocatable.get(resource, self._zeros).view
+
+    def requested(self, resource: str) -> Int64s:
+        index = self._usage_index.get(resource)
+        return self._zeros.view if index is None else self._usage[index].view
+
+    def nonzero_requested(self, resource: str) -> Int64s:
+        return self.requested(NONZERO[resource])
+
+    @property
+    def allowed_pod_number(self) -> Int64s:
+        return self._table.allowed_pods.view
+
+    @property
+    def pod_count(self) -> Int64s:
+        return self._usage[0].view
+
+    @property
+    def unschedulable(self) -> Bools:
+        return self._table.unschedulable.view
+
+    @property
+    def taint_set(self) -> Int32s:
+        return self._table.taint_set.view
+
+    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
+        return self._table.taints(taint_set)
+
+    def label(self, key: str) -> Int32s:
+        return self._table.label(key).view
+
+    def value_id(self, value: str) -> int:
+        return self._table.value_id(value)
+
+    def value(self, value_id: int) -> str:
+        return self._table.value(value_id)
+
+    def used_ports(self, row: int) -> Mapping[Port, int]:
+        return self._ports.get(row, _NO_PORTS)
+
+    @property
+    def rows_with_ports(self) -> Rows:
+        if self._port_rows is None:
+            self._port_rows = np.array(sorted(self._ports), dtype=np.intp)
+        return self._port_rows
+
+    def image_rows(self, image: str) -> tuple[Rows, Int64s]:
+        return self._table.images.rows(image)
+
+    def counter(self, query: PodQuery) -> Int64s:
+        return self._counters.get(query).column.view
+
+    def counter_version(self, query: PodQuery) -> int:
+        return self._counters.get(query).version
+
+    def own_delta(self, query: PodQuery) -> Int64s | None:
+        return None
+
+    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        return self._counters.carried(family)
+
+    def carried_version(self, family: TermFamily) -> int:
+        return self._counters.carried_version(family)
+
+    def carried_query(self, family: TermFamily, term: Hashable) -> PodQuery:
+        """The query for a term of the family, whether some pod carries it or not."""
+        return CarriedTerm(family, term)
+
+    # ------------------------------------------------------------------ forks
+
+    @property
+    def base(self) -> Columns:
+        return self
+
+    @property
+    def base_rows(self) -> Rows:
+        return np.arange(self.size, dtype=np.intp)
+
+    @property
+    def usage_names(self) -> Sequence[str]:
+        """The names of the usage columns, in the order of their indices."""
+        return list(self._usage_index)
+
+    def usage(self, index: int) -> Int64s:
+        """A usage column by index: see ``Footprint.amounts``."""
+        return self._usage[index].view
+
+    def usage_index(self, name: str) -> int | None:
+        return self._usage_index.get(name)
+
+    def fork(self, rows: Rows) -> Fork:
+        """Copies rows to try things on; valid until the columns themselves change."""
+        return Fork(self, rows)
+
+    def fork_below(self, rows: Rows, priority: int) -> Fork:
+        """A fork whose rows have lost every pod of a lower priority than this, made in NumPy steps.
+
+        What a preemption dry run starts from: no pod is touched one by one.
+        """
+        return Fork(self, rows, below=priority)

@@ -1,0 +1,237 @@
+"""Counts of pods per row, built when first asked for and then kept current by event.
+
+Every footprint lists the counters it adds to, so a pod costs one addition per counter that
+concerns its class and nothing for all others. Counters nobody asked for in a long time are dropped
+when there are too many; asked for again they are built again, with a new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from podsched.cache.column import Column, wrapped
+from podsched.cache.footprint import Footprint
+from podsched.framework.nodes import PodQuery, TermFamily
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+
+#: Memory that counters may take together before idle ones are dropped.
+MAX_BYTES = 256 * 1024 * 1024
+MIN_COUNTERS = 256
+
+AllFootprints = Callable[[], Iterable[Footprint]]
+
+
+class PodCounter:
+    """The sum of a query's counts over the pods of each row."""
+
+    __slots__ = ("column", "key", "last_use", "version")
+
+    def __init__(self, query: PodQuery, size: int, version: int) -> None:
+        self.key: Hashable = query
+        self.column = Column(np.int64, size)
+        self.version = version
+        self.last_use = version
+
+    @property
+    def query(self) -> PodQuery:
+        return self.key  # type: ignore[return-value]
+
+
+class CarriedTerm:
+    """The query "how often does the pod carry this term of the family?"."""
+
+    __slots__ = ("_hash", "family", "term")
+
+    def __init__(self, family: TermFamily, term: Hashable) -> None:
+        self.family = family
+        self.term = term
+        self._hash = hash((family.name, term))
+
+    def counts(self, pod: PodInfo) -> int:
+        return list(self.family.terms(pod)).count(self.term)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, CarriedTerm)
+            and self.family.name == other.family.name
+            and self.term == other.term
+        )
+
+
+@dataclass(eq=False, slots=True)
+class CarriedCounter:
+    """Whether any pod at all carries a term."""
+
+    family: _Family
+    query: CarriedTerm
+    total: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Family:
+    family: TermFamily
+    version: int = 0
+    known: dict[Hashable, CarriedCounter] = field(default_factory=dict)
+    present: dict[Hashable, PodQuery] = field(default_factory=dict)
+
+
+class Counters:
+    """All counters of one set of columns. ``footprints`` yields every footprint there is."""
+
+    def __init__(self, size: int, footprints: AllFootprints) -> None:
+        self._size = size
+        self._footprints = footprints
+        self._counters: dict[PodQuery, PodCounter] = {}
+        self._families: dict[str, _Family] = {}
+        self._tick = 0
+
+    def __len__(self) -> int:
+        return len(self._counters)
+
+    def grow(self, size: int) -> None:
+        self._size = size
+        for counter in self._counters.values():
+            counter.column.grow(size)
+
+    def get(self, query: PodQuery) -> PodCounter:
+        """The query's counter, built when it is not there."""
+        counter = self._counters.get(query)
+        if counter is None and isinstance(query, CarriedTerm):
+            self._family(query.family)
+            counter = self._counters.get(query)
+        if counter is None:
+            self._drop_idle()
+            counter = self._create(query)
+        counter.last_use = self._tick
+        return counter
+
+    def _create(self, query: PodQuery) -> PodCounter:
+        self._tick += 1
+        counter = self._counters[query] = PodCounter(query, self._size, self._tick)
+        for footprint in self._footprints():
+            amount = query.counts(footprint.exemplar)
+            if amount:
+                footprint.counters.append((counter, amount))
+                _count_rows(counter, footprint, amount)
+        return counter
+
+    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        return MappingProxyType(self._family(family).present)
+
+    def carried_version(self, family: TermFamily) -> int:
+        return self._family(family).version
+
+    def _family(self, family: TermFamily) -> _Family:
+        found = self._families.get(family.name)
+        if found is None:
+            found = self._families[family.name] = _Family(family)
+            for footprint in self._footprints():
+                self._carry(found, footprint)
+        return found
+
+    def _carry(self, family: _Family, footprint: Footprint) -> None:
+        """Makes the footprint count for each term it carries, with all the pods it has already."""
+        terms = list(family.family.terms(footprint.exemplar))
+        for term in dict.fromkeys(terms):
+            known = family.known.get(term)
+            if known is None:
+                query = CarriedTerm(family.family, term)
+                known = family.known[term] = CarriedCounter(family, query)
+                if query not in self._counters:
+                    self._create_empty(query)
+            amount = terms.count(term)
+            counter = self._counters[known.query]
+            footprint.counters.append((counter, amount))
+            footprint.carried.append((known, amount))
+            _count_rows(counter, footprint, amount)
+            self._count_carried(known, amount * sum(footprint.rows.values()))
+
+    def _create_empty(self, query: PodQuery) -> None:
+        self._tick += 1
+        self._counters[query] = PodCounter(query, self._size, self._tick)
+
+    def attach(self, footprint: Footprint) -> None:
+        """Finds the counters that a new footprint adds to."""
+        for query, counter in self._counters.items():
+            if isinstance(query, CarriedTerm):
+                continue
+            amount = query.counts(footprint.exemplar)
+            if amount:
+                footprint.counters.append((counter, amount))
+        for family in self._families.values():
+            self._carry(family, footprint)
+
+    def add(self, footprint: Footprint, row: int, pods: int) -> None:
+        """Counts ``pods`` more (or fewer, when negative) pods of the footprint on the row."""
+        self._tick = tick = self._tick + 1
+        for counter, amount in footprint.counters:
+            cells = counter.column.cells
+            try:
+                cells[row] += amount * pods
+            except ValueError:
+                cells[row] = wrapped(cells[row] + amount * pods)
+            counter.version = tick
+        for carried, amount in footprint.carried:
+            self._count_carried(carried, amount * pods)
+
+    def add_many(self, footprint: Footprint, rows: Rows, pods: int) -> None:
+        """The same on several distinct rows."""
+        self._tick += 1
+        for counter, amount in footprint.counters:
+            counter.column.array[rows] += amount * pods
+            counter.version = self._tick
+        for carried, amount in footprint.carried:
+            self._count_carried(carried, amount * pods * len(rows))
+
+    def _count_carried(self, carried: CarriedCounter, change: int) -> None:
+        was = carried.total
+        carried.total = was + change
+        if bool(was) == bool(carried.total):
+            return
+        family = carried.family
+        if carried.total:
+            family.present[carried.query.term] = carried.query
+        else:
+            del family.present[carried.query.term]
+        self._tick += 1
+        family.version = self._tick
+
+    def _drop_idle(self) -> None:
+        limit = max(MIN_COUNTERS, MAX_BYTES // (8 * self._size))
+        if len(self._counters) < limit:
+            return
+        idle = [c for c in self._counters.values() if not isinstance(c.key, CarriedTerm)]
+        idle.sort(key=lambda counter: counter.last_use)
+        self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
+
+    def sweep(self) -> None:
+        """Drops carried terms that no pod carries any more."""
+        gone: set[PodQuery] = set()
+        for family in self._families.values():
+            for term, carried in list(family.known.items()):
+                if not carried.total:
+                    gone.add(carried.query)
+                    del family.known[term]
+        if gone:
+            self._drop(gone)
+
+    def _drop(self, queries: set[PodQuery]) -> None:
+        for query in queries:
+            del self._counters[query]
+        for footprint in self._footprints():
+            footprint.counters = [c for c in footprint.counters if c[0].key not in queries]
+            footprint.carried = [c for c in footprint.carried if c[0].query not in queries]
+
+
+def _count_rows(counter: PodCounter, footprint: Footprint, amount: int) -> None:
+    cells = counter.column.cells
+    for row, pods in footprint.rows.items():
+        cells[row] = wrapped(cells[row] + amount * pods)

@@ -1,0 +1,329 @@
+"""Copied rows to try things on: preemption dry runs, filtering with nominated pods.
+
+A fork copies the usage of its rows at once (one NumPy step per column) and everything else only
+when asked. Pods changed on it are kept as a log, from which the counts of a query are brought up
+to date when somebody asks for them. A fork of a fork is again a fork of the live columns.
+
+Guarantee: a fork reads like columns on which the same pods were changed. Valid until the base
+changes; non-goal: taking a trial over into the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from podsched.cache.column import wrapped
+from podsched.cache.footprint import Footprint, Port
+from podsched.cache.usage import NONZERO, POD_COUNT, CountBelow, UsageBelow
+from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+if TYPE_CHECKING:
+    from podsched.cache.columns import Columns
+
+
+class _Delta:
+    """A query's counts on the fork minus those on the base, per row."""
+
+    __slots__ = ("_amounts", "array", "cells", "query")
+
+    def __init__(self, query: PodQuery, array: Int64s) -> None:
+        self.query = query
+        self.array = array
+        self.cells: memoryview[Any] = memoryview(array)  # type: ignore[arg-type]
+        self._amounts: dict[Footprint, int] = {}
+
+    def change(self, row: int, footprint: Footprint, sign: int) -> None:
+        amount = self._amount(footprint)
+        if amount:
+            self.cells[row] = wrapped(self.cells[row] + amount * sign)
+
+    def change_all(self, copies: Int64s, footprint: Footprint) -> None:
+        self.array += self._amount(footprint) * copies
+
+    def _amount(self, footprint: Footprint) -> int:
+        amount = self._amounts.get(footprint)
+        if amount is None:
+            amount = self._amounts[footprint] = self.query.counts(footprint.exemplar)
+        return amount
+
+
+class Fork:
+    """Row ``i`` is row ``base_rows[i]`` of the base with its own pods changed: ForkedColumns."""
+
+    def __init__(self, base: Columns, rows: Rows, below: int | None = None) -> None:
+        self._base = base
+        self._rows = np.asarray(rows, dtype=np.intp)
+        self._below = below
+        self._log: list[tuple[int, PodInfo, int]] = []
+        self._copies: list[tuple[PodInfo, Int64s]] = []
+        self._deltas: dict[PodQuery, _Delta] = {}
+        self._pods: dict[int, dict[str, PodInfo]] = {}
+        self._ports: dict[int, dict[Port, int]] = {}
+        self._ported: set[int] = set()
+        self._usage: list[Int64s] = []
+        self._cells: list[memoryview[Any]] = []
+        self._add_usage_columns()
+
+    def _add_usage_columns(self) -> None:
+        names = self._base.usage_names
+        for index in range(len(self._usage), len(names)):
+            values = self._base.usage(index)[self._rows]
+            if self._below is not None:
+                query = UsageBelow(names[index], self._below)
+                values -= self._base.counter(query)[self._rows]
+            self._set_usage(values)
+
+    def _set_usage(self, values: Int64s) -> None:
+        self._usage.append(values)
+        self._cells.append(memoryview(values))  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------ changing
+
+    def add_pod(self, row: int, pod: PodInfo) -> None:
+        """Raises ValueError when a pod of this uid is there already."""
+        pods = self._own_pods(row)
+        if pod.uid in pods:
+            raise ValueError(f"pod {pod.key} ({pod.uid}) is on the row already")
+        pods[pod.uid] = pod
+        self._count(row, pod, 1)
+
+    def remove_pod(self, row: int, pod: PodInfo) -> None:
+        """Raises KeyError when no pod of this uid is there."""
+        self._count(row, self._own_pods(row).pop(pod.uid), -1)
+
+    def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
+        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once.
+
+        They count in usage, counters and ports; ``pods`` does not show them, having no uids.
+        """
+        footprint = self._base.footprint(pod)
+        self._add_usage_columns()
+        for index, amount in footprint.amounts:
+            self._usage[index] += amount * copies
+        self._copies.append((pod, copies))
+        for delta in self._deltas.values():
+            delta.change_all(copies, footprint)
+        if footprint.ports:
+            rows = np.flatnonzero(copies).tolist()
+            self._ported.update(rows)
+            for row in rows:
+                self._ports.pop(row, None)
+
+    def _own_pods(self, row: int) -> dict[str, PodInfo]:
+        own = self._pods.get(row)
+        if own is None:
+            pods = self._base.pods(int(self._rows[row]))
+            below = self._below
+            if below is None:
+                own = dict(pods)
+            else:
+                own = {uid: pod for uid, pod in pods.items() if pod.cls.priority >= below}
+            self._pods[row] = own
+        return own
+
+    def _count(self, row: int, pod: PodInfo, sign: int) -> None:
+        footprint = self._base.footprint(pod)
+        cells = self._cells
+        for index, amount in footprint.amounts:
+            if index >= len(cells):
+                self._add_usage_columns()
+            column = cells[index]
+            try:
+                column[row] += amount * sign
+            except ValueError:
+                column[row] = wrapped(column[row] + amount * sign)
+        self._log.append((row, pod, sign))
+        for delta in self._deltas.values():
+            delta.change(row, footprint, sign)
+        if footprint.ports:
+            self._ports.pop(row, None)
+            self._ported.add(row)
+
+    # ------------------------------------------------------------------ counts
+
+    def own_delta(self, query: PodQuery) -> Int64s:
+        """Stays current while the fork is changed."""
+        return self._delta(query).array
+
+    def _delta(self, query: PodQuery) -> _Delta:
+        delta = self._deltas.get(query)
+        if delta is None:
+            if self._below is None:
+                start = np.zeros(len(self._rows), dtype=np.int64)
+            else:
+                start = -self._base.counter(CountBelow(query, self._below))[self._rows]
+            delta = _Delta(query, start)
+            for row, pod, sign in self._log:
+                delta.change(row, self._base.footprint(pod), sign)
+            for pod, copies in self._copies:
+                delta.change_all(copies, self._base.footprint(pod))
+            self._deltas[query] = delta
+        return delta
+
+    def counter(self, query: PodQuery) -> Int64s:
+        return self._base.counter(query)[self._rows] + self._delta(query).array
+
+    def counter_version(self, query: PodQuery) -> int:
+        return self._base.counter_version(query) + len(self._log) + len(self._copies)
+
+    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        """The base's terms and those of pods added here; those of removed pods stay."""
+        terms = self._base.carried(family)
+        added = [pod for _, pod, sign in self._log if sign > 0 and family.terms(pod)]
+        added += [pod for pod, _ in self._copies if family.terms(pod)]
+        if not added:
+            return terms
+        merged = dict(terms)
+        for pod in added:
+            for term in family.terms(pod):
+                if term not in merged:
+                    merged[term] = self._base.carried_query(family, term)
+        return merged
+
+    def carried_version(self, family: TermFamily) -> int:
+        return self._base.carried_version(family) + len(self._log) + len(self._copies)
+
+    # ------------------------------------------------------------------ forks
+
+    @property
+    def base(self) -> Columns:
+        return self._base
+
+    @property
+    def base_rows(self) -> Rows:
+        return self._rows
+
+    def fork(self, rows: Rows) -> Fork:
+        """A fork of the base on which the changes made here to these rows are made already."""
+        rows = np.asarray(rows, dtype=np.intp)
+        child = Fork.__new__(Fork)
+        child._base, child._rows, child._below = self._base, self._rows[rows], self._below
+        child._deltas, child._ports, child._usage, child._cells = {}, {}, [], []
+        for values in self._usage:
+            child._set_usage(values[rows])
+        copies: dict[int, list[int]] = {}
+        for i, row in enumerate(rows.tolist()):
+            copies.setdefault(row, []).append(i)
+        child._log = [(i, pod, sign) for row, pod, sign in self._log for i in copies.get(row, ())]
+        child._copies = [(pod, copies[rows]) for pod, copies in self._copies]
+        child._pods = {i: dict(self._pods[r]) for r in self._pods for i in copies.get(r, ())}
+        child._ported = {i for row in self._ported for i in copies.get(row, ())}
+        return child
+
+    # ------------------------------------------------------------------ usage
+
+    def requested(self, resource: str) -> Int64s:
+        index = self._base.usage_index(resource)
+        if index is None:
+            return np.zeros(len(self._rows), dtype=np.int64)
+        if index >= len(self._usage):
+            self._add_usage_columns()
+        return self._usage[index]
+
+    def nonzero_requested(self, resource: str) -> Int64s:
+        return self.requested(NONZERO[resource])
+
+    @property
+    def pod_count(self) -> Int64s:
+        return self.requested(POD_COUNT)
+
+    def pods(self, row: int) -> Mapping[str, PodInfo]:
+        if self._below is None and row not in self._pods:
+            return self._base.pods(int(self._rows[row]))
+        return self._own_pods(row)
+
+    def used_ports(self, row: int) -> Mapping[Port, int]:
+        base_row = int(self._rows[row])
+        if row not in self._ported:
+            used = self._base.used_ports(base_row)
+            if self._below is None or not used:
+                return used
+        found = self._ports.get(row)
+        if found is None:
+            found = self._ports[row] = {}
+            for pod in self.pods(row).values():
+                for port in self._base.footprint(pod).ports:
+                    found[port] = found.get(port, 0) + 1
+            for pod, copies in self._copies:
+                if copies[row]:
+                    for port in self._base.footprint(pod).ports:
+                        found[port] = found.get(port, 0) + int(copies[row])
+        return found
+
+    @property
+    def rows_with_ports(self) -> Rows:
+        maybe = set(np.flatnonzero(np.isin(self._rows, self._base.rows_with_ports)).tolist())
+        found = sorted(row for row in maybe | self._ported if self.used_ports(row))
+        return np.array(found, dtype=np.intp)
+
+    # ------------------------------------------------------------------ the nodes, as in the base
+
+    @property
+    def size(self) -> int:
+        return len(self._rows)
+
+    @property
+    def topology_version(self) -> int:
+        return self._base.topology_version
+
+    @cached_property
+    def alive(self) -> Bools:
+        return self._base.alive[self._rows]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        names = self._base.names
+        return [names[row] for row in self._rows.tolist()]
+
+    def row_of(self, name: str) -> int | None:
+        """The first row of the fork that stands for the node."""
+        row = self._base.row_of(name)
+        if row is None:
+            return None
+        found = np.flatnonzero(self._rows == row)
+        return int(found[0]) if found.size else None
+
+    def node(self, row: int) -> v1.Node:
+        return self._base.node(int(self._rows[row]))
+
+    def allocatable(self, resource: str) -> Int64s:
+        return self._base.allocatable(resource)[self._rows]
+
+    @cached_property
+    def allowed_pod_number(self) -> Int64s:
+        return self._base.allowed_pod_number[self._rows]
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        return self._base.unschedulable[self._rows]
+
+    @cached_property
+    def taint_set(self) -> Int32s:
+        return self._base.taint_set[self._rows]
+
+    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
+        return self._base.taints(taint_set)
+
+    def label(self, key: str) -> Int32s:
+        return self._base.label(key)[self._rows]
+
+    def value_id(self, value: str) -> int:
+        return self._base.value_id(value)
+
+    def value(self, value_id: int) -> str:
+        return self._base.value(value_id)
+
+    def image_rows(self, image: str) -> tuple[Rows, Int64s]:
+        having, sizes = self._base.image_rows(image)
+        if not len(having):
+            return having, sizes
+        places = np.minimum(np.searchsorted(having, self._rows), len(having) - 1)
+        rows = np.flatnonzero(having[places] == self._rows)
+        return rows, sizes[places[rows]]

@@ -1,0 +1,53 @@
+"""Which rows changed, in order, so that readers re-evaluate just these.
+
+Guarantee: ``changed_since(p)`` names every row that changed after ``position`` was ``p``, or is
+None when that is no longer known. Non-goal: what changed in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from podsched.framework.verdicts import Rows
+
+#: Entries at which the owner of a journal calls ``trim``, which keeps the newer half.
+JOURNAL_LIMIT: Final = 131_072
+
+
+class Journal:
+    """A bounded list of row numbers; positions only grow."""
+
+    __slots__ = ("_start", "rows")
+
+    def __init__(self) -> None:
+        self._start = 0
+        #: The owner appends to it directly: this is the hottest line of the cache.
+        self.rows: list[int] = []
+
+    @property
+    def position(self) -> int:
+        return self._start + len(self.rows)
+
+    def trim(self) -> None:
+        """Forgets the older half of what the journal may hold."""
+        excess = len(self.rows) - JOURNAL_LIMIT // 2
+        if excess > 0:
+            del self.rows[:excess]
+            self._start += excess
+
+    def extend(self, rows: Iterable[int]) -> None:
+        self.rows.extend(rows)
+
+    def restart(self) -> None:
+        """Makes every position given out so far too old."""
+        self._start += len(self.rows) + 1
+        self.rows.clear()
+
+    def changed_since(self, position: int) -> Rows | None:
+        """The distinct rows, ascending; None when ``position`` is too old."""
+        if position < self._start:
+            return None
+        return np.unique(np.array(self.rows[position - self._start :], dtype=np.intp))

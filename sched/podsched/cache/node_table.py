@@ -1,0 +1,224 @@
+"""The columns that come from Node objects alone: allocatable, labels, taints, images, zones.
+
+Rows are handed out from a table that grows in steps, so the columns' size changes rarely; rows not
+used yet look like rows of removed nodes (not alive, everything zero, labels absent).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from podsched.api.resources import PODS, allocatable_in_units
+from podsched.cache.column import Column
+from podsched.cache.images import Images, images_of
+from podsched.cache.zones import ZoneTree
+from podsched.framework.nodes import ABSENT
+from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
+
+FIRST_SIZE = 64
+
+TaintKey = tuple[tuple[str, str, str], ...]
+
+
+@dataclass(slots=True)
+class _Row:
+    """What is known of a row's node, in the form in which changes are found."""
+
+    node: v1.Node
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: TaintKey = ()
+    allocatable: dict[str, int] = field(default_factory=dict)
+    images: dict[str, int] = field(default_factory=dict)
+
+
+class NodeTable:
+    """Node rows and the columns computed from them. ``size`` counts all rows."""
+
+    def __init__(self, size: int = FIRST_SIZE) -> None:
+        self.size = size
+        self.alive = Column(np.bool_, size)
+        self.unschedulable = Column(np.bool_, size)
+        self.taint_set = Column(np.int32, size)
+        self.allowed_pods = Column(np.int64, size)
+        self.allocatable: dict[str, Column[np.int64]] = {}
+        self.names: list[str] = [""] * size
+        self.row_of: dict[str, int] = {}
+        self.images = Images()
+        #: Changes when a node comes or goes, or its labels, taints or unschedulable change.
+        self.topology_version = 0
+        #: Changes on every change of a node that any plugin can see (not on heartbeats).
+        self.version = 0
+        self._rows: list[_Row | None] = [None] * size
+        self._free = list(range(size - 1, -1, -1))
+        self._labels: dict[str, Column[np.int32]] = {}
+        self._value_ids: dict[str, int] = {}
+        self._values: list[str] = []
+        self._taint_ids: dict[TaintKey, int] = {(): 0}
+        self._taints: list[tuple[v1.Taint, ...]] = [()]
+        self._zones = ZoneTree()
+        self._live_rows: Rows | None = None
+        self._ordered_rows: Rows | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return not self._free
+
+    def grow(self, size: int) -> None:
+        """Makes room for ``size`` rows."""
+        columns: list[Column[Any]] = [*self.allocatable.values(), *self._labels.values()]
+        columns += [self.alive, self.unschedulable, self.taint_set, self.allowed_pods]
+        for column in columns:
+            column.grow(size)
+        more = size - self.size
+        self.names.extend([""] * more)
+        self._rows.extend([None] * more)
+        self._free.extend(range(size - 1, self.size - 1, -1))
+        self.size = size
+
+    def node(self, row: int) -> v1.Node:
+        """Raises LookupError for a row without a node."""
+        known = self._rows[row]
+        if known is None:
+            raise LookupError(f"row {row} has no node")
+        return known.node
+
+    def add(self, node: v1.Node) -> int:
+        """Gives the node a row. The table must not be full, nor know the name."""
+        name = node.metadata.name
+        row = self._free.pop()
+        self.row_of[name] = row
+        self.names[row] = name
+        self._rows[row] = _Row(v1.Node())
+        self.alive.array[row] = True
+        self._live_rows = None
+        self.topology_version += 1
+        self.update(row, node)
+        return row
+
+    def update(self, row: int, node: v1.Node) -> bool:
+        """Takes over the new object; whether anything that a plugin can see changed."""
+        known = self._rows[row]
+        assert known is not None
+        changed = self._update_topology(row, known, node)
+        changed |= self._update_allocatable(row, known, node)
+        images = images_of(node)
+        changed |= self.images.change(row, known.images, images)
+        known.images = images
+        known.node = node
+        self.version += changed
+        return changed
+
+    def _update_topology(self, row: int, known: _Row, node: v1.Node) -> bool:
+        labels = dict(node.metadata.labels)
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+        unschedulable = node.spec.unschedulable
+        fresh = not known.node.metadata.name
+        changed = (
+            fresh
+            or labels != known.labels
+            or taints != known.taints
+            or unschedulable != bool(self.unschedulable.array[row])
+        )
+        if not changed:
+            return False
+        for key, column in self._labels.items():
+            column.array[row] = self.value_id(labels[key]) if key in labels else ABSENT
+        self.taint_set.array[row] = self._taint_id(taints, node)
+        self.unschedulable.array[row] = unschedulable
+        self._zones.put(self.names[row], labels)
+        self._ordered_rows = None
+        known.labels, known.taints = labels, taints
+        self.topology_version += 1
+        return True
+
+    def _taint_id(self, key: TaintKey, node: v1.Node) -> int:
+        found = self._taint_ids.get(key)
+        if found is None:
+            found = self._taint_ids[key] = len(self._taints)
+            self._taints.append(tuple(node.spec.taints))
+        return found
+
+    def _update_allocatable(self, row: int, known: _Row, node: v1.Node) -> bool:
+        amounts = allocatable_in_units(node.status.allocatable)
+        if amounts == known.allocatable:
+            return False
+        for gone in known.allocatable.keys() - amounts.keys() - {PODS}:
+            self.allocatable[gone].array[row] = 0
+        for name, amount in amounts.items():
+            if name != PODS:
+                self.allocatable_column(name).array[row] = amount
+        self.allowed_pods.array[row] = amounts.get(PODS, 0)
+        known.allocatable = amounts
+        return True
+
+    def allocatable_column(self, resource: str) -> Column[np.int64]:
+        column = self.allocatable.get(resource)
+        if column is None:
+            column = self.allocatable[resource] = Column(np.int64, self.size)
+        return column
+
+    def remove(self, row: int) -> None:
+        """Empties the row and frees it."""
+        known = self._rows[row]
+        assert known is not None
+        for values in self.allocatable.values():
+            values.array[row] = 0
+        for ids in self._labels.values():
+            ids.array[row] = ABSENT
+        self.allowed_pods.array[row] = 0
+        self.taint_set.array[row] = 0
+        self.unschedulable.array[row] = False
+        self.alive.array[row] = False
+        self.images.change(row, known.images, {})
+        name = self.names[row]
+        self._zones.remove(name)
+        del self.row_of[name]
+        self.names[row] = ""
+        self._rows[row] = None
+        self._free.append(row)
+        self._live_rows = self._ordered_rows = None
+        self.topology_version += 1
+        self.version += 1
+
+    @property
+    def live_rows(self) -> Rows:
+        """Ascending rows of the nodes there are."""
+        if self._live_rows is None:
+            self._live_rows = np.flatnonzero(self.alive.array)
+        return self._live_rows
+
+    @property
+    def ordered_rows(self) -> Rows:
+        """Rows in the order in which kube-scheduler goes through nodes (round robin over zones)."""
+        if self._ordered_rows is None:
+            ordered = [self.row_of[name] for name in self._zones.names()]
+            self._ordered_rows = np.array(ordered, dtype=np.intp)
+        return self._ordered_rows
+
+    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
+        return self._taints[taint_set]
+
+    def label(self, key: str) -> Column[np.int32]:
+        """The value ids of a label; built on first use."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = Column(np.int32, self.size, fill=ABSENT)
+            for row, known in enumerate(self._rows):
+                if known is not None and key in known.labels:
+                    column.array[row] = self.value_id(known.labels[key])
+        return column
+
+    def value_id(self, value: str) -> int:
+        found = self._value_ids.get(value)
+        if found is None:
+            found = self._value_ids[value] = len(self._values)
+            self._values.append(value)
+        return found
+
+    def value(self, value_id: int) -> str:
+        """The value of an id; "" for ABSENT."""
+        return self._values[value_id] if value_id >= 0 else ""

@@ -1,0 +1,220 @@
+"""Interning pods by what can influence a decision.
+
+Two steps: a memo from everything that is cheap to read (the bytes of the spec, labels, namespace,
+owner) straight to the class, and behind it the real identity, the *content*: the spec without
+fields that no decision depends on, and the computed requests. Pods made from one template so cost
+one dictionary look-up, and pods that differ in host names, environment or mounted tokens still
+share their class.
+
+A pod has the same class before and after it is bound: the node name is not part of it.
+
+Bounds: the memo forgets its older half when full; contents are referred to weakly, so a class goes
+with the last pod (or memo entry) that holds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+from typing import Final
+from weakref import WeakValueDictionary
+
+from google.protobuf.message import Message
+
+from podsched.api.resources import non_zero_requests, requests_in_units
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
+
+_SPEC_FIELDS: Final = frozenset({
+    "containers", "init_containers", "volumes", "priority", "preemption_policy", "scheduler_name",
+    "node_selector", "affinity", "tolerations", "topology_spread_constraints", "scheduling_gates",
+    "overhead", "resources", "host_network", "os", "host_users", "scheduling_group",
+    "resource_claims", "runtime_class_name", "restart_policy",
+})  # fmt: skip
+_CONTAINER_FIELDS: Final = frozenset({"name", "image", "resources", "ports", "restart_policy"})
+#: Sources of volumes that have a place or a limit; config maps, secrets and the like have neither.
+_VOLUME_FIELDS: Final = frozenset({
+    "persistent_volume_claim", "ephemeral", "gce_persistent_disk", "aws_elastic_block_store",
+    "iscsi", "rbd", "csi", "azure_disk", "azure_file", "cinder", "vsphere_volume",
+    "portworx_volume", "image",
+})  # fmt: skip
+
+
+class PodClasses:
+    """The interner. Ids start at 1 and are never used twice."""
+
+    def __init__(self, memo_size: int = 16_384) -> None:
+        self._ids = itertools.count(1)
+        self._memo_size = memo_size
+        #: None stands for "depends on the pod's name": name and uid are then part of the key.
+        self._memo: dict[Hashable, PodClass | None] = {}
+        self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+        self._scratch = v1.PodSpec()
+
+    def __len__(self) -> int:
+        return len(self._by_content)
+
+    def intern(self, pod: v1.Pod) -> PodClass:
+        """The class of the pod. Raises QuantityError for a request that is not a quantity."""
+        meta = pod.metadata
+        spec = pod.spec
+        if spec.node_name:
+            scratch = self._scratch
+            scratch.CopyFrom(spec)
+            scratch.node_name = ""
+            spec_bytes = scratch.SerializeToString()
+        else:
+            spec_bytes = spec.SerializeToString()
+        owner = _controller(meta) if meta.owner_references else None
+        labels = tuple(meta.labels.items()) if meta.labels else ()
+        key: Hashable = (meta.namespace, spec_bytes, labels, owner, _resize(pod))
+        found = self._memo.get(key, self)
+        if found is None:
+            key = (key, _name_part(pod))
+            found = self._memo.get(key, self)
+        if isinstance(found, PodClass):
+            return found
+        return self._intern_slowly(pod, key, owner)
+
+    def _intern_slowly(
+        self, pod: v1.Pod, key: Hashable, owner: tuple[str, str, str] | None
+    ) -> PodClass:
+        if len(self._memo) >= self._memo_size:
+            for old in list(itertools.islice(self._memo, self._memo_size // 2)):
+                del self._memo[old]
+        if _depends_on_name(pod) and not (isinstance(key, tuple) and len(key) == 2):
+            self._memo[key] = None
+            key = (key, _name_part(pod))
+        found = self._memo[key] = self._by_its_content(pod, owner)
+        return found
+
+    def _by_its_content(self, pod: v1.Pod, owner: tuple[str, str, str] | None) -> PodClass:
+        spec = relevant_spec(pod.spec)
+        requests = requests_in_units(pod)
+        nonzero = non_zero_requests(pod)
+        labels = dict(pod.metadata.labels)
+        content = (
+            pod.metadata.namespace,
+            frozenset(labels.items()),
+            spec.SerializeToString(deterministic=True),
+            owner,
+            frozenset(requests.items()),
+            nonzero,
+            _name_part(pod),
+        )
+        found = self._by_content.get(content)
+        if found is None:
+            found = PodClass(
+                id=next(self._ids),
+                namespace=pod.metadata.namespace,
+                labels=labels,
+                spec=spec,
+                controller=owner,
+                requests=requests,
+                nonzero=nonzero,
+                scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
+                priority=spec.priority,
+                preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
+            )
+            self._by_content[content] = found
+        return found
+
+
+def _controller(meta: v1.ObjectMeta) -> tuple[str, str, str] | None:
+    for reference in meta.owner_references:
+        if reference.controller:
+            return reference.kind, reference.name, reference.uid
+    return None
+
+
+def _resize(pod: v1.Pod) -> Hashable:
+    """What of the status counts in requests: resources given to a running pod (in-place resize)."""
+    if not pod.HasField("status"):
+        return None
+    status = pod.status
+    told = [
+        s.SerializeToString()
+        for s in (*status.container_statuses, *status.init_container_statuses)
+        if s.HasField("resources")
+    ]
+    if not told and not status.HasField("resources"):
+        return None
+    told.append(status.resources.SerializeToString(deterministic=True))
+    told.extend(f"{name}={text}".encode() for name, text in status.allocated_resources.items())
+    told.extend(c.reason.encode() for c in status.conditions if c.type == "PodResizePending")
+    return tuple(told)
+
+
+def _depends_on_name(pod: v1.Pod) -> bool:
+    """Claims of ephemeral volumes are named after the pod, generated device claims may be."""
+    return bool(pod.spec.resource_claims) or any(
+        volume.HasField("ephemeral") for volume in pod.spec.volumes
+    )
+
+
+def _name_part(pod: v1.Pod) -> Hashable:
+    if not _depends_on_name(pod):
+        return None
+    claims = tuple(c.SerializeToString() for c in pod.status.resource_claim_statuses)
+    return pod.metadata.name, pod.metadata.uid, claims
+
+
+def relevant_spec(spec: v1.PodSpec) -> v1.PodSpec:
+    """A copy of the spec with only what can influence a decision."""
+    copy = v1.PodSpec()
+    copy.CopyFrom(spec)
+    _keep(copy, _SPEC_FIELDS)
+    for container in (*copy.containers, *copy.init_containers):
+        _keep(container, _CONTAINER_FIELDS)
+        ports = [port for port in container.ports if port.host_port]
+        if len(ports) != len(container.ports):
+            container.ClearField("ports")
+            container.ports.extend(ports)
+    volumes = [volume for volume in copy.volumes if _has_source(volume)]
+    if len(volumes) != len(copy.volumes):
+        copy.ClearField("volumes")
+        copy.volumes.extend(volumes)
+    for volume in copy.volumes:
+        if not volume.HasField("ephemeral"):
+            volume.name = ""
+    return copy
+
+
+def _has_source(volume: v1.Volume) -> bool:
+    return any(field.name in _VOLUME_FIELDS for field, _ in volume.ListFields())
+
+
+def _keep(message: Message, names: frozenset[str]) -> None:
+    for field, _ in message.ListFields():
+        if field.name not in names:
+            message.ClearField(field.name)
+
+
+def make_pod_info(pod: v1.Pod, classes: PodClasses) -> PodInfo:
+    """The scheduler's view of a pod. Raises QuantityError as ``intern`` does."""
+    cls = classes.intern(pod)
+    meta = pod.metadata
+    has_status = pod.HasField("status")
+    status = pod.status
+    return PodInfo(
+        uid=meta.uid,
+        key=f"{meta.namespace}/{meta.name}",
+        name=meta.name,
+        cls=cls,
+        pod=pod,
+        node_name=pod.spec.node_name,
+        nominated_node_name=status.nominated_node_name if has_status else "",
+        start_time=_seconds(status, "start_time") if has_status else 0.0,
+        creation_time=_seconds(meta, "creation_timestamp"),
+        terminating=meta.HasField("deletion_timestamp"),
+    )
+
+
+def _seconds(message: Message, field: str) -> float:
+    if not message.HasField(field):
+        return 0.0
+    stamp = getattr(message, field)
+    return float(stamp.seconds + stamp.nanos / 1e9)

@@ -1,0 +1,57 @@
+"""The order in which kube-scheduler looks at nodes: round robin over zones (nodeTree, S4).
+
+It matters only where nodes are sampled (percentageOfNodesToScore) or ties go to the first node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+def zone_key(labels: Mapping[str, str]) -> str:
+    """Region and zone as one key; "" when it has neither (component-helpers GetZoneKey)."""
+    zone = _first(labels, _ZONE)
+    region = _first(labels, _REGION)
+    return f"{region}:\x00:{zone}" if region or zone else ""
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
+    for key in keys:
+        if key in labels:
+            return labels[key]
+    return ""
+
+
+class ZoneTree:
+    """Node names by zone, zones and nodes each in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._zones: dict[str, dict[str, None]] = {}
+        self._zone_of: dict[str, str] = {}
+
+    def put(self, name: str, labels: Mapping[str, str]) -> None:
+        """Adds a node, or moves it when its zone changed."""
+        zone = zone_key(labels)
+        known = self._zone_of.get(name)
+        if known == zone:
+            return
+        if known is not None:
+            self.remove(name)
+        self._zones.setdefault(zone, {})[name] = None
+        self._zone_of[name] = zone
+
+    def remove(self, name: str) -> None:
+        zone = self._zone_of.pop(name)
+        nodes = self._zones[zone]
+        del nodes[name]
+        if not nodes:
+            del self._zones[zone]
+
+    def names(self) -> list[str]:
+        """All names: the first of each zone, then the second of each, and so on."""
+        columns = [list(nodes) for nodes in self._zones.values()]
+        longest = max(map(len, columns), default=0)
+        return [nodes[i] for i in range(longest) for nodes in columns if i < len(nodes)]

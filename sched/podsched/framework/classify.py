@@ -1,0 +1,83 @@
+"""What an update of an object changed, in the actions that plugins register for (Q9).
+
+Pure functions, shared by the cache (which sees the informers' events) and the queue (which
+sees the updates of waiting pods). They follow ``framework/events.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from podsched.framework.events import ActionType, Resource
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+#: The kinds whose changes are events for the queue, beside Pod and Node.
+STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
+    "PersistentVolume": Resource.PERSISTENT_VOLUME,
+    "PersistentVolumeClaim": Resource.PERSISTENT_VOLUME_CLAIM,
+    "StorageClass": Resource.STORAGE_CLASS,
+    "CSINode": Resource.CSI_NODE,
+    "CSIDriver": Resource.CSI_DRIVER,
+    "CSIStorageCapacity": Resource.CSI_STORAGE_CAPACITY,
+    "VolumeAttachment": Resource.VOLUME_ATTACHMENT,
+}
+
+
+@lru_cache(maxsize=1024)
+def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
+    """The actions one by one, in the order of their bits: kube-scheduler moves pods for each."""
+    return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
+
+
+def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
+    """What of a node changed that can matter; no bit is set for a mere heartbeat."""
+    actions = ActionType(0)
+    if old.status.allocatable != new.status.allocatable:
+        actions |= ActionType.UPDATE_NODE_ALLOCATABLE
+    if old.metadata.labels != new.metadata.labels:
+        actions |= ActionType.UPDATE_NODE_LABEL
+    if old.spec.unschedulable != new.spec.unschedulable or old.spec.taints != new.spec.taints:
+        actions |= ActionType.UPDATE_NODE_TAINT
+    if _condition_statuses(old) != _condition_statuses(new):
+        actions |= ActionType.UPDATE_NODE_CONDITION
+    if old.metadata.annotations != new.metadata.annotations:
+        actions |= ActionType.UPDATE_NODE_ANNOTATION
+    if old.status.declared_features != new.status.declared_features:
+        actions |= ActionType.UPDATE_NODE_DECLARED_FEATURE
+    return actions
+
+
+def _condition_statuses(node: v1.Node) -> dict[str, str]:
+    """Without the heartbeat's times and texts."""
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
+    """What of a pod changed that can help it or others; UPDATE_OTHER when nothing known did."""
+    actions = ActionType(0)
+    if old.cls is not new.cls:
+        actions |= _class_change(old, new)
+    if old.pod.status.resource_claim_statuses != new.pod.status.resource_claim_statuses:
+        actions |= ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    return actions or ActionType.UPDATE_OTHER
+
+
+def _class_change(old: PodInfo, new: PodInfo) -> ActionType:
+    actions = ActionType(0)
+    if old.cls.labels != new.cls.labels:
+        actions |= ActionType.UPDATE_POD_LABEL
+    if _scaled_down(old.cls.requests, new.cls.requests):
+        actions |= ActionType.UPDATE_POD_SCALE_DOWN
+    # Tolerations can only be added to a pod, so their number tells.
+    if len(old.cls.spec.tolerations) != len(new.cls.spec.tolerations):
+        actions |= ActionType.UPDATE_POD_TOLERATION
+    if old.cls.spec.scheduling_gates and not new.cls.spec.scheduling_gates:
+        actions |= ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    return actions
+
+
+def _scaled_down(old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+    return any(name not in new or amount > new[name] for name, amount in old.items())
