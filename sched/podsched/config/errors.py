@@ -50,6 +50,8 @@ class FieldError:
     type: ErrorType = ErrorType.INVALID
 
     def __str__(self) -> str:
+        if not self.path and self.value is None and self.reason:
+            return self.reason  # the source as a whole, as when it is not even YAML
         text = f"{self.path}: {self.type.value}" if self.path else self.type.value
         if self.type not in _WITHOUT_VALUE:
             text += f": {_show(self.value)}"

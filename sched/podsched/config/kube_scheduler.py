@@ -1,0 +1,166 @@
+"""KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1, field by field, with its defaults.
+
+These are the fields of a file; what the scheduler runs with is ``profiles.Profile`` and
+``load.SchedulerConfiguration``. Source: k8s.io/kube-scheduler/config/v1 and its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
+
+from podsched.config.errors import FieldError, invalid, required
+from podsched.config.extenders import Extender, extender_errors
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join
+from podsched.config.plugins import ExtensionPoint
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
+
+
+def _unless_zero(default: Any) -> AfterValidator:
+    """Go's defaulting of plain values: what is zero or empty counts as unset."""
+    return AfterValidator(lambda value: value or default)
+
+
+class PluginRef(Model):
+    name: str = ""
+    weight: Int32 | None = None
+    """Used where the plugin scores; unset or 0 counts as 1."""
+
+
+class PluginSet(Model):
+    enabled: ListOf[PluginRef] = ()
+    disabled: ListOf[PluginRef] = ()
+
+
+class Plugins(Model):
+    """What to enable and disable at each extension point, and at all of them (multiPoint)."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+    def at(self, point: ExtensionPoint) -> PluginSet:
+        """The set of one extension point."""
+        found: PluginSet = getattr(self, point.name.lower())
+        return found
+
+
+class PluginConfig(Model):
+    name: str = ""
+    args: Any = None
+    """A plain object as read; the plugin's own model once the profile is resolved."""
+
+
+class KubeSchedulerProfile(Model):
+    scheduler_name: str | None = None
+    """Which pods this profile schedules (spec.schedulerName)."""
+    percentage_of_nodes_to_score: Int32 | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: ListOf[PluginConfig] = ()
+
+
+class LeaderElectionConfiguration(Model):
+    leader_elect: bool = True
+    lease_duration: Annotated[Duration, _unless_zero(15.0)] = 15.0
+    renew_deadline: Annotated[Duration, _unless_zero(10.0)] = 10.0
+    retry_period: Annotated[Duration, _unless_zero(2.0)] = 2.0
+    resource_lock: Annotated[str, _unless_zero("leases")] = "leases"
+    resource_name: Annotated[str, _unless_zero("kube-scheduler")] = "kube-scheduler"
+    resource_namespace: Annotated[str, _unless_zero("kube-system")] = "kube-system"
+
+
+class ClientConnectionConfiguration(Model):
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: Annotated[str, _unless_zero("application/vnd.kubernetes.protobuf")] = (
+        "application/vnd.kubernetes.protobuf"
+    )
+    qps: Annotated[float, _unless_zero(50.0)] = 50.0
+    burst: Annotated[Int32, _unless_zero(100)] = 100
+
+
+class KubeSchedulerConfiguration(Model):
+    """The whole file, apiVersion and kind left out."""
+
+    parallelism: Int32 = 16
+    """Read for compatibility: columns are computed whole, and Ray shards them."""
+    leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
+    client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool | None = None
+    """Unset: as enableProfiling."""
+    percentage_of_nodes_to_score: Int32 | None = None
+    """Unset: every feasible node is scored. 0: kube-scheduler's adaptive share."""
+    pod_initial_backoff_seconds: Int64 = 1
+    pod_max_backoff_seconds: Int64 = 10
+    delay_cache_until_active: bool = False
+    profiles: ListOf[KubeSchedulerProfile] = Field(default=())
+    extenders: ListOf[Extender] = ()
+
+    def errors(self, path: str) -> list[FieldError]:
+        """What is wrong beside the profiles, which ``profiles.resolve_profiles`` checks."""
+        found = list(self._number_errors(path))
+        client = join(path, "clientConnection")
+        if self.client_connection.burst < 0:
+            burst = self.client_connection.burst
+            found.append(invalid(join(client, "burst"), burst, "must be non-negative"))
+        found += percentage_errors(path, self.percentage_of_nodes_to_score)
+        return found + extender_errors(self.extenders, join(path, "extenders"))
+
+    def _number_errors(self, path: str) -> Iterator[FieldError]:
+        if self.parallelism <= 0:
+            reason = "should be an integer value greater than zero"
+            yield invalid(join(path, "parallelism"), self.parallelism, reason)
+        initial, longest = self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds
+        if initial <= 0:
+            yield invalid(join(path, "podInitialBackoffSeconds"), initial, "must be greater than 0")
+        if longest < initial:
+            reason = "must be greater than or equal to PodInitialBackoffSeconds"
+            yield invalid(join(path, "podMaxBackoffSeconds"), longest, reason)
+
+
+def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]:
+    """What is wrong with the percentageOfNodesToScore of a file or of a profile."""
+    if percentage is not None and not 0 <= percentage <= 100:
+        here = join(path, "percentageOfNodesToScore")
+        yield invalid(here, percentage, "not in valid range [0-100]")
+
+
+def leader_election_settings(configuration: LeaderElectionConfiguration) -> LeaderElectionSettings:
+    """The settings that the election takes. Raises ConfigError with every mistake."""
+    return LeaderElectionSettings(**dict(configuration))
+
+
+def header_errors(document: Mapping[str, Any]) -> list[FieldError]:
+    """What is wrong with apiVersion and kind; both may be left out together."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version is None and kind is None:
+        return []
+    found = []
+    if kind is None:
+        found.append(required("kind"))
+    elif kind != KIND:
+        found.append(invalid("kind", kind, f"must be {KIND}"))
+    if version is None:
+        found.append(required("apiVersion"))
+    elif version != API_VERSION:
+        found.append(invalid("apiVersion", version, f"must be {API_VERSION}"))
+    return found

@@ -1,0 +1,178 @@
+"""Reads a KubeSchedulerConfiguration, checks all of it, and prints what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from podsched.api.manifest import ManifestError, load_documents
+from podsched.config.errors import ConfigError, FieldError, invalid
+from podsched.config.extenders import Extender
+from podsched.config.kube_scheduler import (
+    API_VERSION,
+    KIND,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginConfig,
+    header_errors,
+    leader_election_settings,
+)
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.config.model import Model, decode, is_below
+from podsched.config.plugins import PluginSpec
+from podsched.config.profiles import Profile, resolve_profiles
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfiguration:
+    """What a scheduler runs with. Times in seconds."""
+
+    profiles: tuple[Profile, ...]
+    leader_election: LeaderElectionSettings
+    parallelism: int
+    percentage_of_nodes_to_score: int | None
+    """None: every node; each profile has its own, resolved."""
+    pod_initial_backoff_seconds: int
+    pod_max_backoff_seconds: int
+    delay_cache_until_active: bool
+    extenders: tuple[Extender, ...]
+    """In the order of the file; ignorable ones are not sorted last yet."""
+    effective: KubeSchedulerConfiguration
+    """The file with every default filled in."""
+    warnings: tuple[str, ...] = ()
+    """What is accepted and yet worth telling the user."""
+
+    def profile(self, scheduler_name: str) -> Profile | None:
+        """The profile for pods with this schedulerName, None when they are not ours."""
+        for profile in self.profiles:
+            if profile.scheduler_name == scheduler_name:
+                return profile
+        return None
+
+
+def load_config(
+    source: str | bytes | Mapping[str, Any],
+    *,
+    known_plugins: Mapping[str, PluginSpec] | None = None,
+    name: str = "",
+) -> SchedulerConfiguration:
+    """Reads a configuration from YAML or JSON text, or from plain data.
+
+    ``known_plugins``: users' plugins that may be named beside the in-tree ones. ``name``: what
+    errors call the source. apiVersion and kind may be left out together.
+    Raises ConfigError with every mistake found.
+    """
+    try:
+        return _load(_document(source), known_plugins)
+    except ConfigError as error:
+        raise ConfigError(error.errors, name) from None
+
+
+def default_config() -> SchedulerConfiguration:
+    """What a scheduler without a configuration file runs with."""
+    return load_config({})
+
+
+def to_plain(config: SchedulerConfiguration) -> dict[str, Any]:
+    """The effective configuration as plain data, apiVersion and kind first."""
+    plain = _plain(config.effective)
+    return {"apiVersion": API_VERSION, "kind": KIND, **plain}
+
+
+def to_yaml(config: SchedulerConfiguration) -> str:
+    """The effective configuration as a file that ``load_config`` reads to the same result."""
+    return yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
+
+
+def _document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(source, Mapping):
+        return source
+    try:
+        documents = load_documents(source)
+    except ManifestError as error:
+        problems = [FieldError(p.path, p.value, p.reason) for p in error.problems]
+        raise ConfigError(problems) from error
+    if len(documents) != 1:
+        raise ConfigError([invalid("", len(documents), "the number of documents must be 1")])
+    return documents[0]
+
+
+def _load(
+    document: Mapping[str, Any], known_plugins: Mapping[str, PluginSpec] | None
+) -> SchedulerConfiguration:
+    found = header_errors(document)
+    fields = {key: document[key] for key in document if key not in ("apiVersion", "kind")}
+    model, bad = decode(KubeSchedulerConfiguration, fields, "", found)
+    checks = model.errors("")
+    resolution = resolve_profiles(
+        model.profiles, model.percentage_of_nodes_to_score, model.extenders, known_plugins
+    )
+    election = LeaderElectionSettings()
+    try:
+        election = leader_election_settings(model.leader_election)
+    except ConfigError as error:
+        checks += error.errors
+    # What could not be read was replaced by a default: it is not to be complained about twice.
+    checks += resolution.errors
+    found += [error for error in checks if not is_below(error.path, bad)]
+    if found:
+        raise ConfigError(found)
+    return SchedulerConfiguration(
+        profiles=tuple(resolution.profiles),
+        leader_election=election,
+        parallelism=model.parallelism,
+        percentage_of_nodes_to_score=model.percentage_of_nodes_to_score,
+        pod_initial_backoff_seconds=model.pod_initial_backoff_seconds,
+        pod_max_backoff_seconds=model.pod_max_backoff_seconds,
+        delay_cache_until_active=model.delay_cache_until_active,
+        extenders=model.extenders,
+        effective=model.model_copy(
+            update={
+                "profiles": tuple(resolution.written),
+                "enable_contention_profiling": (
+                    model.enable_profiling
+                    if model.enable_contention_profiling is None
+                    else model.enable_contention_profiling
+                ),
+            }
+        ),
+        warnings=tuple(resolution.warnings),
+    )
+
+
+def _plain(model: KubeSchedulerConfiguration) -> dict[str, Any]:
+    plain = _dump(model)
+    plain["profiles"] = [_profile(profile) for profile in model.profiles]
+    return plain
+
+
+def _profile(profile: KubeSchedulerProfile) -> dict[str, Any]:
+    plain = _dump(profile)
+    if profile.plugin_config:
+        plain["pluginConfig"] = [_plugin_config(item) for item in profile.plugin_config]
+    return plain
+
+
+def _plugin_config(item: PluginConfig) -> dict[str, Any]:
+    args = item.args
+    if isinstance(args, Model):
+        args = {"apiVersion": API_VERSION, "kind": f"{item.name}Args", **_dump(args)}
+    return {"name": item.name, "args": args}
+
+
+def _dump(model: Model) -> dict[str, Any]:
+    """A model as plain data in Kubernetes' names, without what is unset or empty."""
+    dumped: dict[str, Any] = _without_empty(model.model_dump(by_alias=True, exclude_none=True))
+    return dumped
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        stripped = {key: _without_empty(item) for key, item in value.items()}
+        return {key: item for key, item in stripped.items() if item not in ({}, [], "", None)}
+    if isinstance(value, list | tuple):
+        return [_without_empty(item) for item in value]
+    return str(value) if isinstance(value, str) else value

@@ -1,0 +1,242 @@
+"""What all configuration models share: strict, frozen, in camelCase, every mistake collected.
+
+``decode`` reads plain data (from YAML or JSON) into a model. Where something does not fit it notes
+the mistake, puts the default in its place and reads on, so that what is wrong with the rest is
+found in the same run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from google.protobuf.message import Message
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from podsched.api import codec
+from podsched.config.durations import format_duration, parse_duration
+from podsched.config.errors import FieldError, invalid, unknown_field
+
+#: In the validation context: the data comes from a file, so durations are texts and so on.
+_FROM_FILE = "from a file"
+_MAX_DEPTH = 64
+_MAX_VALUES = 200_000
+_MAX_ROUNDS = 8
+
+
+class Model(BaseModel):
+    """Base of all configuration models; in code fields go by their Python names."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        arbitrary_types_allowed=True,
+    )
+
+    def errors(self, path: str) -> list[FieldError]:
+        """What is wrong with the values, beyond their types."""
+        return []
+
+
+ModelT = TypeVar("ModelT", bound=Model)
+T = TypeVar("T")
+
+
+def _read_duration(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str):
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise PydanticCustomError("duration", "{reason}", {"reason": str(error)}) from None
+    if info.context == _FROM_FILE:
+        raise PydanticCustomError("duration", 'must be a duration such as "15s" or "1m30s"')
+    return value
+
+
+def _read_base64(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str) and info.context == _FROM_FILE:
+        try:
+            return base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise PydanticCustomError("base64", "must be base64") from None
+    return value
+
+
+def _message_reader(kind: type[Message]) -> BeforeValidator:
+    def read(value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        message, reader = kind(), codec.Reader()
+        reader.read(message, value, "")
+        found = [invalid(path, shown, reason) for path, shown, reason in reader.problems]
+        found += [unknown_field(path) for path in reader.unknown]
+        if found:
+            context = {"found": found, "message": message}
+            raise PydanticCustomError("message", "does not fit", context)
+        return message
+
+    return BeforeValidator(read)
+
+
+def message_type(kind: type[Message]) -> Any:
+    """What annotates a field that holds a protobuf message, written in Kubernetes' JSON."""
+    return Annotated[kind, _message_reader(kind), PlainSerializer(codec.write)]
+
+
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+#: Seconds; a Go duration in files.
+Duration = Annotated[float, BeforeValidator(_read_duration), PlainSerializer(format_duration)]
+#: Bytes; base64 in files.
+Base64 = Annotated[
+    bytes,
+    BeforeValidator(_read_base64),
+    PlainSerializer(lambda value: base64.b64encode(value).decode()),
+]
+#: A list in files, a tuple here.
+ListOf = Annotated[tuple[T, ...], Strict(False)]
+
+
+def decode(
+    kind: type[ModelT], data: object, path: str, found: list[FieldError]
+) -> tuple[ModelT, set[str]]:
+    """Reads ``data`` into a ``kind``; adds what does not fit to ``found``.
+
+    Returns the model, with defaults where the data did not fit, and the paths of those places.
+    """
+    plain = _Copier(path, found).copy(data, path, 0)
+    bad: set[str] = {error.path for error in found}
+    if not isinstance(plain, dict):
+        if plain is not None and path not in bad:
+            found.append(invalid(path, plain, "must be an object"))
+            bad.add(path)
+        plain = {}
+    for _ in range(_MAX_ROUNDS):
+        try:
+            model = kind.model_validate(plain, by_alias=True, by_name=False, context=_FROM_FILE)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                for mistake in _translate(detail, path):
+                    found.append(mistake)
+                    bad.add(mistake.path)
+                _take_out(plain, detail)
+        else:
+            return model, bad
+    return kind(), bad | {path}
+
+
+def is_below(path: str, places: set[str]) -> bool:
+    """Whether ``path`` is one of the places, or within one."""
+    return any(
+        path == place or (path.startswith(place) and path[len(place)] in ".[") or not place
+        for place in places
+    )
+
+
+def join(path: str, *steps: str | int) -> str:
+    """The field path some steps further: join("a", "b", 0) is "a.b[0]"."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path
+
+
+class _Copier:
+    """Copies plain data without its nulls (they mean "unset"), within bounds.
+
+    YAML's aliases can make a short text a huge or endless value, hence the bounds.
+    """
+
+    def __init__(self, path: str, found: list[FieldError]) -> None:
+        self._found = found
+        self._left = _MAX_VALUES
+
+    def copy(self, value: object, path: str, depth: int) -> object:
+        self._left -= 1
+        if depth > _MAX_DEPTH or self._left < 0:
+            if self._left >= 0 or not self._found:
+                self._found.append(invalid(path, None, "nested too deeply or too large"))
+            self._left = -1
+            return None
+        if isinstance(value, Mapping):
+            return {
+                str(key): self.copy(item, join(path, str(key)), depth + 1)
+                for key, item in value.items()
+                if item is not None
+            }
+        if isinstance(value, list | tuple):
+            return [self.copy(item, join(path, at), depth + 1) for at, item in enumerate(value)]
+        return value
+
+
+_REASONS = {
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "bytes_type": "must be base64",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+_OBJECTS = ("model_type", "model_attributes_type", "dict_type", "is_instance_of")
+
+
+def _translate(detail: ErrorDetails, path: str) -> list[FieldError]:
+    here, kind = join(path, *detail["loc"]), detail["type"]
+    if kind == "extra_forbidden":
+        return [unknown_field(here)]
+    if kind == "message":
+        return [
+            FieldError(_below(here, error.path), error.value, error.reason, error.type)
+            for error in detail["ctx"]["found"]
+        ]
+    if kind == "base64":  # most likely a key that was pasted as it is: not to be shown
+        return [invalid(here, "***", detail["msg"])]
+    if kind == "is_instance_of":
+        return [invalid(here, detail["input"], "must be an object")]
+    if kind in ("greater_than_equal", "less_than_equal"):
+        return [invalid(here, detail["input"], "is out of range")]
+    return [invalid(here, detail["input"], _REASONS.get(kind, detail["msg"]))]
+
+
+def _below(path: str, relative: str) -> str:
+    return join(path, relative) if relative and relative[0] != "[" else path + relative
+
+
+def _take_out(plain: dict[str, Any], detail: ErrorDetails) -> None:
+    """Removes what did not fit.
+
+    An item of a list is emptied, so that others keep their place; of a message stays what did fit.
+    """
+    *above, last = detail["loc"]
+    holder: Any = plain
+    for step in above:
+        holder = holder[step]
+    if detail["type"] == "message":
+        holder[last] = detail["ctx"]["message"]
+    elif isinstance(holder, list):
+        holder[int(last)] = {} if detail["type"] in _OBJECTS else ""
+    else:
+        holder.pop(last, None)

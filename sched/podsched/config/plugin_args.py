@@ -1,0 +1,329 @@
+"""The arguments of the in-tree plugins, with kube-scheduler v1.36's defaults and validation.
+
+Source: k8s.io/kube-scheduler/config/v1 (types_pluginargs.go), its defaults, and
+pkg/scheduler/apis/config/validation (validation_pluginargs.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
+
+from podsched.api import objects as v1
+from podsched.api.selectors import parse_int64
+from podsched.config.errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join, message_type
+from podsched.config.names import label_value_errors, qualified_name_errors
+
+if TYPE_CHECKING:
+    NodeAffinity = v1.NodeAffinity
+    TopologySpreadConstraint = v1.TopologySpreadConstraint
+else:
+    NodeAffinity = message_type(v1.NodeAffinity)
+    TopologySpreadConstraint = message_type(v1.TopologySpreadConstraint)
+
+#: The largest score a user's function gives; it is scaled to MaxNodeScore (100).
+MAX_CUSTOM_PRIORITY_SCORE = 10
+
+
+class ScoringStrategyType(StrEnum):
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class DefaultingType(StrEnum):
+    SYSTEM = "System"
+    LIST = "List"
+
+
+def _one_for_zero(weight: int) -> int:
+    return weight or 1
+
+
+class ResourceSpec(Model):
+    """A resource and what it weighs in a score; weight 0 means 1."""
+
+    name: str = ""
+    weight: Annotated[Int64, AfterValidator(_one_for_zero)] = 1
+
+
+_CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+
+def _cpu_and_memory_for_none(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    return resources or _CPU_AND_MEMORY
+
+
+Resources = Annotated[ListOf[ResourceSpec], AfterValidator(_cpu_and_memory_for_none)]
+
+
+class UtilizationShapePoint(Model):
+    """At this utilization (per cent), this score (0..10)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class RequestedToCapacityRatioParam(Model):
+    shape: ListOf[UtilizationShapePoint] = ()
+
+    def errors(self, path: str) -> list[FieldError]:
+        return list(_shape_errors(self.shape, join(path, "shape")))
+
+
+class ScoringStrategy(Model):
+    # A text and not the enum: an absent type is an error when the strategy is there, as in
+    # kube-scheduler, and what is unknown is to be reported with the values that are supported.
+    type: str = ""
+    resources: Resources = _CPU_AND_MEMORY
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.type not in list(ScoringStrategyType):
+            found.append(not_supported(join(path, "type"), self.type, ScoringStrategyType))
+        found += _weight_errors(self.resources, join(path, "resources"))
+        ratio, here = self.requested_to_capacity_ratio, join(path, "requestedToCapacityRatio")
+        wanted = self.type == ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
+        if ratio is None and wanted:
+            reason = "must be specified when type is RequestedToCapacityRatio"
+            found.append(required(here, reason))
+        elif ratio is not None and wanted:
+            found += ratio.errors(here)
+        elif ratio is not None:
+            found.append(forbidden(here, "must be nil when type is not RequestedToCapacityRatio"))
+        return found
+
+
+class NodeResourcesFitArgs(Model):
+    ignored_resources: ListOf[str] = ()
+    ignored_resource_groups: ListOf[str] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
+
+    def errors(self, path: str) -> list[FieldError]:
+        found: list[FieldError] = []
+        for at, name in enumerate(self.ignored_resources):
+            found += qualified_name_errors(join(path, "ignoredResources", at), name)
+        for at, group in enumerate(self.ignored_resource_groups):
+            here = join(path, "ignoredResourceGroups", at)
+            if "/" in group:
+                found.append(invalid(here, group, "resource group name can't contain '/'"))
+            else:
+                found += qualified_name_errors(here, group)
+        return found + self.scoring_strategy.errors(join(path, "scoringStrategy"))
+
+
+class NodeResourcesBalancedAllocationArgs(Model):
+    resources: Resources = _CPU_AND_MEMORY
+
+    def errors(self, path: str) -> list[FieldError]:
+        found, seen = [], set()
+        for at, resource in enumerate(self.resources):
+            here = join(path, "resources", at)
+            if resource.name in seen:
+                found.append(duplicate(join(here, "name"), resource.name))
+            seen.add(resource.name)
+            if resource.weight != 1:
+                found.append(invalid(join(here, "weight"), resource.weight, "must be 1"))
+        return found
+
+
+class NodeAffinityArgs(Model):
+    added_affinity: NodeAffinity | None = None
+    """Applies to all pods of the profile, on top of their own."""
+
+    def errors(self, path: str) -> list[FieldError]:
+        if self.added_affinity is None:
+            return []
+        return list(_affinity_errors(self.added_affinity, join(path, "addedAffinity")))
+
+
+class InterPodAffinityArgs(Model):
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def errors(self, path: str) -> list[FieldError]:
+        here = join(path, "hardPodAffinityWeight")
+        return list(_range_errors(here, self.hard_pod_affinity_weight, 0, 100))
+
+
+def _system_for_empty(value: str) -> str:
+    return value or DefaultingType.SYSTEM
+
+
+class PodTopologySpreadArgs(Model):
+    default_constraints: ListOf[TopologySpreadConstraint] = ()
+    defaulting_type: Annotated[str, AfterValidator(_system_for_empty)] = DefaultingType.SYSTEM
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        here = join(path, "defaultingType")
+        if self.defaulting_type not in list(DefaultingType):
+            found.append(not_supported(here, self.defaulting_type, DefaultingType))
+        elif self.default_constraints and self.defaulting_type == DefaultingType.SYSTEM:
+            reason = "when .defaultConstraints are not empty"
+            found.append(invalid(here, self.defaulting_type, reason))
+        seen = set()
+        for at, constraint in enumerate(self.default_constraints):
+            here = join(path, "defaultConstraints", at)
+            found += _constraint_errors(constraint, here)
+            key = (constraint.topology_key, constraint.when_unsatisfiable)
+            if key in seen:
+                found.append(duplicate(here, "{" + ", ".join(key) + "}"))
+            seen.add(key)
+        return found
+
+
+class VolumeBindingArgs(Model):
+    bind_timeout_seconds: Int64 = 600
+    shape: ListOf[UtilizationShapePoint] | None = None
+    """Belongs to the feature gate StorageCapacityScoring, which is off: refused."""
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.bind_timeout_seconds < 0:
+            reason = "invalid BindTimeoutSeconds, should not be a negative value"
+            found.append(
+                invalid(join(path, "bindTimeoutSeconds"), self.bind_timeout_seconds, reason)
+            )
+        if self.shape is not None:
+            reason = "belongs to the feature gate StorageCapacityScoring, which is off"
+            found.append(forbidden(join(path, "shape"), reason))
+        return found
+
+
+class DefaultPreemptionArgs(Model):
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+    def errors(self, path: str) -> list[FieldError]:
+        percentage, absolute = (
+            self.min_candidate_nodes_percentage,
+            self.min_candidate_nodes_absolute,
+        )
+        percentage_path = join(path, "minCandidateNodesPercentage")
+        absolute_path = join(path, "minCandidateNodesAbsolute")
+        found = list(_range_errors(percentage_path, percentage, 0, 100))
+        if absolute < 0:
+            found.append(invalid(absolute_path, absolute, "not in valid range [0, inf)"))
+        if percentage == absolute == 0:
+            reason = "cannot be zero at the same time as "
+            found.append(invalid(percentage_path, 0, reason + "minCandidateNodesAbsolute"))
+            found.append(invalid(absolute_path, 0, reason + "minCandidateNodesPercentage"))
+        return found
+
+
+class DynamicResourcesArgs(Model):
+    """Read and checked, so that files are accepted; the plugin itself is not there yet."""
+
+    filter_timeout: Duration = 10.0
+    binding_timeout: Duration = 600.0
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.filter_timeout < 0:
+            reason = "must be zero or positive"
+            found.append(invalid(join(path, "filterTimeout"), self.filter_timeout, reason))
+        if self.binding_timeout < 1:
+            reason = "must be at least 1 second"
+            found.append(invalid(join(path, "bindingTimeout"), self.binding_timeout, reason))
+        return found
+
+
+def _range_errors(path: str, value: int, low: int, high: int) -> Iterable[FieldError]:
+    if not low <= value <= high:
+        yield invalid(path, value, f"not in valid range [{low}, {high}]")
+
+
+def _weight_errors(resources: Sequence[ResourceSpec], path: str) -> Iterable[FieldError]:
+    for at, resource in enumerate(resources):
+        if not 0 < resource.weight <= 100:
+            reason = f"resource weight of {resource.name} not in valid range (0, 100]"
+            yield invalid(join(path, at, "weight"), resource.weight, reason)
+
+
+def _shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterable[FieldError]:
+    if not shape:
+        yield required(path, "at least one point must be specified")
+    for at in range(1, len(shape)):
+        if shape[at - 1].utilization >= shape[at].utilization:
+            reason = "values must be sorted in increasing order"
+            yield invalid(join(path, at, "utilization"), shape[at].utilization, reason)
+            break
+    for at, point in enumerate(shape):
+        yield from _range_errors(join(path, at, "utilization"), point.utilization, 0, 100)
+        yield from _range_errors(join(path, at, "score"), point.score, 0, MAX_CUSTOM_PRIORITY_SCORE)
+
+
+def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> Iterable[FieldError]:
+    if constraint.max_skew <= 0:
+        yield invalid(join(path, "maxSkew"), constraint.max_skew, "not in valid range (0, inf)")
+    if not constraint.topology_key:
+        yield required(join(path, "topologyKey"), "can not be empty")
+    else:
+        yield from qualified_name_errors(join(path, "topologyKey"), constraint.topology_key)
+    action, here = constraint.when_unsatisfiable, join(path, "whenUnsatisfiable")
+    if not action:
+        yield required(here, "can not be empty")
+    elif action not in ("DoNotSchedule", "ScheduleAnyway"):
+        yield not_supported(here, action, ("DoNotSchedule", "ScheduleAnyway"))
+    if constraint.HasField("label_selector"):
+        reason = "constraint must not define a selector, as they deduced for each pod"
+        yield forbidden(join(path, "labelSelector"), reason)
+
+
+def _affinity_errors(affinity: v1.NodeAffinity, path: str) -> Iterable[FieldError]:
+    wanted = affinity.required_during_scheduling_ignored_during_execution
+    here = join(path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    for at, term in enumerate(wanted.node_selector_terms):
+        yield from _term_errors(term, join(here, at))
+    here = join(path, "preferredDuringSchedulingIgnoredDuringExecution")
+    for at, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        yield from _term_errors(preferred.preference, join(here, at, "preference"))
+
+
+def _term_errors(term: v1.NodeSelectorTerm, path: str) -> Iterable[FieldError]:
+    for at, requirement in enumerate(term.match_expressions):
+        yield from _expression_errors(requirement, join(path, "matchExpressions", at))
+    for at, requirement in enumerate(term.match_fields):
+        here = join(path, "matchFields", at)
+        if requirement.operator not in ("In", "NotIn"):
+            yield not_supported(join(here, "operator"), requirement.operator, ("In", "NotIn"))
+        elif len(requirement.values) != 1:
+            yield required(join(here, "values"), "must have one element")
+
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def _expression_errors(requirement: v1.NodeSelectorRequirement, path: str) -> Iterable[FieldError]:
+    operator, values = requirement.operator, list(requirement.values)
+    here = join(path, "values")
+    yield from qualified_name_errors(join(path, "key"), requirement.key)
+    if operator not in _OPERATORS:
+        yield not_supported(join(path, "operator"), operator, _OPERATORS)
+        return
+    if operator in ("In", "NotIn") and not values:
+        yield invalid(here, values, "for 'in', 'notin' operators, values set can't be empty")
+    if operator in ("Exists", "DoesNotExist") and values:
+        yield invalid(here, values, "values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            reason = "for 'Gt', 'Lt' operators, exactly one value is required"
+            yield invalid(here, values, reason)
+        elif parse_int64(values[0]) is None:
+            reason = "for 'Gt', 'Lt' operators, the value must be an integer"
+            yield invalid(join(here, 0), values[0], reason)
+    for at, value in enumerate(values):
+        yield from label_value_errors(join(here, at), value)

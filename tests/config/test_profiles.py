@@ -1,0 +1,252 @@
+"""The merge rules: which plugins run where, in which order, with which weight."""
+
+from typing import Any
+
+import pytest
+
+from podsched.config.errors import ConfigError
+from podsched.config.load import default_config, load_config
+from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint
+from podsched.config.profiles import Profile
+
+SCORE = ExtensionPoint.SCORE
+DEFAULT_SCORES = [
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodeResourcesFit", 1),
+    ("VolumeBinding", 1),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+]
+
+
+def profile(plugins: dict[str, Any]) -> Profile:
+    (only,) = load_config({"profiles": [{"plugins": plugins}]}).profiles
+    return only
+
+
+def refs(*names: str, weight: int | None = None) -> list[dict[str, Any]]:
+    extra = {} if weight is None else {"weight": weight}
+    return [{"name": name, **extra} for name in names]
+
+
+def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None:
+    default = default_config().profiles[0]
+    assert list(default.plugins[SCORE]) == DEFAULT_SCORES
+    assert {point.value: default.names(point) for point in ExtensionPoint if point != SCORE} == {
+        "preEnqueue": ("SchedulingGates", "DefaultPreemption"),
+        "queueSort": ("PrioritySort",),
+        "preFilter": (
+            "NodeAffinity",
+            "NodePorts",
+            "NodeResourcesFit",
+            "VolumeRestrictions",
+            "NodeVolumeLimits",
+            "VolumeBinding",
+            "VolumeZone",
+            "PodTopologySpread",
+            "InterPodAffinity",
+        ),
+        "filter": (
+            "NodeUnschedulable",
+            "NodeName",
+            "TaintToleration",
+            "NodeAffinity",
+            "NodePorts",
+            "NodeResourcesFit",
+            "VolumeRestrictions",
+            "NodeVolumeLimits",
+            "VolumeBinding",
+            "VolumeZone",
+            "PodTopologySpread",
+            "InterPodAffinity",
+        ),
+        "postFilter": ("DefaultPreemption",),
+        "preScore": (
+            "TaintToleration",
+            "NodeAffinity",
+            "NodeResourcesFit",
+            "VolumeBinding",
+            "PodTopologySpread",
+            "InterPodAffinity",
+            "NodeResourcesBalancedAllocation",
+        ),
+        "reserve": ("VolumeBinding",),
+        "permit": (),
+        "preBind": ("VolumeBinding",),
+        "bind": ("DefaultBinder",),
+        "postBind": (),
+        "placementGenerate": (),
+        "placementScore": ("NodeResourcesFit",),
+    }
+
+
+def test_a_weight_at_the_point_wins_and_moves_the_plugin_to_the_front() -> None:
+    scores = profile({"score": {"enabled": refs("ImageLocality", weight=9)}}).plugins[SCORE]
+    assert scores[0] == ("ImageLocality", 9)
+    assert list(scores[1:]) == DEFAULT_SCORES[:-1]
+
+
+def test_enabling_without_a_weight_means_one_and_not_the_default() -> None:
+    scores = profile({"score": {"enabled": refs("TaintToleration")}}).plugins[SCORE]
+    assert scores[0] == ("TaintToleration", 1)
+
+
+def test_disabling_all_at_a_point_leaves_the_other_points_alone() -> None:
+    result = profile(
+        {"score": {"disabled": refs("*"), "enabled": refs("NodeResourcesFit", weight=5)}}
+    )
+    assert result.plugins[SCORE] == (("NodeResourcesFit", 5),)
+    assert result.names(ExtensionPoint.FILTER) == default_config().profiles[0].names(
+        ExtensionPoint.FILTER
+    )
+
+
+def test_disabling_one_at_a_point_removes_it_there_alone() -> None:
+    result = profile({"filter": {"disabled": refs("TaintToleration")}})
+    assert "TaintToleration" not in result.names(ExtensionPoint.FILTER)
+    assert ("TaintToleration", 3) in result.plugins[SCORE]
+
+
+def test_a_plugin_both_disabled_and_enabled_at_a_point_runs_last() -> None:
+    scores = profile(
+        {
+            "score": {
+                "disabled": refs("TaintToleration"),
+                "enabled": refs("TaintToleration", weight=4),
+            }
+        }
+    ).plugins[SCORE]
+    assert list(scores) == [*DEFAULT_SCORES[1:], ("TaintToleration", 4)]
+
+
+def test_disabling_in_multi_point_removes_the_plugin_everywhere() -> None:
+    result = profile({"multiPoint": {"disabled": refs("NodeAffinity")}})
+    assert all("NodeAffinity" not in result.names(point) for point in ExtensionPoint)
+    assert "NodeAffinity" not in result.args
+
+
+def test_a_default_enabled_again_in_multi_point_keeps_its_place_and_takes_the_weight() -> None:
+    scores = profile({"multiPoint": {"enabled": refs("NodeAffinity", weight=50)}}).plugins[SCORE]
+    assert [name for name, _ in scores] == [name for name, _ in DEFAULT_SCORES]
+    assert ("NodeAffinity", 50) in scores
+
+
+def test_multi_point_can_start_from_nothing() -> None:
+    result = profile(
+        {
+            "multiPoint": {
+                "disabled": refs("*"),
+                "enabled": refs("DefaultBinder", "PrioritySort", "NodeName"),
+            }
+        }
+    )
+    running = {name for point in ExtensionPoint for name in result.names(point)}
+    assert running == {"DefaultBinder", "PrioritySort", "NodeName"}
+
+
+def test_the_weight_of_a_point_wins_over_that_of_multi_point() -> None:
+    scores = profile(
+        {
+            "multiPoint": {"enabled": refs("ImageLocality", weight=3)},
+            "score": {"enabled": refs("ImageLocality", weight=8)},
+        }
+    ).plugins[SCORE]
+    assert ("ImageLocality", 8) in scores
+    assert len(scores) == len(DEFAULT_SCORES)
+
+
+def test_what_is_known_by_name_alone_is_accepted_and_does_not_run() -> None:
+    config = load_config(
+        {"profiles": [{"plugins": {"multiPoint": {"enabled": refs("DynamicResources")}}}]}
+    )
+    result = config.profiles[0]
+    assert all("DynamicResources" not in result.names(point) for point in ExtensionPoint)
+    assert config.warnings == (
+        "profiles[0].plugins.multiPoint.enabled[0].name: "
+        "DynamicResources is not available and does not run",
+    )
+
+
+def test_disabling_a_name_nobody_knows_is_worth_a_warning() -> None:
+    config = load_config({"profiles": [{"plugins": {"filter": {"disabled": refs("Foo")}}}]})
+    assert config.warnings == (
+        "profiles[0].plugins.filter.disabled[0].name: no plugin is named Foo",
+    )
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        (
+            {"score": {"enabled": refs("NodeName")}},
+            'score.enabled[0].name: Invalid value: "NodeName": the plugin does not extend Score',
+        ),
+        (
+            {"filter": {"enabled": refs("EBSLimits")}},
+            'filter.enabled[0].name: Invalid value: "EBSLimits": '
+            'was invalid in version "kubescheduler.config.k8s.io/v1"',
+        ),
+        (
+            {"filter": {"enabled": refs("NodeName", "NodeName")}},
+            'filter.enabled[1].name: Duplicate value: "NodeName"',
+        ),
+        (
+            {"score": {"enabled": refs("ImageLocality", weight=-1)}},
+            "score.enabled[0].weight: Invalid value: -1: must not be negative",
+        ),
+        (
+            {"bind": {"disabled": refs("*")}},
+            "bind: Required value: at least one bind plugin is needed",
+        ),
+        (
+            {"queueSort": {"disabled": refs("PrioritySort")}},
+            "queueSort: Invalid value: []: exactly one queue sort plugin is needed",
+        ),
+        ({"filter": {"enabled": [{}]}}, "filter.enabled[0].name: Required value"),
+    ],
+)
+def test_a_profile_that_cannot_run_is_refused(plugins: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        profile(plugins)
+    assert str(caught.value) == f"profiles[0].plugins.{expected}"
+
+
+def test_a_profile_takes_the_percentage_of_the_file_unless_it_has_its_own() -> None:
+    config = load_config(
+        {
+            "percentageOfNodesToScore": 40,
+            "profiles": [
+                {"schedulerName": "a"},
+                {"schedulerName": "b", "percentageOfNodesToScore": 0},
+            ],
+        }
+    )
+    assert [item.percentage_of_nodes_to_score for item in config.profiles] == [40, 0]
+
+
+def test_several_profiles_each_need_a_name() -> None:
+    with pytest.raises(ConfigError, match=r"profiles\[1\]\.schedulerName: Required value"):
+        load_config({"profiles": [{"schedulerName": "a"}, {}]})
+
+
+def test_a_profile_is_found_by_the_pods_scheduler_name() -> None:
+    config = load_config({"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]})
+    found = config.profile("b")
+    assert found is not None
+    assert found.scheduler_name == "b"
+    assert config.profile("default-scheduler") is None
+
+
+def test_the_default_set_has_the_weights_of_kube_scheduler() -> None:
+    assert {spec.name: spec.weight for spec in DEFAULT_PLUGINS if spec.weight} == {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodeResourcesFit": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
