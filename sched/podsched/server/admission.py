@@ -1,0 +1,146 @@
+"""From what a client sends to what is stored: defaults, priority, validation, immutable metadata.
+
+Raises ApiError with every mistake at once. Time, uid and PriorityClasses are arguments; nothing
+is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsched.api.defaulting import (
+    DEFAULT_NAMESPACE,
+    add_default_tolerations,
+    default_object,
+    default_pod_spec,
+)
+from podsched.api.field_errors import FieldError, forbidden
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject, Pod, PriorityClass
+from podsched.api.priorities import PriorityClasses
+from podsched.api.validation import validate, validate_status
+from podsched.server import errors
+from podsched.server.errors import ApiError, Violation
+
+# A status that a client may bring along when it creates an object: a node registers itself with
+# what it has; the others' are written by controllers, as in Kubernetes.
+_STATUS_AT_CREATION = frozenset({"Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim"})
+_PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+
+
+def admit_new(
+    kind: Kind, message: AnyObject, *, now: float, uid: str, classes: PriorityClasses
+) -> None:
+    """Make a new object complete, in place."""
+    if not kind.namespaced and message.metadata.namespace:
+        reason = "not allowed on this type"
+        raise _invalid(kind, message, [forbidden("metadata.namespace", reason)])
+    if kind.has_status and kind.name not in _STATUS_AT_CREATION:
+        message.ClearField("status")
+    found = default_object(message, now=now, uid=uid, priority_classes=classes)
+    if isinstance(message, PriorityClass):
+        found += classes.default_conflict(message)
+    found += validate(kind, message)
+    if found:
+        raise _invalid(kind, message, found)
+
+
+def admit_update(
+    kind: Kind, message: AnyObject, old: AnyObject, *, classes: PriorityClasses
+) -> None:
+    """Make an object that replaces `old` complete, in place; its status stays as it was."""
+    _complete(kind, message, old, classes)
+    _keep_metadata(message, old)
+    if kind.has_status:
+        _take(message, old, "status")
+    if _without_metadata(message) != _without_metadata(old):
+        message.metadata.generation = old.metadata.generation + 1
+    found = validate(kind, message, old)
+    if isinstance(message, PriorityClass):
+        found += classes.default_conflict(message)
+    if found:
+        raise _invalid(kind, message, found)
+
+
+def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
+    """`old` with the status of `message`; metadata and spec stay as they were."""
+    if not kind.has_status:
+        raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
+    updated = kind.new()
+    updated.CopyFrom(old)  # type: ignore[arg-type]
+    _take(updated, message, "status")
+    found = validate_status(kind, updated, old)
+    if found:
+        raise _invalid(kind, updated, found)
+    return updated
+
+
+def check_deletable(kind: Kind, name: str) -> None:
+    """Raises ApiError for what every cluster has to have."""
+    if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
+        raise errors.forbidden(kind, name, "this namespace may not be deleted")
+    if kind.name == "PriorityClass" and name.startswith("system-"):
+        raise errors.forbidden(kind, name, "this is a system priority class and cannot be deleted")
+
+
+def local_namespace(kind: Kind, namespace: str) -> str:
+    """The namespace that a request means."""
+    return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
+
+
+def _complete(kind: Kind, message: AnyObject, old: AnyObject, classes: PriorityClasses) -> None:
+    if not isinstance(message, Pod):
+        default_object(message, now=0, uid=old.metadata.uid, priority_classes=classes)
+        return
+    assert isinstance(old, Pod)
+    if message.spec == old.spec:
+        return
+    default_pod_spec(message.spec)
+    add_default_tolerations(message.spec)
+    # Priority is decided when a pod is created; an update that leaves it out means no change.
+    if not message.spec.HasField("priority") and old.spec.HasField("priority"):
+        message.spec.priority = old.spec.priority
+    for field in ("preemption_policy", "priority_class_name"):
+        if not getattr(message.spec, field):
+            setattr(message.spec, field, getattr(old.spec, field))
+
+
+def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
+    new, before = message.metadata, old.metadata
+    new.namespace = before.namespace
+    new.uid = new.uid or before.uid
+    new.generation = before.generation
+    new.generate_name = before.generate_name
+    new.resource_version = ""
+    for field in ("creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"):
+        _take(new, before, field)
+
+
+def take_status(target: AnyObject, source: AnyObject) -> None:
+    """Make the status of an object that of another of its kind."""
+    _take(target, source, "status")
+
+
+def _take(target: object, source: object, field: str) -> None:
+    """Make one field what it is in another message of the same type, absent included."""
+    target.ClearField(field)  # type: ignore[attr-defined]
+    if source.HasField(field):  # type: ignore[attr-defined]
+        value = getattr(source, field)
+        if hasattr(value, "CopyFrom"):
+            getattr(target, field).CopyFrom(value)
+        else:
+            setattr(target, field, value)
+
+
+def _without_metadata(message: AnyObject) -> AnyObject:
+    bare = type(message)()
+    bare.CopyFrom(message)  # type: ignore[arg-type]
+    bare.ClearField("metadata")
+    if "status" in bare.DESCRIPTOR.fields_by_name:
+        bare.ClearField("status")
+    return bare
+
+
+def _invalid(kind: Kind, message: AnyObject, found: Sequence[FieldError]) -> ApiError:
+    violations = [Violation.of(error) for error in found]
+    return errors.invalid(kind, message.metadata.name, violations)

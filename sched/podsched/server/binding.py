@@ -1,0 +1,60 @@
+"""What a binding makes of a pod, as Kubernetes' binding subresource decides it.
+
+Pure: a version of the pod and the time in, a step or a refusal out.
+"""
+
+from __future__ import annotations
+
+from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Pod, PodCondition, Timestamp
+from podsched.server import errors
+from podsched.server.deletion import check_preconditions
+from podsched.server.entries import Entry
+from podsched.server.storage import Step
+from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
+
+POD = KINDS["Pod"]
+_SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
+
+
+def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -> Step | None:
+    """The pod with its node. Raises ApiError when it cannot be bound.
+
+    None when it is bound there already and the request is told to be the same one again: a fenced
+    writer that names the uid repeats a call whose answer it has lost, and has succeeded.
+    """
+    pod = entry.decode()
+    assert isinstance(pod, Pod)
+    name, spec = binding.name, pod.spec
+    if binding.uid and pod.metadata.uid != binding.uid:
+        raise errors.precondition(POD, name, "UID", binding.uid, pod.metadata.uid)
+    if spec.node_name:
+        if fenced and binding.uid and spec.node_name == binding.node_name:
+            return None
+        raise errors.already_bound(POD, name, spec.node_name)
+    if is_terminating(pod):
+        why = "is being deleted, cannot be assigned to a host"
+        raise errors.not_bindable(POD, name, "POD_DELETING", why)
+    if spec.scheduling_gates:
+        why = "has non-empty .spec.schedulingGates"
+        raise errors.not_bindable(POD, name, "SCHEDULING_GATED", why)
+    spec.node_name = binding.node_name
+    # As since Kubernetes 1.35: the nomination has served its purpose.
+    pod.status.nominated_node_name = ""
+    set_pod_condition(pod.status, _SCHEDULED, now)
+    return Step(pod.SerializeToString())
+
+
+def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
+    """The pod with conditions and nomination set; None when it has them already."""
+    check_preconditions(entry, Preconditions(uid=patch.uid))
+    pod = entry.decode()
+    assert isinstance(pod, Pod)
+    changed = False
+    for condition in patch.conditions:
+        changed |= set_pod_condition(pod.status, condition, now)
+    if patch.HasField("nominated_node_name"):
+        changed |= pod.status.nominated_node_name != patch.nominated_node_name
+        pod.status.nominated_node_name = patch.nominated_node_name
+    return Step(pod.SerializeToString()) if changed else None

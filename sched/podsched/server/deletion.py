@@ -1,0 +1,88 @@
+"""What a deletion makes of an object, as Kubernetes decides it: gone, marked, or under way.
+
+    state                     request                     then
+    bound pod, still running  grace > 0 (or its own)      marked: deletionTimestamp = now + grace
+    marked pod                grace shorter than before   marked anew with the shorter one
+    marked pod                none, or not shorter        left as it is
+    any                       grace 0, or not such a pod  removed
+    any with finalizers       instead of being removed    marked with grace 0 until the last goes
+
+Pure: `now` is an argument.
+"""
+
+from __future__ import annotations
+
+from podsched.api.conditions import is_finished
+from podsched.api.kinds import Kind
+from podsched.api.objects import AnyObject, Pod, timestamp
+from podsched.server import errors
+from podsched.server.entries import Entry
+from podsched.server.storage import Step
+from podsched.v1.api_pb2 import Preconditions
+
+
+def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
+    """Raises ApiError when the object is not the one asked for."""
+    name = entry.key.rpartition("/")[2]
+    if wanted.uid:
+        uid = entry.message.metadata.uid
+        if uid != wanted.uid:
+            raise errors.precondition(entry.kind, name, "UID", wanted.uid, uid)
+    if wanted.resource_version and wanted.resource_version != entry.revision:
+        raise errors.precondition(
+            entry.kind, name, "ResourceVersion", str(wanted.resource_version), str(entry.revision)
+        )
+
+
+def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
+    """Seconds between the mark and the end; 0 for all that ends at once."""
+    if kind.name != "Pod" or not isinstance(message, Pod):
+        return 0
+    if not message.spec.node_name or is_finished(message):
+        return 0
+    grace = asked if asked is not None else message.spec.termination_grace_period_seconds
+    return grace if grace >= 0 else 1
+
+
+def deletion_step(entry: Entry, asked: int | None, now: float) -> Step | None:
+    """The step of a deletion with this many seconds of grace (None: the object's own).
+
+    None when the object is being deleted already and nothing is to be shortened.
+    """
+    message = entry.decode()
+    metadata = message.metadata
+    grace = grace_of(entry.kind, message, asked)
+    if metadata.HasField("deletion_timestamp"):
+        before = metadata.deletion_grace_period_seconds
+        if grace > 0 and (asked is None or grace >= before):
+            return None
+        if grace == 0 and before == 0 and metadata.finalizers:
+            return None
+        if asked is None and before > 0:
+            return None
+        if grace == 0 and not metadata.finalizers:
+            return Step(None)
+        end = metadata.deletion_timestamp.seconds - before + grace
+        return Step(_marked(message, end, grace))
+    if grace == 0 and not metadata.finalizers:
+        return Step(None)
+    return Step(_marked(message, int(now) + grace, grace))
+
+
+def _marked(message: AnyObject, end: int, grace: int) -> bytes:
+    metadata = message.metadata
+    metadata.deletion_timestamp.CopyFrom(timestamp(end, whole=True))
+    metadata.deletion_grace_period_seconds = grace
+    if metadata.generation:
+        metadata.generation += 1
+    return message.SerializeToString()
+
+
+def is_over(message: AnyObject) -> bool:
+    """Whether a marked object has nothing left that holds it: its last finalizer has gone."""
+    metadata = message.metadata
+    return (
+        metadata.HasField("deletion_timestamp")
+        and metadata.deletion_grace_period_seconds == 0
+        and not metadata.finalizers
+    )

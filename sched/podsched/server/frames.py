@@ -1,0 +1,106 @@
+"""Responses joined from stored bytes, so that reading and watching never decode an object.
+
+Protobuf merges a message that occurs twice, so the resourceVersion is added to a stored object by
+appending a second `metadata` that holds nothing else. Measured against decoding, setting and
+encoding: 0.6 against 3 microseconds an object, and an event is encoded once however many watch
+it.
+
+The field numbers below are those of api.proto and objects.proto; a test compares the result with
+the generated classes for every kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.v1.api_pb2 import Object
+
+_LEN = 2  # protobuf's wire type of length-delimited fields
+
+
+def varint(number: int) -> bytes:
+    """A non-negative number as protobuf writes it."""
+    if number < 0x80:
+        return _SMALL[number]
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_SMALL = [bytes((n,)) for n in range(0x80)]
+
+
+def _tag(field: int, wire_type: int = _LEN) -> bytes:
+    return varint(field << 3 | wire_type)
+
+
+_OBJECT_TAGS = {
+    kind.name: _tag(Object.DESCRIPTOR.fields_by_name[kind.oneof_field].number)
+    for kind in KINDS.values()
+}
+_METADATA = _tag(1)
+_RESOURCE_VERSION = _tag(4)
+_FIRST = _tag(1)
+_EVENT_TYPE = _tag(1, 0)
+_EVENT_OBJECT = _tag(2)
+_REVISION = _tag(2, 0)
+_CONTINUE = _tag(3)
+_REMAINING = _tag(4, 0)
+_BOOKMARK = _tag(3, 0) + b"\x01"
+_INITIAL_END = _tag(4, 0) + b"\x01"
+
+
+@lru_cache(maxsize=64)
+def revision_suffix(revision: int) -> bytes:
+    """What appended to a stored object sets its metadata.resourceVersion.
+
+    Cached, because all objects written by one group commit share their revision.
+    """
+    text = str(revision).encode()
+    metadata = _RESOURCE_VERSION + varint(len(text)) + text
+    return _METADATA + varint(len(metadata)) + metadata
+
+
+def object_frame(kind: Kind, value: bytes, revision: int) -> bytes:
+    """A serialized `Object` of stored bytes as of a revision."""
+    suffix = revision_suffix(revision)
+    return b"".join((_OBJECT_TAGS[kind.name], varint(len(value) + len(suffix)), value, suffix))
+
+
+def event_frame(event_type: int, wrapped: bytes) -> bytes:
+    """One element of WatchResponse.events, tag included, of a serialized `Object`."""
+    length = varint(len(wrapped))
+    size = varint(len(_EVENT_TYPE) + 1 + len(_EVENT_OBJECT) + len(length) + len(wrapped))
+    return b"".join((_FIRST, size, _EVENT_TYPE, _SMALL[event_type], _EVENT_OBJECT, length, wrapped))
+
+
+def watch_response(events: Iterable[bytes], revision: int) -> bytes:
+    """A serialized WatchResponse of event frames."""
+    return b"".join((*events, _REVISION, varint(revision)))
+
+
+def bookmark_response(revision: int, *, initial_events_end: bool = False) -> bytes:
+    """A serialized WatchResponse that says only how far the watch has come."""
+    end = _INITIAL_END if initial_events_end else b""
+    return b"".join((_REVISION, varint(revision), _BOOKMARK, end))
+
+
+def list_item(wrapped: bytes) -> bytes:
+    """One element of ListResponse.items, tag included, of a serialized `Object`."""
+    return b"".join((_FIRST, varint(len(wrapped)), wrapped))
+
+
+def list_response(
+    items: Iterable[bytes], revision: int, continue_token: str, remaining: int
+) -> bytes:
+    """A serialized ListResponse of item frames."""
+    token = continue_token.encode()
+    tail = _CONTINUE + varint(len(token)) + token if token else b""
+    if remaining:
+        tail += _REMAINING + varint(remaining)
+    return b"".join((*items, _REVISION, varint(revision), tail))

@@ -1,0 +1,114 @@
+"""Applies patches: RFC 7396, and the part of Kubernetes' strategic merge that its clients rely on.
+
+Pure. A strategic patch becomes a merge patch by completing its lists from the object: items are
+matched by the list's merge key, those not mentioned stay, "$patch: delete" removes one, "$patch:
+replace" takes the list as it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from podsched.api.manifest import ManifestError, apply_merge_patch, to_manifest
+from podsched.api.objects import AnyObject
+from podsched.server import errors
+from podsched.server.errors import Violation
+from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH, PatchRequest
+
+# Lists with a merge key in Kubernetes' types; those not named are replaced.
+_MERGE_KEYS = {
+    "conditions": "type",
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "env": "name",
+    "ownerReferences": "uid",
+    "addresses": "type",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "topologySpreadConstraints": "topologyKey",
+}
+_SETS = frozenset({"finalizers"})
+_DIRECTIVE = "$patch"
+
+
+def parse_patch(request: PatchRequest) -> dict[str, Any]:
+    """The patch of a request. Raises ApiError."""
+    try:
+        patch = json.loads(request.merge_patch)
+    except ValueError as error:
+        raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
+    if not isinstance(patch, dict):
+        raise errors.bad_request("the patch must be a JSON object", "mergePatch")
+    return patch
+
+
+def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
+    """A patched copy of an object. Raises ApiError with every mistake in the patch."""
+    if patch_type == STRATEGIC_MERGE_PATCH:
+        patch = _completed(to_manifest(message), patch)
+    try:
+        return apply_merge_patch(message, patch).message
+    except ManifestError as error:
+        violations = [
+            Violation(problem.path, f"{problem.reason}", "Invalid value")
+            for problem in error.problems
+        ]
+        raise errors.ApiError(
+            errors.Code.INVALID_ARGUMENT, "INVALID", str(error), violations=violations
+        ) from None
+
+
+def _completed(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch that does what a strategic patch means."""
+    merged: dict[str, Any] = {}
+    for name, value in patch.items():
+        before = current.get(name)
+        if isinstance(value, dict):
+            merged[name] = _completed(before if isinstance(before, dict) else {}, value)
+        elif isinstance(value, list) and name in _SETS:
+            merged[name] = [*(before or []), *(v for v in value if v not in (before or []))]
+        elif isinstance(value, list) and name in _MERGE_KEYS and _is_keyed(value):
+            merged[name] = _merged_list(before or [], value, _MERGE_KEYS[name])
+        else:
+            merged[name] = value
+    return merged
+
+
+def _is_keyed(items: list[Any]) -> bool:
+    return all(isinstance(item, dict) for item in items)
+
+
+def _merged_list(
+    before: list[dict[str, Any]], items: list[dict[str, Any]], key: str
+) -> list[dict[str, Any]]:
+    if any(item.get(_DIRECTIVE) == "replace" for item in items):
+        return [item for item in items if item.get(_DIRECTIVE) != "replace"]
+    result = list(before)
+    for item in items:
+        at = next((i for i, old in enumerate(result) if old.get(key) == item.get(key)), None)
+        if item.get(_DIRECTIVE) == "delete":
+            if at is not None:
+                del result[at]
+        elif at is None:
+            result.append(item)
+        else:
+            result[at] = _overlaid(result[at], item)
+    return result
+
+
+def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item of a list with a patch of it applied: merge patches do not reach into lists."""
+    result = dict(old)
+    for name, value in _completed(old, item).items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = _overlaid(result.get(name) or {}, value)
+        else:
+            result[name] = value
+    return result

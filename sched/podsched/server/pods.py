@@ -1,0 +1,160 @@
+"""The pod subresources: bind, evict, status patches; each singly and in batches.
+
+Guarantees: a fenced write happens only while the lock belongs to the writer's term; a pod gets
+one node once; an eviction and the disruption it costs are one write.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from podsched.api.conditions import set_pod_condition
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Pod, PodCondition, timestamp
+from podsched.server import errors
+from podsched.server.binding import bind_step, status_step
+from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
+from podsched.server.deletion import check_preconditions, deletion_step
+from podsched.server.entries import Entry
+from podsched.server.errors import ApiError
+from podsched.server.feed import Feed
+from podsched.server.keys import object_key
+from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
+from podsched.server.watchcache import WatchCache
+from podsched.store.errors import StoreError
+from podsched.store.protocol import Compare, Put
+from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
+
+POD, PDB = KINDS["Pod"], KINDS["PodDisruptionBudget"]
+_EVICT_ATTEMPTS = 8
+
+
+class PodOperations:
+    """What can be done to pods besides what can be done to any object."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        cache: WatchCache,
+        feed: Feed,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._cache = cache
+        self._feed = feed
+        self._now = now
+
+    async def bind(self, bindings: Sequence[Binding], fence: Fence | None) -> list[Outcome]:
+        """Bind pods to nodes, each by itself."""
+        now = timestamp(self._now(), whole=True)
+        fenced = fence is not None
+        outcomes: list[Outcome | None] = [_binding_error(b) for b in bindings]
+        good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
+
+        def change_to(binding: Binding) -> Callable[[Entry], Step | None]:
+            return lambda entry: bind_step(entry, binding, now, fenced=fenced)
+
+        mutations = [Mutation(POD, _key(b.namespace, b.name), change_to(b)) for _, b in good]
+        for (index, _), outcome in zip(
+            good, await self._storage.mutate(mutations, fence), strict=True
+        ):
+            outcomes[index] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def patch_statuses(
+        self, patches: Sequence[PodStatusPatch], fence: Fence | None
+    ) -> list[Outcome]:
+        """Set conditions and nominations, each by itself."""
+        now = timestamp(self._now(), whole=True)
+
+        def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
+            return lambda entry: status_step(entry, patch, now)
+
+        mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for p in patches]
+        return await self._storage.mutate(mutations, fence)
+
+    async def evict(self, requests: Sequence[EvictRequest], fence: Fence | None) -> list[Outcome]:
+        """Evict pods, each by itself; those that heed no budget share a commit."""
+        outcomes: list[Outcome | None] = [None] * len(requests)
+        free = [i for i, r in enumerate(requests) if r.ignore_disruption_budgets]
+        mutations = [
+            Mutation(POD, _key(r.namespace, r.name), self._eviction(r))
+            for r in (requests[i] for i in free)
+        ]
+        for index, outcome in zip(free, await self._storage.mutate(mutations, fence), strict=True):
+            outcomes[index] = outcome
+        for index, request in enumerate(requests):
+            if not request.ignore_disruption_budgets:
+                try:
+                    outcomes[index] = await self._evict_within_budget(request, fence)
+                except ApiError as error:
+                    outcomes[index] = error
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _eviction(
+        self, request: EvictRequest, compares: tuple[Compare, ...] = (), ops: tuple[Put, ...] = ()
+    ) -> Callable[[Entry], Step | None]:
+        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
+
+        def change(entry: Entry) -> Step | None:
+            check_preconditions(entry, request.preconditions)
+            step = deletion_step(self._conditioned(entry, request), asked, self._now())
+            return step._replace(compares=compares, ops=ops) if step is not None else None
+
+        return change
+
+    def _conditioned(self, entry: Entry, request: EvictRequest) -> Entry:
+        """The pod with the condition that says why it goes, to be part of the same write."""
+        if not request.HasField("condition"):
+            return entry
+        pod = entry.decode()
+        assert isinstance(pod, Pod)
+        condition: PodCondition = request.condition
+        set_pod_condition(pod.status, condition, timestamp(self._now(), whole=True))
+        return Entry(POD, entry.key, pod.SerializeToString(), entry.revision, entry.created)
+
+    async def _evict_within_budget(self, request: EvictRequest, fence: Fence | None) -> Entry:
+        """Evict one pod and count it, in one write. Raises ApiError."""
+        key = _key(request.namespace, request.name)
+        try:
+            await self._feed.fresh()  # a budget made just now counts
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        for _ in range(_EVICT_ATTEMPTS):
+            base = await self._storage.get(POD, key)
+            pod = base.message
+            assert isinstance(pod, Pod)
+            budgets = budgets_of(pod, self._cache.objects(PDB).values())
+            if needs_no_budget(pod) or not budgets:
+                return await self._storage.mutate_one(
+                    Mutation(POD, key, self._eviction(request)), fence
+                )
+            if len(budgets) > 1:
+                raise more_than_one()
+            budget = await self._storage.get(PDB, budgets[0].key)
+            spent = spend(budget, pod, self._now())
+            compares: tuple[Compare, ...] = ()
+            ops: tuple[Put, ...] = ()
+            if spent is not None:
+                budget_key = object_key(PDB, budget.key)
+                compares = (Compare.mod_revision_is(budget_key, budget.revision),)
+                ops = (Put(budget_key, spent.SerializeToString()),)
+            eviction = Mutation(POD, key, self._eviction(request, compares, ops))
+            done = await self._storage.change_from(base, eviction, fence)
+            if done is not None:
+                return done
+        raise errors.conflict(POD, request.name)
+
+
+def _binding_error(binding: Binding) -> ApiError | None:
+    if not binding.node_name:
+        return errors.invalid(
+            POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
+        )
+    return None
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace or 'default'}/{name}"

@@ -1,0 +1,294 @@
+"""Conditional writes of objects: created if absent, changed from the state that was looked at.
+
+Guarantees: a change is computed from exactly the version it replaces; a fence is checked in the
+same etcd transaction as the write it guards; an error that speaks of an object's state ("already
+bound") was decided on its current state and not on a cache that lags; batches share commits and
+no item waits for a task of its own.
+
+The cached version is tried first, which costs no read. Where it turns out stale, the failed
+compare brings the current one along, and the change is computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from podsched.api.kinds import Kind
+from podsched.server import errors
+from podsched.server.entries import Entry
+from podsched.server.errors import ApiError
+from podsched.server.keys import object_key, term_key
+from podsched.server.settings import ServerSettings
+from podsched.server.watchcache import WatchCache
+from podsched.store.errors import MaybeApplied, StoreError, TooLarge
+from podsched.store.protocol import (
+    Compare,
+    Delete,
+    KeyValue,
+    Put,
+    Store,
+    Write,
+    WriteOp,
+    WriteOutcome,
+)
+from podsched.v1.api_pb2 import Fence
+
+
+class New(NamedTuple):
+    """An object to be created; also: further ops of the same write."""
+
+    kind: Kind
+    key: str
+    value: bytes
+    lease: int = 0
+    also: tuple[WriteOp, ...] = ()
+
+
+class Step(NamedTuple):
+    """What to make of an object: its new bytes, or None to remove it; more in the same write."""
+
+    value: bytes | None
+    compares: tuple[Compare, ...] = ()
+    ops: tuple[WriteOp, ...] = ()
+    lease: int = 0
+
+
+class Mutation(NamedTuple):
+    """A change of one object.
+
+    change: the step from a version (None: leave it as it is); raises ApiError when that version
+    does not permit it. Called again for each newer version met, so it must not have effects.
+    """
+
+    kind: Kind
+    key: str
+    change: Callable[[Entry], Step | None]
+
+
+Outcome = Entry | ApiError
+"""An item of a batch: the object after the write (or before its removal), or why not."""
+
+
+class _Try(NamedTuple):
+    """One item of a round: which, from what version, and the step written (None: only read)."""
+
+    item: int
+    base: Entry | None
+    current: bool
+    step: Step | None = None
+
+
+class ObjectStorage:
+    """Objects in etcd, written with compares; reads go to etcd, guesses to the cache."""
+
+    def __init__(self, store: Store, cache: WatchCache, settings: ServerSettings) -> None:
+        self._store = store
+        self._cache = cache
+        self._rounds = settings.max_write_rounds
+        self._timeout = settings.write_timeout_seconds
+
+    async def get(self, kind: Kind, key: str) -> Entry:
+        """The object as it is now. Raises ApiError NOT_FOUND."""
+        try:
+            kv = (await self._store.get(object_key(kind, key))).kv
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        if kv is None:
+            raise errors.not_found(kind, _name(key))
+        return _entry(kind, key, kv)
+
+    # ------------------------------------------------------------------ creating
+
+    async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
+        """Store objects whose keys must be free, each by itself."""
+        guard = _guard(fence)
+        writes = [
+            Write(
+                (Compare.absent(object_key(item.kind, item.key)), *guard),
+                (Put(object_key(item.kind, item.key), item.value, item.lease), *item.also),
+            )
+            for item in items
+        ]
+        results = await self._write(writes)
+        return [
+            await self._created(item, result, fence)
+            for item, result in zip(items, results, strict=True)
+        ]
+
+    async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
+        if isinstance(result, StoreError):
+            return await self._after_fault(item.kind, item.key, item.value, result)
+        if result.succeeded:
+            revision = result.revision
+            return Entry(item.kind, item.key, item.value, revision, revision)
+        lost = _fence_error(fence, result.current)
+        return lost or errors.already_exists(item.kind, _name(item.key))
+
+    # ------------------------------------------------------------------ changing
+
+    async def mutate_one(self, mutation: Mutation, fence: Fence | None) -> Entry:
+        """Change one object. Raises ApiError."""
+        outcome = (await self.mutate([mutation], fence))[0]
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome
+
+    async def mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
+        """Change objects, each by itself: the object after the change, or the error."""
+        outcomes: list[Outcome | None] = [None] * len(mutations)
+        pending = [
+            _Try(index, self._cache.get(m.kind, m.key), False) for index, m in enumerate(mutations)
+        ]
+        for _ in range(self._rounds):
+            tries = [t for p in pending if (t := _prepare(p, mutations[p.item], outcomes))]
+            if not tries:
+                break
+            guard = _guard(fence)
+            results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
+            pending = []
+            for attempt, result in zip(tries, results, strict=True):
+                again = await self._settle(attempt, mutations[attempt.item], result, fence)
+                if isinstance(again, _Try):
+                    pending.append(again)
+                else:
+                    outcomes[attempt.item] = again
+        return [
+            outcome or errors.conflict(m.kind, _name(m.key))
+            for outcome, m in zip(outcomes, mutations, strict=True)
+        ]
+
+    async def change_from(
+        self, base: Entry, mutation: Mutation, fence: Fence | None
+    ) -> Entry | None:
+        """Change one object from this version only; None when something has changed meanwhile.
+
+        For changes that are computed from more than one object. Raises ApiError.
+        """
+        attempt = _Try(0, base, True, mutation.change(base))
+        if attempt.step is None:
+            return base
+        result = (await self._write([_write_of(attempt, mutation, _guard(fence))]))[0]
+        outcome = await self._settle(attempt, mutation, result, fence)
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome if isinstance(outcome, Entry) else None
+
+    async def _settle(
+        self, attempt: _Try, mutation: Mutation, result: WriteOutcome, fence: Fence | None
+    ) -> Outcome | _Try:
+        kind, key, step = mutation.kind, mutation.key, attempt.step
+        if isinstance(result, StoreError):
+            if step is None:
+                return errors.of_store(result)
+            return await self._after_fault(kind, key, step.value, result, attempt.base)
+        if result.succeeded:
+            if step is None or attempt.base is None:
+                return errors.not_found(kind, _name(key))
+            value = attempt.base.value if step.value is None else step.value
+            return Entry(kind, key, value, result.revision, attempt.base.created)
+        lost = _fence_error(fence, result.current)
+        if lost is not None:
+            return lost
+        kv = result.current.get(object_key(kind, key))
+        if kv is None:
+            return errors.not_found(kind, _name(key))
+        return _Try(attempt.item, _entry(kind, key, kv), True)
+
+    # ------------------------------------------------------------------ faults
+
+    async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._store.write_many(writes)
+        except TimeoutError:
+            return [MaybeApplied("the store did not answer in time")] * len(writes)
+        except StoreError as error:
+            return [error] * len(writes)
+
+    async def _after_fault(
+        self,
+        kind: Kind,
+        key: str,
+        value: bytes | None,
+        error: StoreError,
+        base: Entry | None = None,
+    ) -> Outcome:
+        """Look whether a write of unknown outcome was applied; what was written tells."""
+        if error.outcome_unknown:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    kv = (await self._store.get(object_key(kind, key))).kv
+            except (StoreError, TimeoutError):
+                return errors.of_store(error)
+            if kv is not None and value is not None and kv.value == value:
+                return _entry(kind, key, kv)
+            if kv is None and value is None and base is not None:
+                return base
+        if isinstance(error, TooLarge):
+            return errors.too_large(f"{errors.named(kind, _name(key))} is too large: {error}")
+        return errors.of_store(error)
+
+
+def _prepare(attempt: _Try, mutation: Mutation, outcomes: list[Outcome | None]) -> _Try | None:
+    """The try with its step; None when the outcome is already known and has been noted.
+
+    A refusal or a "nothing to do" counts only if the version was current; else it is read first.
+    """
+    base = attempt.base
+    if base is None:
+        return attempt
+    try:
+        step = mutation.change(base)
+    except ApiError as error:
+        if attempt.current:
+            outcomes[attempt.item] = error
+            return None
+        return attempt._replace(step=None)
+    if step is None and attempt.current:
+        outcomes[attempt.item] = base
+        return None
+    return attempt._replace(step=step)
+
+
+def _write_of(attempt: _Try, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
+    key = object_key(mutation.kind, mutation.key)
+    step, base = attempt.step, attempt.base
+    if step is None or base is None:
+        # Fails where the object exists, and brings it along: a read that batches like a write.
+        return Write((Compare.absent(key), *guard), ())
+    op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
+    compares = (Compare.mod_revision_is(key, base.revision), *guard, *step.compares)
+    return Write(compares, (op, *step.ops))
+
+
+def _guard(fence: Fence | None) -> tuple[Compare, ...]:
+    if fence is None:
+        return ()
+    return (Compare.mod_revision_is(term_key(fence.lock), fence.term),)
+
+
+def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    if fence is None:
+        return None
+    kv = current.get(term_key(fence.lock))
+    if kv is not None and kv.mod_revision == fence.term:
+        return None
+    return errors.fence_lost(fence.lock, fence.term)
+
+
+def _entry(kind: Kind, key: str, kv: KeyValue) -> Entry:
+    return Entry(kind, key, kv.value, kv.mod_revision, kv.create_revision)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def raise_first(outcomes: Sequence[Outcome]) -> Entry:
+    """The only outcome of a batch of one. Raises it if it is an error."""
+    outcome = outcomes[0]
+    if isinstance(outcome, ApiError):
+        raise outcome
+    return outcome

@@ -1,0 +1,227 @@
+"""The objects and their latest changes in memory: what lists and watches are answered from.
+
+Guarantees: `revision` only grows; the objects are exactly those of etcd at `revision`; the ring
+holds every change after `floor`, in order, and no revision is ever seen in part, because changes
+come and go by whole revisions. Watchers hold a position in the ring and no queue of their own, so
+a slow one costs no memory: the ring moves on and the watcher learns that it has to list again.
+
+Not here: where changes come from (`feed`), who may see what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.server import frames
+from podsched.server.entries import Entry
+from podsched.store.protocol import EventType, WatchBatch, WatchEvent
+from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
+
+_by_revision = attrgetter("revision")
+
+
+class ExpiredError(Exception):
+    """The changes asked for are no longer in memory: the watcher has to list again.
+
+    oldest: the oldest revision after which everything is still known.
+    """
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"required revision has been compacted: {asked} ({oldest})")
+        self.oldest = oldest
+
+
+class Change:
+    """One change of one object, encoded once for all who watch it.
+
+    type: ADDED, MODIFIED or DELETED; new is None after a deletion, old before a creation;
+    frame: the element of WatchResponse.events.
+    """
+
+    __slots__ = ("frame", "kind", "new", "old", "revision", "type")
+
+    def __init__(self, new: Entry | None, old: Entry | None, revision: int) -> None:
+        shown = new or old
+        assert shown is not None
+        self.kind = shown.kind
+        self.new = new
+        self.old = old
+        self.revision = revision
+        self.type = DELETED if new is None else MODIFIED if old is not None else ADDED
+        self.frame = frames.event_frame(self.type, shown.wrapped(revision))
+
+    def reframed(self, event_type: int) -> bytes:
+        """The same change as another type of event; a DELETED shows the object as it was before."""
+        shown = self.old if event_type == DELETED else self.new
+        assert shown is not None
+        return frames.event_frame(event_type, shown.wrapped(self.revision))
+
+
+class WatchCache:
+    """All objects by kind and local key, and a bounded ring of changes.
+
+    Used from one event loop. Positions count changes since the start and never repeat.
+    """
+
+    def __init__(self, *, max_events: int, max_bytes: int) -> None:
+        self.revision = 0
+        self.floor = 0
+        self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
+        self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
+        self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._ring: list[Change] = []
+        self._start = 0  # position of _ring[0]
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._changed: asyncio.Future[None] | None = None
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+
+    # ------------------------------------------------------------------ reading
+
+    def objects(self, kind: Kind) -> Mapping[str, Entry]:
+        """The objects of a kind by local key; live, so not to be kept across an await."""
+        return self._objects[kind.name]
+
+    def get(self, kind: Kind, key: str) -> Entry | None:
+        """One object, or None."""
+        return self._objects[kind.name].get(key)
+
+    def in_order(self, kind: Kind) -> Sequence[Entry]:
+        """The objects of a kind in the order of their keys; a list that is never changed."""
+        entries = self._sorted[kind.name]
+        if entries is None:
+            objects = self._objects[kind.name]
+            entries = [objects[key] for key in sorted(objects)]
+            self._sorted[kind.name] = entries
+        return entries
+
+    def last_change(self, kind: Kind) -> int:
+        """The revision at which an object of this kind was changed last."""
+        return self._touched[kind.name]
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self._start + len(self._ring)
+
+    def position_after(self, revision: int) -> int:
+        """The position of the first change later than a revision. Raises ExpiredError."""
+        if revision < self.floor:
+            raise ExpiredError(revision, self.floor)
+        return self._start + bisect_right(self._ring, revision, key=_by_revision)
+
+    def changes_from(self, position: int, limit: int) -> Sequence[Change]:
+        """Up to about `limit` changes from a position on, ending with a whole revision.
+
+        Raises ExpiredError when the ring has moved past the position.
+        """
+        first = position - self._start
+        if first < 0:
+            raise ExpiredError(0, self.floor)
+        ring = self._ring
+        last = min(first + limit, len(ring))
+        while last < len(ring) and ring[last].revision == ring[last - 1].revision:
+            last += 1
+        return ring[first:last]
+
+    # ------------------------------------------------------------------ writing
+
+    def load(self, entries: Iterable[Entry], revision: int) -> None:
+        """Start anew from all objects as of a revision; whoever watches has to list again."""
+        for objects in self._objects.values():
+            objects.clear()
+        for entry in entries:
+            self._objects[entry.kind.name][entry.key] = entry
+        for name in KINDS:
+            self._sorted[name] = None
+            self._touched[name] = revision
+        self._start = self.end + 1  # so that no position from before is taken for a later one
+        self._ring = []
+        self._bytes = 0
+        self.floor = revision
+        self._advance(revision)
+
+    def apply(self, batch: WatchBatch) -> None:
+        """Take in changes that follow those taken in before."""
+        for event in batch.events:
+            change = self._take(event)
+            if change is not None:
+                self._ring.append(change)
+                self._bytes += len(change.frame)
+        if len(self._ring) > self._max_events or self._bytes > self._max_bytes:
+            self._trim()
+        self._advance(batch.revision)
+
+    def _take(self, event: WatchEvent) -> Change | None:
+        kv = event.kv
+        entry = Entry.of(kv)
+        if entry is None:
+            return None
+        name = entry.kind.name
+        objects = self._objects[name]
+        self._touched[name] = kv.mod_revision
+        if event.type == EventType.DELETE:
+            old = objects.pop(entry.key, None)
+            self._sorted[name] = None
+            return Change(None, old, kv.mod_revision) if old is not None else None
+        old = objects.get(entry.key)
+        objects[entry.key] = entry
+        self._sorted[name] = None
+        return Change(entry, old, kv.mod_revision)
+
+    def _trim(self) -> None:
+        """Drop the oldest tenth or more, by whole revisions (each drop moves the whole list)."""
+        drop = max(len(self._ring) - self._max_events * 9 // 10, 0)
+        excess = (
+            self._bytes
+            - self._max_bytes * 9 // 10
+            - sum(len(change.frame) for change in self._ring[:drop])
+        )
+        while excess > 0 and drop < len(self._ring):
+            excess -= len(self._ring[drop].frame)
+            drop += 1
+        while drop < len(self._ring) and self._ring[drop].revision == self._ring[drop - 1].revision:
+            drop += 1
+        dropped = self._ring[:drop]
+        del self._ring[:drop]
+        self._start += drop
+        self._bytes -= sum(len(change.frame) for change in dropped)
+        self.floor = dropped[-1].revision
+
+    # ------------------------------------------------------------------ waiting
+
+    def _advance(self, revision: int) -> None:
+        self.revision = max(self.revision, revision)
+        self.wake()
+        while self._waiting and self._waiting[0][0] <= self.revision:
+            _, _, waiter = heapq.heappop(self._waiting)
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def wake(self) -> None:
+        """Let all who wait for a change look again."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+        self._changed = None
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Done when anything is taken in; shared by all who wait, so not to be cancelled."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    async def reached(self, revision: int) -> None:
+        """Wait until `revision` is at least this."""
+        if self.revision >= revision:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tickets += 1
+        heapq.heappush(self._waiting, (revision, self._tickets, waiter))
+        await waiter

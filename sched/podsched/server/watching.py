@@ -1,0 +1,130 @@
+"""Watches: changes in the order of revisions, many revisions to a response when the watcher lags.
+
+A watcher is a position in the cache's ring. Nothing is queued for it: gRPC's flow control holds
+this generator back while the client does not read, and when the ring has moved on meanwhile the
+watch ends with OUT_OF_RANGE, which tells the client to list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+from podsched.server import errors, frames
+from podsched.server.entries import Entry
+from podsched.server.feed import Feed
+from podsched.server.scope import Scope
+from podsched.server.settings import ServerSettings
+from podsched.server.watchcache import Change, ExpiredError, WatchCache
+from podsched.store.errors import StoreError
+from podsched.v1.api_pb2 import ADDED, WatchRequest
+
+_CHANGES_AT_ONCE = 2000
+
+
+class Watcher:
+    """Streams serialized WatchResponses."""
+
+    def __init__(self, cache: WatchCache, feed: Feed, settings: ServerSettings) -> None:
+        self._cache = cache
+        self._feed = feed
+        self._idle = settings.bookmark_seconds
+        self._max_bytes = settings.max_response_bytes
+        self._closing = False
+        self.watching = 0
+
+    def close(self) -> None:
+        """End all watches, so that a server can drain."""
+        self._closing = True
+        self._cache.wake()
+
+    async def watch(self, request: WatchRequest) -> AsyncIterator[bytes]:
+        """Responses until the client goes. Raises ApiError; OUT_OF_RANGE: list again."""
+        scope = Scope(
+            request.kinds, request.namespace, request.label_selector, request.field_selector
+        )
+        if request.from_revision < 0:
+            raise errors.bad_request("from_revision must not be negative", "fromRevision")
+        self.watching += 1
+        try:
+            async for response in self._stream(request, scope):
+                yield response
+        except ExpiredError as error:
+            raise errors.expired(str(error)) from None
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        finally:
+            self.watching -= 1
+
+    async def _stream(self, request: WatchRequest, scope: Scope) -> AsyncIterator[bytes]:
+        if request.from_revision and not request.send_initial_events:
+            seen = request.from_revision
+            position = self._cache.position_after(seen)
+        else:
+            await self._feed.fresh()
+            seen = self._cache.revision
+            position = self._cache.end
+            if request.send_initial_events:
+                # Taken now and encoded piece by piece: the lists never change, the cache does.
+                existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
+                for response in self._initial(scope, existing):
+                    yield response
+            yield frames.bookmark_response(seen, initial_events_end=request.send_initial_events)
+        async for response in self._follow(scope, position, seen):
+            yield response
+
+    def _initial(self, scope: Scope, existing: Iterable[Iterable[Entry]]) -> Iterator[bytes]:
+        """What exists, as responses of ADDED events without a revision."""
+        pending: list[bytes] = []
+        size = 0
+        for entries in existing:
+            for entry in entries:
+                if scope.matches(entry):
+                    pending.append(frames.event_frame(ADDED, entry.wrapped()))
+                    size += len(pending[-1])
+                    if size >= self._max_bytes:
+                        yield b"".join(pending)
+                        pending, size = [], 0
+        if pending:
+            yield b"".join(pending)
+
+    async def _follow(self, scope: Scope, position: int, seen: int) -> AsyncIterator[bytes]:
+        cache, clock = self._cache, asyncio.get_running_loop().time
+        bookmark_at = clock() + self._idle
+        while not self._closing:
+            changes = cache.changes_from(position, _CHANGES_AT_ONCE)
+            position += len(changes)
+            for response in self._responses(scope, changes, seen):
+                yield response
+                bookmark_at = clock() + self._idle
+            if changes:
+                seen = max(seen, changes[-1].revision)
+            if position < cache.end:
+                continue
+            seen = max(seen, cache.revision)
+            if clock() >= bookmark_at:
+                yield frames.bookmark_response(seen)
+                bookmark_at = clock() + self._idle
+                continue
+            await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
+        raise errors.shutting_down()
+
+    def _responses(self, scope: Scope, changes: Sequence[Change], seen: int) -> Iterator[bytes]:
+        """Changes as responses of about the largest size, each ending with a whole revision."""
+        pending: list[bytes] = []
+        size = revision = 0
+        kinds = scope.kinds
+        for change in changes:
+            if change.revision != revision:
+                if size >= self._max_bytes:
+                    yield frames.watch_response(pending, revision)
+                    pending, size = [], 0
+                revision = change.revision
+            if revision <= seen or change.kind.name not in kinds:
+                continue
+            frame = scope.frame(change)
+            if frame is not None:
+                pending.append(frame)
+                size += len(frame)
+        if pending:
+            yield frames.watch_response(pending, revision)
