@@ -56,7 +56,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from podsched.framework.classify import cluster_event, pod_update_actions, single_actions
+from podsched.framework.classify import pod_update_actions, single_actions
 from podsched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -276,7 +276,7 @@ class SchedulingQueue:
         """A pod on a node changed."""
         moved = 0
         for action in single_actions(pod_update_actions(old, new)):
-            event = cluster_event(Resource.ASSIGNED_POD, action)
+            event = ClusterEvent(Resource.ASSIGNED_POD, action)
             moved += self._move(event, old.pod, new.pod, now, None)
         self._report()
         return moved
@@ -591,7 +591,7 @@ def _rejecting(pod: QueuedPodInfo) -> list[tuple[str, str]]:
 
 
 def _own_event(old: PodInfo, new: PodInfo) -> ClusterEvent:
-    return cluster_event(Resource.UNSCHEDULABLE_POD, pod_update_actions(old, new))
+    return ClusterEvent(Resource.UNSCHEDULABLE_POD, pod_update_actions(old, new))
 
 
 def _concerns_queue(old: PodInfo, new: PodInfo) -> bool:
