@@ -1,0 +1,86 @@
+"""Whether an object is one that Kubernetes would accept: all mistakes at once, each with its path.
+
+Source: pkg/apis/{core,scheduling,policy,apps,storage,coordination}/validation and
+apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
+validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
+pods of one template are validated once.
+
+Beyond Kubernetes: lists and maps are bounded (`MAX_ITEMS`). Non-goal: what only a kubelet or a
+cloud would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from podsched.api import objects as o
+from podsched.api.field_errors import FieldError
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.validation import cluster, pod_updates, pods, storage, workloads
+from podsched.api.validation.meta import validate_metadata, validate_metadata_update
+from podsched.api.validation.names import NameRule, dns1035_label, dns1123_label, dns1123_subdomain
+
+__all__ = ["validate", "validate_status"]
+
+_NAME_RULES: Mapping[str, NameRule] = {"Namespace": dns1123_label, "Service": dns1035_label}
+_CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
+    "Pod": pods.validate_pod,
+    "Node": cluster.validate_node,
+    "PriorityClass": cluster.validate_priority_class,
+    "PodDisruptionBudget": cluster.validate_disruption_budget,
+    "Event": cluster.validate_event,
+    "Lease": cluster.validate_lease,
+    "Service": workloads.validate_service,
+    "ReplicaSet": workloads.validate_replicated,
+    "StatefulSet": workloads.validate_replicated,
+    "ReplicationController": workloads.validate_replication_controller,
+    "PersistentVolume": storage.validate_volume,
+    "PersistentVolumeClaim": storage.validate_claim,
+    "StorageClass": storage.validate_storage_class,
+    "CSINode": storage.validate_csi_node,
+    "CSIStorageCapacity": storage.validate_storage_capacity,
+    "VolumeAttachment": storage.validate_attachment,
+}
+_UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
+    "Pod": pod_updates.validate_pod_update,
+    "Node": cluster.validate_node_update,
+    "PriorityClass": cluster.validate_priority_class_update,
+    "PersistentVolume": storage.validate_volume_update,
+    "PersistentVolumeClaim": storage.validate_claim_update,
+    "StorageClass": storage.validate_storage_class_update,
+    "ReplicaSet": workloads.validate_selector_update,
+    "StatefulSet": workloads.validate_selector_update,
+}
+
+
+def validate(
+    kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None
+) -> list[FieldError]:
+    """Every mistake of an object that is created, or that replaces `old`; none: an empty list."""
+    found = KINDS[kind] if isinstance(kind, str) else kind
+    errors = validate_metadata(
+        message.metadata,
+        namespaced=found.namespaced,
+        name_rule=_NAME_RULES.get(found.name, dns1123_subdomain),
+    )
+    if old is not None:
+        errors += validate_metadata_update(message.metadata, old.metadata)
+    check = _CREATE.get(found.name)
+    if check is not None:
+        errors += check(message)
+    check_update = _UPDATE.get(found.name)
+    if old is not None and check_update is not None:
+        errors += check_update(message, old)
+    return errors
+
+
+def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) -> list[FieldError]:
+    """Every mistake of an update of the status alone."""
+    found = KINDS[kind] if isinstance(kind, str) else kind
+    errors = validate_metadata_update(message.metadata, old.metadata)
+    if isinstance(message, o.Pod):
+        errors += pods.validate_pod_status(message)
+    elif isinstance(message, o.Node) and found.name == "Node":
+        errors += cluster.validate_node(message)
+    return errors

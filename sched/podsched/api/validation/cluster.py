@@ -1,0 +1,150 @@
+"""Nodes, priority classes, disruption budgets, events and leases."""
+
+from __future__ import annotations
+
+from podsched.api.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
+from podsched.api.objects import Event, Lease, Node, PodDisruptionBudget, PriorityClass
+from podsched.api.priorities import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    PREEMPT_LOWER_PRIORITY,
+    PREEMPT_NEVER,
+    SYSTEM_CLASSES,
+    SYSTEM_PREFIX,
+)
+from podsched.api.validation.meta import (
+    IMMUTABLE,
+    bounded,
+    not_negative,
+    one_of,
+    validate_label_name,
+    validate_label_selector,
+)
+from podsched.api.validation.names import label_value, percent
+from podsched.api.validation.placement import TAINT_EFFECTS
+from podsched.api.validation.resource_lists import validate_quantities
+
+
+def validate_node(node: Node) -> list[FieldError]:
+    """Taints and resources."""
+    errors = bounded("spec.taints", node.spec.taints)
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(node.spec.taints):
+        path = f"spec.taints[{index}]"
+        errors += validate_label_name(f"{path}.key", taint.key)
+        errors += [invalid(f"{path}.value", taint.value, r) for r in label_value(taint.value)]
+        if not taint.effect:
+            errors.append(required(f"{path}.effect"))
+        else:
+            errors += one_of(f"{path}.effect", taint.effect, TAINT_EFFECTS)
+        if (taint.key, taint.effect) in seen:
+            shown = f"{taint.key}={taint.value}:{taint.effect}"
+            errors.append(duplicate(path, shown))
+        seen.add((taint.key, taint.effect))
+    errors += validate_quantities(node.status.capacity, "status.capacity")
+    return errors + validate_quantities(node.status.allocatable, "status.allocatable")
+
+
+def validate_node_update(new: Node, old: Node) -> list[FieldError]:
+    """Addresses and providers stay once they are set."""
+    errors = []
+    if old.spec.pod_cidr and new.spec.pod_cidr != old.spec.pod_cidr:
+        reason = 'node updates may not change podCIDR except from "" to valid'
+        errors.append(forbidden("spec.podCIDRs", reason))
+    if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
+        reason = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden("spec.providerID", reason))
+    return errors
+
+
+def validate_priority_class(item: PriorityClass) -> list[FieldError]:
+    """System names and values are the system's."""
+    errors: list[FieldError] = []
+    name = item.metadata.name
+    if name.startswith(SYSTEM_PREFIX):
+        if SYSTEM_CLASSES.get(name) != item.value:
+            reason = (
+                f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use "
+                f"only. error: {name} is not a known system priority class"
+            )
+            errors.append(forbidden("metadata.name", reason))
+    elif item.value > HIGHEST_USER_DEFINABLE_PRIORITY:
+        reason = (
+            f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+        )
+        errors.append(forbidden("value", reason))
+    policies = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
+    return errors + one_of("preemptionPolicy", item.preemption_policy, policies)
+
+
+def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
+    """Value and policy stay: pods have copied them."""
+    errors = []
+    if new.value != old.value:
+        errors.append(forbidden("value", "may not be changed in an update."))
+    if new.preemption_policy != old.preemption_policy:
+        errors.append(invalid("preemptionPolicy", new.preemption_policy, IMMUTABLE))
+    return errors
+
+
+def validate_disruption_budget(item: PodDisruptionBudget) -> list[FieldError]:
+    """One of minAvailable and maxUnavailable at most, each a number or a percentage."""
+    spec = item.spec
+    errors: list[FieldError] = []
+    both = spec.HasField("min_available") and spec.HasField("max_unavailable")
+    if both:
+        shown = f"minAvailable={spec.min_available}, maxUnavailable={spec.max_unavailable}"
+        reason = "minAvailable and maxUnavailable cannot be both set"
+        errors.append(invalid("spec", shown, reason))
+    if spec.HasField("min_available"):
+        errors += _int_or_percent("spec.minAvailable", spec.min_available)
+    if spec.HasField("max_unavailable"):
+        errors += _int_or_percent("spec.maxUnavailable", spec.max_unavailable)
+    if spec.HasField("selector"):
+        errors += validate_label_selector(spec.selector, "spec.selector")
+    policies = ("IfHealthyBudget", "AlwaysAllow")
+    path = "spec.unhealthyPodEvictionPolicy"
+    return errors + one_of(path, spec.unhealthy_pod_eviction_policy, policies)
+
+
+def _int_or_percent(path: str, text: str) -> list[FieldError]:
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit():
+        number = int(text)
+        if number >= 2**31:
+            return [invalid(path, number, "must be less than or equal to 2147483647")]
+        return not_negative(path, number)
+    errors = [invalid(path, text, reason) for reason in percent(text)]
+    if not errors and int(text[:-1]) > 100:
+        errors.append(invalid(path, text, "must not be greater than 100%"))
+    return errors
+
+
+def validate_event(item: Event) -> list[FieldError]:
+    """An event lives in the namespace of what it is about."""
+    involved, namespace = item.involved_object.namespace, item.metadata.namespace
+    if involved:
+        if namespace != involved:
+            reason = "does not match event.namespace"
+            return [invalid("involvedObject.namespace", involved, reason)]
+    elif namespace not in ("default", "kube-system"):
+        reason = "does not match event.namespace"
+        return [invalid("involvedObject.namespace", involved, reason)]
+    return []
+
+
+def validate_lease(item: Lease) -> list[FieldError]:
+    """Durations are positive, transitions only count up from zero."""
+    spec = item.spec
+    errors: list[FieldError] = []
+    if spec.HasField("lease_duration_seconds") and spec.lease_duration_seconds <= 0:
+        path = "spec.leaseDurationSeconds"
+        errors.append(invalid(path, spec.lease_duration_seconds, "must be greater than 0"))
+    if spec.HasField("lease_transitions"):
+        errors += not_negative("spec.leaseTransitions", spec.lease_transitions)
+    return errors

@@ -1,0 +1,168 @@
+"""Metadata, labels and label selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+
+from podsched.api.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from podsched.api.objects import LabelSelector, ObjectMeta
+from podsched.api.validation.names import NameRule, dns1123_label, label_value, qualified_name
+
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+MAX_ITEMS = 1000
+IMMUTABLE = "field is immutable"
+
+
+def bounded(path: str, items: Sized, limit: int = MAX_ITEMS) -> list[FieldError]:
+    """An error when there are more items than a reader should have to walk over."""
+    return [too_many(path, len(items), limit)] if len(items) > limit else []
+
+
+def not_negative(path: str, value: int) -> list[FieldError]:
+    """An error for a number below zero."""
+    return [invalid(path, value, "must be greater than or equal to 0")] if value < 0 else []
+
+
+def one_of(path: str, value: str, supported: tuple[str, ...]) -> list[FieldError]:
+    """An error for a value that is neither empty nor supported."""
+    return [] if not value or value in supported else [not_supported(path, value, supported)]
+
+
+def validate_metadata(
+    metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule
+) -> list[FieldError]:
+    """Name, namespace, labels, annotations, owners and finalizers."""
+    errors: list[FieldError] = []
+    if not metadata.name:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    else:
+        errors += [invalid("metadata.name", metadata.name, r) for r in name_rule(metadata.name)]
+    errors += _namespace(metadata.namespace, namespaced)
+    errors += validate_labels(metadata.labels, "metadata.labels")
+    errors += _annotations(metadata.annotations)
+    errors += _owners(metadata)
+    for index, finalizer in enumerate(metadata.finalizers):
+        path = f"metadata.finalizers[{index}]"
+        errors += [invalid(path, finalizer, reason) for reason in qualified_name(finalizer)]
+    return errors
+
+
+def _namespace(namespace: str, namespaced: bool) -> list[FieldError]:
+    path = "metadata.namespace"
+    if not namespaced:
+        return [forbidden(path, "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required(path)]
+    return [invalid(path, namespace, reason) for reason in dns1123_label(namespace)]
+
+
+def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
+    if not annotations:
+        return []
+    errors = bounded("metadata.annotations", annotations)
+    total = 0
+    for key, value in annotations.items():
+        errors += [
+            invalid("metadata.annotations", key, reason) for reason in qualified_name(key.lower())
+        ]
+        total += len(key.encode()) + len(value.encode())
+    if total > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES))
+    return errors
+
+
+def _owners(metadata: ObjectMeta) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controllers = []
+    for index, owner in enumerate(metadata.owner_references):
+        path = f"metadata.ownerReferences[{index}]"
+        for name, value in (
+            ("apiVersion", owner.api_version),
+            ("kind", owner.kind),
+            ("name", owner.name),
+            ("uid", owner.uid),
+        ):
+            if not value:
+                errors.append(required(f"{path}.{name}", f"{name} must not be empty"))
+        if owner.controller:
+            controllers.append(f"{owner.kind}/{owner.name}")
+    if len(controllers) > 1:
+        reason = (
+            "Only one reference can have Controller set to true. Found "
+            f'"true" in references for {" and ".join(controllers[:2])}'
+        )
+        errors.append(invalid("metadata.ownerReferences", f"{len(controllers)}", reason))
+    return errors
+
+
+def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
+    """What of the metadata cannot change."""
+    errors = [
+        invalid(f"metadata.{name}", now, IMMUTABLE)
+        for name, now, before in (
+            ("name", new.name, old.name),
+            ("namespace", new.namespace, old.namespace),
+            ("uid", new.uid, old.uid),
+        )
+        if now != before
+    ]
+    if new.creation_timestamp != old.creation_timestamp:
+        stamp = new.creation_timestamp.ToJsonString()
+        errors.append(invalid("metadata.creationTimestamp", stamp, IMMUTABLE))
+    if old.HasField("deletion_timestamp"):
+        added = set(new.finalizers) - set(old.finalizers)
+        if added:
+            reason = (
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers {sorted(added)}"
+            )
+            errors.append(forbidden("metadata.finalizers", reason))
+    return errors
+
+
+def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
+    """Keys and values of labels."""
+    if not labels:
+        return []
+    errors = bounded(path, labels)
+    for key, value in labels.items():
+        errors += [invalid(path, key, reason) for reason in qualified_name(key)]
+        errors += [invalid(path, value, reason) for reason in label_value(value)]
+    return errors
+
+
+def validate_label_name(path: str, key: str) -> list[FieldError]:
+    """A label's key."""
+    return [invalid(path, key, reason) for reason in qualified_name(key)]
+
+
+def validate_label_selector(selector: LabelSelector, path: str) -> list[FieldError]:
+    """matchLabels and matchExpressions."""
+    errors = validate_labels(selector.match_labels, f"{path}.matchLabels")
+    errors += bounded(f"{path}.matchExpressions", selector.match_expressions)
+    for index, expression in enumerate(selector.match_expressions):
+        here = f"{path}.matchExpressions[{index}]"
+        if expression.operator in ("In", "NotIn"):
+            if not expression.values:
+                reason = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(required(f"{here}.values", reason))
+        elif expression.operator in ("Exists", "DoesNotExist"):
+            if expression.values:
+                reason = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(forbidden(f"{here}.values", reason))
+        else:
+            reason = "not a valid selector operator"
+            errors.append(invalid(f"{here}.operator", expression.operator, reason))
+        errors += validate_label_name(f"{here}.key", expression.key)
+        for position, value in enumerate(expression.values):
+            place = f"{here}.values[{position}]"
+            errors += [invalid(place, value, reason) for reason in label_value(value)]
+    return errors

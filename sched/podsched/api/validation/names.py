@@ -1,0 +1,123 @@
+"""The syntax of names, labels and keys (apimachinery/pkg/util/validation)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+NameRule = Callable[[str], list[str]]
+"""What is wrong with a name; nothing: an empty list."""
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_QUALIFIED})?"
+_PERCENT = "[0-9]+%"
+
+_LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
+_LABEL_1035_RE, _QUALIFIED_RE = re.compile(_LABEL_1035), re.compile(_QUALIFIED)
+_VALUE_RE, _PERCENT_RE = re.compile(_VALUE), re.compile(_PERCENT)
+
+_CACHE = 1 << 14
+
+
+def _regex_error(what: str, pattern: str, *examples: str) -> str:
+    quoted = ",  or ".join(f"'{example}'" for example in examples)
+    return f"{what} (e.g. {quoted}, regex used for validation is '{pattern}')"
+
+
+def _too_long(limit: int) -> str:
+    return f"must be no more than {limit} bytes"
+
+
+def dns1123_label(name: str) -> list[str]:
+    """A namespace, a container, a volume: my-name."""
+    errors = [_too_long(63)] if len(name) > 63 else []
+    if _LABEL_RE.fullmatch(name) is None:
+        what = (
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character"
+        )
+        errors.append(_regex_error(what, _LABEL, "my-name", "123-abc"))
+    return errors
+
+
+def dns1123_subdomain(name: str) -> list[str]:
+    """Most objects: example.com."""
+    if len(name) > 253:
+        # Not matched as well: the pattern backtracks, which long input could make slow.
+        return [_too_long(253)]
+    errors: list[str] = []
+    if _SUBDOMAIN_RE.fullmatch(name) is None:
+        what = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+            "'-' or '.', and must start and end with an alphanumeric character"
+        )
+        errors.append(_regex_error(what, _SUBDOMAIN, "example.com"))
+    return errors
+
+
+def dns1035_label(name: str) -> list[str]:
+    """A Service: starts with a letter."""
+    errors = [_too_long(63)] if len(name) > 63 else []
+    if _LABEL_1035_RE.fullmatch(name) is None:
+        what = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
+            "with an alphabetic character, and end with an alphanumeric character"
+        )
+        errors.append(_regex_error(what, _LABEL_1035, "my-name", "abc-123"))
+    return errors
+
+
+@lru_cache(_CACHE)
+def qualified_name(key: str) -> tuple[str, ...]:
+    """A label key, a resource, a gate: example.com/my.name."""
+    prefix, slash, name = key.rpartition("/")
+    errors: list[str] = []
+    if "/" in prefix:
+        what = (
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+            "start and end with an alphanumeric character"
+        )
+        text = _regex_error(what, _QUALIFIED, "MyName", "my.name", "123-abc")
+        return (
+            f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
+    if slash and not prefix:
+        errors.append("prefix part must be non-empty")
+    elif slash:
+        errors += [f"prefix part {problem}" for problem in dns1123_subdomain(prefix)]
+    if not name:
+        errors.append("name part must be non-empty")
+    elif len(name) > 63:
+        errors.append(f"name part {_too_long(63)}")
+    if _QUALIFIED_RE.fullmatch(name) is None:
+        what = (
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
+            "and end with an alphanumeric character"
+        )
+        errors.append(_regex_error(what, _QUALIFIED, "MyName", "my.name", "123-abc"))
+    return tuple(errors)
+
+
+@lru_cache(_CACHE)
+def label_value(value: str) -> tuple[str, ...]:
+    """The value of a label."""
+    errors = [_too_long(63)] if len(value) > 63 else []
+    if _VALUE_RE.fullmatch(value) is None:
+        what = (
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+            "'_' or '.', and must start and end with an alphanumeric character"
+        )
+        errors.append(_regex_error(what, _VALUE, "MyValue", "my_value", "12345"))
+    return tuple(errors)
+
+
+def percent(value: str) -> list[str]:
+    """ "30%"."""
+    if _PERCENT_RE.fullmatch(value):
+        return []
+    what = "a valid percent string must be a numeric string followed by an ending '%'"
+    return [_regex_error(what, _PERCENT, "1%", "93%")]
