@@ -1,7 +1,7 @@
 """Plugins written per node, adapted to rows: for users' own plugins that need not be fast.
 
-Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or ``score_node``.
-What a plugin reads beyond the one node (and the pod's class) it names in ``inputs``, as any plugin
+Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or
+``score_node``. What a plugin reads beyond the one node (and the pod's class) it names in ``inputs``, as any plugin
 does; without ``inputs`` its results are reused for as long as the node does not change.
 """
 

@@ -1,0 +1,1 @@
+"""The engine: runs a profile's plugins over columns, and drives the scheduling and binding cycles."""

@@ -1,0 +1,172 @@
+"""DefaultPreemption: makes room for a pod by evicting pods of lower priority.
+
+PostFilter looks at the nodes that preemption can help (status Unschedulable, not UnschedulableAndUnresolvable), tries out
+whom it would cost on each, and picks one by six criteria. The engine carries the evictions out; while it does so, the
+preemptor is kept out of activeQ (PreEnqueue). Source: ``framework/preemption`` and
+``plugins/defaultpreemption`` of kube-scheduler v1.36 (P1-P11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.fit_error import fit_error_message
+from podsched.framework.plugin import (
+    ClusterView,
+    CycleState,
+    FilterRunner,
+    Handle,
+    PostFilterResult,
+    Victims,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from podsched.framework.verdicts import Rows
+from podsched.plugins.preemption_victims import Budgets, DryRun, dry_run, outcome_status
+
+REASON_NEVER = "not eligible due to preemptionPolicy=Never."
+REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
+PREFIX = "preemption: "
+
+#: Condition that says a pod is being removed, and its reason when preemption does it.
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+
+_PRIORITY_OFFSET = 1 << 31
+
+
+def is_terminating_by_preemption(pod: PodInfo) -> bool:
+    """Whether the pod is being deleted because a scheduler preempted it."""
+    return pod.terminating and any(
+        c.type == DISRUPTION_TARGET and c.status == "True" and c.reason == PREEMPTION_BY_SCHEDULER
+        for c in pod.pod.status.conditions
+    )
+
+
+class DefaultPreemption:
+    name: ClassVar[str] = "DefaultPreemption"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._handle = handle
+        self._percentage = args.min_candidate_nodes_percentage
+        self._absolute = args.min_candidate_nodes_absolute
+        #: uids of the pods whose evictions are being carried out; the engine keeps it.
+        self.preempting: set[str] = set()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Keeps a preemptor out of the queue until its evictions have been asked for (P10)."""
+        if pod.uid in self.preempting:
+            return unresolvable(REASON_IN_PROGRESS)
+        return SUCCESS
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult:
+        eligible = self.eligibility(pod, cluster, runner)
+        if not eligible.ok:
+            return PostFilterResult(unschedulable(PREFIX + eligible.message))
+        rows = self.potential_rows(runner)
+        if not len(rows):
+            message = self._fit_error(runner, DryRun())
+            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
+        found = self._find_candidates(state, pod, cluster, runner, rows)
+        if not found.candidates:
+            message = self._fit_error(runner, found)
+            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
+        row = best_candidates(found.candidates)[0]
+        return PostFilterResult(SUCCESS, cluster.nodes.names[row], found.candidates[row])
+
+    def eligibility(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> Status:
+        """Whether the pod may preempt at all (P1)."""
+        if pod.cls.preemption_policy == "Never":
+            return unschedulable(REASON_NEVER)
+        row = cluster.nodes.row_of(pod.nominated_node_name) if pod.nominated_node_name else None
+        if row is None:
+            return SUCCESS
+        index = np.flatnonzero(runner.outcome.rows == row)
+        unhelpful = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        if len(index) and runner.status(int(index[0])).code is unhelpful:
+            return SUCCESS
+        for other in cluster.nodes.pods(row).values():
+            if other.priority < pod.priority and is_terminating_by_preemption(other):
+                return unschedulable(REASON_TERMINATING)
+        return SUCCESS
+
+    def potential_rows(self, runner: FilterRunner) -> Rows:
+        """The rows whose status preemption may change (P2)."""
+        outcome = runner.outcome
+        verdicts = np.stack([outcome.plugin.astype(np.int64), outcome.bits.astype(np.int64)])
+        _, first, kind = np.unique(verdicts, axis=1, return_index=True, return_inverse=True)
+        helpful = [outcome_status(outcome, int(i)).code is Code.UNSCHEDULABLE for i in first]
+        return outcome.rows[np.array(helpful, dtype=bool)[kind.reshape(-1)]]
+
+    def _find_candidates(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        rows: Rows,
+    ) -> DryRun:
+        """Dry runs from a random node on, until there are enough candidates (P3)."""
+        wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
+        offset = int(self._handle.random() * len(rows))
+        rotated = np.concatenate([rows[offset:], rows[:offset]])
+        budgets = Budgets(cluster.list("PodDisruptionBudget"))
+        found = DryRun()
+        for start in range(0, len(rotated), max(wanted, 1)):
+            chunk = rotated[start : start + max(wanted, 1)]
+            tried = dry_run(state, pod, cluster.nodes, chunk, runner, budgets)
+            found.candidates |= tried.candidates
+            found.rejected |= tried.rejected
+            if found.without_violation and len(found.candidates) >= wanted:
+                break
+        return found
+
+    def _fit_error(self, runner: FilterRunner, found: DryRun) -> str:
+        total = len(runner.outcome.rows)
+        reasons = Counter(text for status in found.rejected.values() for text in status.reasons)
+        if untried := total - len(found.rejected):
+            reasons[REASON_NOT_HELPFUL] += untried
+        return fit_error_message(total, reasons)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """The deletion of an assigned pod: the last victim's wakes the preemptor (P10)."""
+        event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+        return (ClusterEventWithHint(event, self._own_victim_is_gone),)
+
+    def _own_victim_is_gone(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+        del pod, old, new
+        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is worth a try.
+        return QueueingHint.QUEUE
+
+
+def best_candidates(candidates: dict[int, Victims]) -> list[int]:
+    """The rows left after kube-scheduler's criteria (P5), in ascending order of rows.
+
+    Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus 2^31);
+    fewest victims; latest of the earliest start times among the victims of highest priority.
+    """
+    keys = {row: _cost(victims) for row, victims in candidates.items()}
+    cheapest = min(keys.values())
+    return sorted(row for row, key in keys.items() if key == cheapest)
+
+
+def _cost(victims: Victims) -> tuple[int, int, int, int, float]:
+    highest = victims.pods[0].priority
+    total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
+    starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]
+    return (victims.num_pdb_violations, highest, total, len(victims.pods), -min(starts))

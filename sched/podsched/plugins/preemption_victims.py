@@ -1,0 +1,184 @@
+"""Whom to evict on which node, tried out on forks of the nodes' rows (P4, P6 of DefaultPreemption).
+
+All candidate nodes are tried at once: one fork row for each, all lower-priority pods removed, one pass of the filters;
+then, in each round, the next pod of every row is put back and the filters say which rows still fit. So the number
+of passes is the largest number of potential victims on a node, not their sum.
+
+Source: ``SelectVictimsOnNode`` and ``filterPodsWithPDBViolation`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from podsched.api.selectors import LabelSelectorError, compile_label_selector
+from podsched.framework.nodes import ForkedColumns, NodeColumns
+from podsched.framework.plugin import CycleState, FilterOutcome, FilterRunner, Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status
+from podsched.framework.verdicts import Rows, status_of
+
+REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What came of trying nodes, by row: the victims, or the status that rules the node out."""
+
+    candidates: dict[int, Victims] = field(default_factory=dict)
+    rejected: dict[int, Status] = field(default_factory=dict)
+
+    @property
+    def without_violation(self) -> int:
+        """Number of candidates that violate no budget."""
+        return sum(not victims.num_pdb_violations for victims in self.candidates.values())
+
+
+def importance(pod: PodInfo) -> tuple[float, float]:
+    """Sort key that puts more important pods first: higher priority, then earlier start.
+
+    A pod that has not started counts as starting now, later than any that has.
+    """
+    return (-pod.priority, pod.start_time or float("inf"))
+
+
+def outcome_status(outcome: FilterOutcome, index: int) -> Status:
+    """The status of the row at a position of an outcome."""
+    plugin = int(outcome.plugin[index])
+    if plugin == -1:
+        return Status()
+    if plugin == -2:
+        return outcome.excluded
+    return status_of(int(outcome.bits[index]), outcome.reasons[plugin], outcome.plugins[plugin])
+
+
+class Budgets:
+    """The PodDisruptionBudgets of a moment, compiled once for a dry run."""
+
+    def __init__(self, budgets: Sequence[Any]) -> None:
+        self._by_namespace: dict[str, list[tuple[Any, Any]]] = {}
+        for budget in budgets:
+            try:
+                selector = compile_label_selector(budget.spec.selector)
+            except LabelSelectorError:
+                continue
+            if not _is_empty(budget.spec.selector):
+                entries = self._by_namespace.setdefault(budget.metadata.namespace, [])
+                entries.append((budget, selector))
+
+    def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """(violating, not violating): evicting the former, in this order, exceeds some budget."""
+        if not self._by_namespace:
+            return [], list(pods)
+        allowed: dict[int, int] = {}
+        violating, others = [], []
+        for pod in pods:
+            (violating if self._violates(pod, allowed) else others).append(pod)
+        return violating, others
+
+    def _violates(self, pod: PodInfo, allowed: dict[int, int]) -> bool:
+        violated = False
+        if not pod.cls.labels:
+            return False
+        for budget, selector in self._by_namespace.get(pod.namespace, ()):
+            if not selector.matches(pod.cls.labels) or pod.name in budget.status.disrupted_pods:
+                continue
+            left = allowed.get(id(budget), budget.status.disruptions_allowed) - 1
+            allowed[id(budget)] = left
+            violated = violated or left < 0
+        return violated
+
+
+def _is_empty(selector: Any) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One node under trial: its fork row, whom to put back in which order, whom not."""
+
+    row: int
+    to_reprieve: list[PodInfo]
+    violating: int
+    victims: list[PodInfo] = field(default_factory=list)
+    violations: int = 0
+
+
+def dry_run(
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    rows: Rows,
+    runner: FilterRunner,
+    budgets: Budgets,
+) -> DryRun:
+    """Tries each of ``rows`` on its own and says whom preempting there would cost."""
+    result = DryRun()
+    lower = {int(row): _lower_priority(nodes, int(row), pod.priority) for row in rows}
+    for row, pods in lower.items():
+        if not pods:
+            result.rejected[row] = Status(
+                Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_NO_VICTIMS,)
+            )
+    tried = np.array([row for row, pods in lower.items() if pods], dtype=np.intp)
+    if not len(tried):
+        return result
+    fork = nodes.fork(tried)
+    trials = {}
+    for fork_row, row in enumerate(tried.tolist()):
+        for victim in lower[row]:
+            fork.remove_pod(fork_row, victim)
+        violating, others = budgets.split(sorted(lower[row], key=importance))
+        trials[fork_row] = _Trial(row, violating + others, len(violating))
+    emptied = runner.run_filters(state, pod, fork, np.arange(len(tried), dtype=np.intp))
+    for fork_row in range(len(tried)):
+        if emptied.plugin[fork_row] != -1:
+            trial = trials.pop(fork_row)
+            result.rejected[trial.row] = outcome_status(emptied, fork_row)
+    _reprieve(state, pod, fork, trials, runner)
+    for trial in trials.values():
+        _conclude(trial, nodes, result)
+    return result
+
+
+def _lower_priority(nodes: NodeColumns, row: int, priority: int) -> list[PodInfo]:
+    return [pod for pod in nodes.pods(row).values() if pod.priority < priority]
+
+
+def _reprieve(
+    state: CycleState,
+    pod: PodInfo,
+    fork: ForkedColumns,
+    trials: dict[int, _Trial],
+    runner: FilterRunner,
+) -> None:
+    round_number = 0
+    while True:
+        rows = [r for r, trial in trials.items() if round_number < len(trial.to_reprieve)]
+        if not rows:
+            return
+        for row in rows:
+            fork.add_pod(row, trials[row].to_reprieve[round_number])
+        outcome = runner.run_filters(state, pod, fork, np.array(rows, dtype=np.intp))
+        for index, row in enumerate(rows):
+            if outcome.plugin[index] == -1:
+                continue
+            trial = trials[row]
+            victim = trial.to_reprieve[round_number]
+            fork.remove_pod(row, victim)
+            trial.victims.append(victim)
+            trial.violations += round_number < trial.violating
+        round_number += 1
+
+
+def _conclude(trial: _Trial, nodes: NodeColumns, result: DryRun) -> None:
+    if not trial.victims:
+        text = f'expected at least one victim pod on node "{nodes.names[trial.row]}"'
+        result.rejected[trial.row] = Status(Code.ERROR, (text,))
+        return
+    victims = tuple(sorted(trial.victims, key=importance))
+    result.candidates[trial.row] = Victims(victims, trial.violations)
