@@ -486,10 +486,11 @@ class SchedulingQueue:
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._unschedulable.helped(event, old, new, max_priority)
+        label = event.text if helped else ""
         for uid, strategy in helped.items():
             pod = self._unschedulable.remove(uid)
             assert pod is not None
-            self._requeue(pod, strategy, event.text, now)
+            self._requeue(pod, strategy, label, now)
         self._in_flight.record(event, old, new)
         return len(helped)
 
