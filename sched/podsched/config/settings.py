@@ -1,0 +1,210 @@
+"""Settings of podsched's processes beyond KubeSchedulerConfiguration, explained field by field.
+
+What belongs to one layer alone is set where it is used (``store.endpoints.EtcdOptions``,
+``server.settings.ServerSettings``); here is what concerns a process as a whole. All are read once,
+in ``app``, and passed on as objects. Times are seconds. Constructing one raises ConfigError with
+every mistake found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
+
+Evaluator = Literal["auto", "local", "ray"]
+EVALUATORS = ("auto", "local", "ray")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_MAX_PORT = 65535
+
+
+class _Checked:
+    """Base of settings that check themselves when they are made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        if found := list(self._errors()):
+            raise ConfigError(found)
+
+    def _errors(self) -> Iterator[FieldError]:
+        raise NotImplementedError
+
+    def _positive(self, *names: str) -> Iterator[FieldError]:
+        for name in names:
+            if getattr(self, name) <= 0:
+                yield invalid(name, getattr(self, name), "must be greater than zero")
+
+    def _not_negative(self, *names: str) -> Iterator[FieldError]:
+        for name in names:
+            if getattr(self, name) < 0:
+                yield invalid(name, getattr(self, name), "must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings(_Checked):
+    """How a process can be seen."""
+
+    log_format: Literal["text", "json"] = "text"
+    """text for people, json for machines: one object a line."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    otlp_endpoint: str = ""
+    """Where traces go, "http://host:4317" (gRPC; https for TLS). Empty: nothing is traced."""
+    trace_sample_ratio: float = 0.01
+    """Share of scheduling attempts that are traced. A traced attempt costs some 0.1 ms, so that all
+    of 10,000 a second would take a whole core; 1 is for debugging."""
+    health_host: str = "127.0.0.1"
+    """Where /healthz, /metrics and /configz listen. There is no authentication: loopback."""
+    health_port: int = 0
+    """Their port; 0 takes a free one. kube-scheduler's is 10259."""
+
+    def _errors(self) -> Iterator[FieldError]:
+        if self.log_format not in LOG_FORMATS:
+            yield not_supported("log_format", self.log_format, LOG_FORMATS)
+        if self.log_level not in LOG_LEVELS:
+            yield not_supported("log_level", self.log_level, LOG_LEVELS)
+        if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
+            reason = "must begin with http:// or https://"
+            yield invalid("otlp_endpoint", self.otlp_endpoint, reason)
+        if not 0 <= self.trace_sample_ratio <= 1:
+            yield invalid("trace_sample_ratio", self.trace_sample_ratio, "not in [0, 1]")
+        if not self.health_host:
+            yield required("health_host")
+        if not 0 <= self.health_port <= _MAX_PORT:
+            yield invalid("health_port", self.health_port, f"not in [0, {_MAX_PORT}]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSettings(_Checked):
+    """Where nodes are filtered and scored."""
+
+    evaluator: Evaluator = "auto"
+    """local: in this process. ray: by actors, local while they are gone. auto: ray from
+    ray_from_nodes on."""
+    ray_address: str = ""
+    """Address of the Ray cluster to join ("host:port"); empty: the one RAY_ADDRESS names."""
+    ray_from_nodes: int = 20_000
+    """auto uses Ray from this many nodes on: there a pass over all rows (0.3 ms for 5,000) costs
+    as much as a round trip to the actors (0.9 to 1.3 ms)."""
+    shards: int = 0
+    """Evaluator actors; 0: one for each CPU of the Ray cluster, at most 16."""
+    ray_call_timeout: float = 1.0
+    """How long an evaluation may take before it is done locally; far above any honest one, since
+    a shard of 100,000 rows takes 10 ms."""
+    ray_retry_period: float = 5.0
+    """How often a lost Ray cluster is tried again."""
+
+    def _errors(self) -> Iterator[FieldError]:
+        if self.evaluator not in EVALUATORS:
+            yield not_supported("evaluator", self.evaluator, EVALUATORS)
+        yield from self._not_negative("ray_from_nodes", "shards")
+        yield from self._positive("ray_call_timeout", "ray_retry_period")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings(_Checked):
+    """What a replica of the scheduler needs beyond its KubeSchedulerConfiguration."""
+
+    api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
+    """API servers, "host:port"; the next one is taken when one does not answer."""
+    identity: str = ""
+    """Name of this replica; empty: host name, "_" and a random id, as kube-scheduler does."""
+    evaluation: EvaluatorSettings = EvaluatorSettings()
+    """Where nodes are evaluated."""
+    max_batch: int = 256
+    """Pods popped together at most. More saves little; less lets events in sooner."""
+    backoff_flush_period: float = 1.0
+    """How often pods whose backoff is over move to activeQ: kube-scheduler's window."""
+    unschedulable_flush_period: float = 30.0
+    """How often pods that have been unschedulable for too long are looked for."""
+    pod_max_in_unschedulable_pods_duration: float = 300.0
+    """After this long a pod is tried again though no event has woken it."""
+    plugin_metrics_sample_percent: int = 10
+    """Share of the cycles in which each plugin's time is measured."""
+    audit_period: float = 1.0
+    """How often an idle leader looks for unschedulable pods that would fit; 0: never."""
+    audit_sample: int = 64
+    """Pods looked at each time."""
+    shutdown_timeout: float = 5.0
+    """How long bindings under way may take when the process is asked to stop."""
+
+    def _errors(self) -> Iterator[FieldError]:
+        yield from _endpoint_errors("api_endpoints", self.api_endpoints)
+        yield from self._positive(
+            "max_batch",
+            "backoff_flush_period",
+            "unschedulable_flush_period",
+            "pod_max_in_unschedulable_pods_duration",
+            "audit_sample",
+        )
+        yield from self._not_negative("audit_period", "shutdown_timeout")
+        if not 0 <= self.plugin_metrics_sample_percent <= 100:
+            percent = self.plugin_metrics_sample_percent
+            yield invalid("plugin_metrics_sample_percent", percent, "not in [0, 100]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings(_Checked):
+    """The control loops in the leader; names and defaults are kube-controller-manager's."""
+
+    node_monitor_period: float = 5.0
+    """How often the nodes' heartbeats are looked at."""
+    node_monitor_grace_period: float = 40.0
+    """Silence after which a node's Ready becomes Unknown and it is tainted unreachable."""
+
+    def _errors(self) -> Iterator[FieldError]:
+        yield from self._positive("node_monitor_period", "node_monitor_grace_period")
+        if self.node_monitor_grace_period <= self.node_monitor_period:
+            grace = self.node_monitor_grace_period
+            reason = f"must be greater than node_monitor_period ({self.node_monitor_period:g})"
+            yield invalid("node_monitor_grace_period", grace, reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings(_Checked):
+    """The hollow nodes of one agent."""
+
+    api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
+    """API servers, "host:port"."""
+    nodes: int = 0
+    """Nodes to register in the shape below, beside those of manifests."""
+    node_name_prefix: str = "node-"
+    """They are called prefix and number."""
+    node_cpu: str = "4"
+    """Allocatable CPU of each."""
+    node_memory: str = "32Gi"
+    """Allocatable memory of each."""
+    node_pods: int = 110
+    """Pods each takes: kubelet's default."""
+    heartbeat_period: float = 10.0
+    """How often a node renews its heartbeat: kubelet's nodeLeaseDurationSeconds / 4."""
+    run_delay: float = 0.0
+    """Time from a pod's binding until it is Running."""
+
+    def _errors(self) -> Iterator[FieldError]:
+        yield from _endpoint_errors("api_endpoints", self.api_endpoints)
+        yield from self._not_negative("nodes", "run_delay")
+        yield from self._positive("node_pods", "heartbeat_period")
+        for name in ("node_name_prefix", "node_cpu", "node_memory"):
+            if not getattr(self, name):
+                yield required(name)
+
+
+def _endpoint_errors(path: str, endpoints: Iterable[str]) -> Iterator[FieldError]:
+    """Each endpoint is "host:port", an IPv6 address in brackets; there is at least one."""
+    at = -1
+    for at, endpoint in enumerate(endpoints):
+        try:
+            parts = urlsplit(f"//{endpoint}")
+            good = bool(parts.hostname and parts.port) and parts.netloc == endpoint
+        except ValueError:
+            good = False
+        if not good or "@" in endpoint:
+            yield invalid(f"{path}[{at}]", endpoint, "must be host:port")
+    if at < 0:
+        yield required(path, "at least one endpoint is needed")

@@ -1,0 +1,122 @@
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from podsched.config.errors import ConfigError
+from podsched.config.settings import (
+    AgentSettings,
+    ControllerSettings,
+    EvaluatorSettings,
+    SchedulerSettings,
+    TelemetrySettings,
+)
+
+
+def test_the_defaults_are_pinned() -> None:
+    evaluation = {
+        "evaluator": "auto",
+        "ray_address": "",
+        "ray_from_nodes": 20_000,
+        "shards": 0,
+        "ray_call_timeout": 1.0,
+        "ray_retry_period": 5.0,
+    }
+    assert asdict(EvaluatorSettings()) == evaluation
+    assert asdict(SchedulerSettings()) == {
+        "api_endpoints": ("127.0.0.1:7443",),
+        "identity": "",
+        "evaluation": evaluation,
+        "max_batch": 256,
+        "backoff_flush_period": 1.0,
+        "unschedulable_flush_period": 30.0,
+        "pod_max_in_unschedulable_pods_duration": 300.0,
+        "plugin_metrics_sample_percent": 10,
+        "audit_period": 1.0,
+        "audit_sample": 64,
+        "shutdown_timeout": 5.0,
+    }
+    assert asdict(TelemetrySettings()) == {
+        "log_format": "text",
+        "log_level": "info",
+        "otlp_endpoint": "",
+        "trace_sample_ratio": 0.01,
+        "health_host": "127.0.0.1",
+        "health_port": 0,
+    }
+    assert asdict(ControllerSettings()) == {
+        "node_monitor_period": 5.0,
+        "node_monitor_grace_period": 40.0,
+    }
+    assert asdict(AgentSettings()) == {
+        "api_endpoints": ("127.0.0.1:7443",),
+        "nodes": 0,
+        "node_name_prefix": "node-",
+        "node_cpu": "4",
+        "node_memory": "32Gi",
+        "node_pods": 110,
+        "heartbeat_period": 10.0,
+        "run_delay": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (
+            lambda: TelemetrySettings(
+                log_format="xml",  # type: ignore[arg-type]
+                log_level="loud",
+                otlp_endpoint="host:4317",
+                trace_sample_ratio=2,
+                health_host="",
+                health_port=70000,
+            ),
+            [
+                "log_format",
+                "log_level",
+                "otlp_endpoint",
+                "trace_sample_ratio",
+                "health_host",
+                "health_port",
+            ],
+        ),
+        (
+            lambda: EvaluatorSettings(
+                evaluator="gpu",  # type: ignore[arg-type]
+                shards=-1,
+                ray_call_timeout=0,
+            ),
+            ["evaluator", "shards", "ray_call_timeout"],
+        ),
+        (
+            lambda: SchedulerSettings(
+                api_endpoints=(), max_batch=0, audit_period=-1, plugin_metrics_sample_percent=101
+            ),
+            ["api_endpoints", "max_batch", "audit_period", "plugin_metrics_sample_percent"],
+        ),
+        (
+            lambda: ControllerSettings(node_monitor_period=50),
+            ["node_monitor_grace_period"],
+        ),
+        (
+            lambda: AgentSettings(nodes=-1, node_pods=0, node_cpu=""),
+            ["nodes", "node_pods", "node_cpu"],
+        ),
+    ],
+)
+def test_all_mistakes_are_reported_at_once(make: Callable[[], Any], expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert [error.path for error in caught.value.errors] == expected
+
+
+@pytest.mark.parametrize("endpoint", ["host", ":1", "host:", "http://host:1", "host:x", "u@h:1"])
+def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match=r"api_endpoints\[1\]: .*must be host:port"):
+        SchedulerSettings(api_endpoints=("127.0.0.1:1", endpoint))
+
+
+def test_an_ipv6_endpoint_is_in_brackets() -> None:
+    SchedulerSettings(api_endpoints=("[::1]:7080", "localhost:1"))
