@@ -1,7 +1,7 @@
 """A Ray cluster on this machine, for ``sched up``, ``sched demo`` and tests.
 
-The head runs as a process of its own (starting it inside a busy process timed out now and then), listens on
-loopback alone, asks for a token, and never outlives the process that started it.
+The head runs as a process of its own (starting it inside a busy process timed out now and then),
+listens on loopback alone, asks for a token, and never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pathlib import Path
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
 
-#: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port binds there.
+#: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port
+#: binds there.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 #: The actors exchange columns of a few hundred KB, so the smallest store Ray accepts is plenty.
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
@@ -33,14 +34,16 @@ class RayStartError(Exception):
 
 
 class LocalRay:
-    """The head of a local Ray cluster: ``await start()``, then ``address`` and ``environment`` for drivers."""
+    """The head of a local Ray cluster: ``await start()``, then ``address`` and ``environment``
+    for drivers."""
 
     def __init__(self, *, num_cpus: int = 2, log_dir: Path | None = None) -> None:
         self._num_cpus = num_cpus
         self._log_dir = log_dir
         self._token = secrets.token_hex(32)
         self._process: asyncio.subprocess.Process | None = None
-        # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: so not in a data directory.
+        # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: so not in a data
+        # directory.
         self._temp_dir = Path(tempfile.mkdtemp(prefix="podsched-ray-"))
         self.address = ""
 

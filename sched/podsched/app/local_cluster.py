@@ -1,7 +1,9 @@
-"""All of podsched on this machine: etcd, Ray, API servers, scheduler replicas, an agent with hollow nodes.
+"""All of podsched on this machine: etcd, Ray, API servers, scheduler replicas, an agent with
+hollow nodes.
 
-Used by ``sched up``, ``sched demo``, the benchmarks and the integration tests. Every process listens on loopback
-unless an address says otherwise, logs to ``<data_dir>/logs`` and ends with this one.
+Used by ``sched up``, ``sched demo``, the benchmarks and the integration tests. Every process
+listens on loopback unless an address says otherwise, logs to ``<data_dir>/logs`` and ends with
+this one.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 class LocalClusterOptions:
     """What to start.
 
-    data_dir: etcd's data and all logs. api_address: of the first API server; port 0 takes a free one.
-    etcd_endpoints: an etcd to use; empty starts one. nodes: hollow nodes of the given shape; 0 and no
-    manifests: no agent. scheduler_config: a KubeSchedulerConfiguration file.
-    evaluator: auto, local or ray; local starts no Ray.
+    data_dir: etcd's data and all logs. api_address: of the first API server; port 0 takes a free
+    one. etcd_endpoints: an etcd to use; empty starts one. nodes: hollow nodes of the given shape;
+    0 and no manifests: no agent. scheduler_config: a KubeSchedulerConfiguration file. evaluator:
+    auto, local or ray; local starts no Ray.
     """
 
     data_dir: Path

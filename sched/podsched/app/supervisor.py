@@ -1,7 +1,8 @@
 """Child processes of ``sched up`` and ``sched demo``: started, watched, restarted, stopped.
 
-A process that ends unasked is started again, with a pause that doubles up to a bound; all end with the parent,
-however that ends. Not for production: there, systemd or a container runtime does this.
+A process that ends unasked is started again, with a pause that doubles up to a bound; all end
+with the parent, however that ends. Not for production: there, systemd or a container runtime does
+this.
 """
 
 from __future__ import annotations

@@ -15,7 +15,13 @@ import yaml
 from rich.console import Console
 
 from podsched.api.kinds import Kind, find_kind, kind_of
-from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents, to_manifest
+from podsched.api.manifest import (
+    ManifestError,
+    describe,
+    from_manifest,
+    load_documents,
+    to_manifest,
+)
 from podsched.api.objects import AnyObject
 from podsched.cli import describing, printers
 from podsched.cli.session import FAILED, USAGE, Namespace, Server, fail, warn, with_client
@@ -23,7 +29,8 @@ from podsched.client.client import ApiClient
 from podsched.client.errors import ClientError, NotFound
 
 Filename = Annotated[
-    list[str], typer.Option("--filename", "-f", help="A file, a directory, or - for standard input.")
+    list[str],
+    typer.Option("--filename", "-f", help="A file, a directory, or - for standard input."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="pods, nodes, pdb, ...")]
@@ -71,7 +78,8 @@ def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
-    """The objects in files, directories or standard input; every mistake is reported before the exit."""
+    """The objects in files, directories or standard input; every mistake is reported before the
+    exit."""
     objects: list[AnyObject] = []
     mistakes = 0
     for source, text in _texts(filenames):
@@ -187,7 +195,9 @@ def _print_objects(
         return
     if output in (Output.YAML, Output.JSON):
         manifests = [to_manifest(item) for item in items]
-        document: Any = manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
+        document: Any = (
+            manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
+        )
         if output is Output.JSON:
             print(json.dumps(document, indent=2))
         else:
@@ -210,7 +220,9 @@ def get(
     server: Server = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the output.")] = Output.TABLE,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="Form of the output.")
+    ] = Output.TABLE,
     selector: LabelSelector = "",
     field_selector: FieldSelector = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show changes.")] = False,
@@ -354,7 +366,9 @@ def label(
     changes: Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to remove.")],
     server: Server = "",
     namespace: Namespace = "default",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing values.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace existing values.")
+    ] = False,
 ) -> None:
     """Set or remove labels."""
     wanted: dict[str, str | None] = {}
@@ -439,5 +453,3 @@ def cordon(names: Nodes, server: Server = "") -> None:
 def uncordon(names: Nodes, server: Server = "") -> None:
     """Mark nodes as schedulable again."""
     _set_unschedulable(server, names, False, "uncordoned")
-
-

@@ -16,7 +16,8 @@ NONE = "<none>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its heading, how a cell is read off an object, and whether only ``-o wide`` shows it."""
+    """One column: its heading, how a cell is read off an object, and whether only ``-o wide``
+    shows it."""
 
     heading: str
     cell: Callable[[Any, float], str]
@@ -93,7 +94,11 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("MEMORY", lambda o, _: o.status.allocatable.get("memory", "0")),
         Column("PODS", lambda o, _: o.status.allocatable.get("pods", "0")),
         Column("TAINTS", _taints, wide=True),
-        Column("ZONE", lambda o, _: o.metadata.labels.get("topology.kubernetes.io/zone", NONE), wide=True),
+        Column(
+            "ZONE",
+            lambda o, _: o.metadata.labels.get("topology.kubernetes.io/zone", NONE),
+            wide=True,
+        ),
     ),
     "PriorityClass": (
         Column("VALUE", lambda o, _: str(o.value)),

@@ -1,4 +1,5 @@
-"""What every client command shares: the server's address, one connection, one place where errors become lines."""
+"""What every client command shares: the server's address, one connection, one place where errors
+become lines."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from podsched.client.errors import ClientError
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
-#: Exit codes: 1 the request failed, 2 the command was not understood, 3 the server cannot be reached.
+#: Exit codes: 1 the request failed, 2 the command was not understood, 3 the server cannot be
+#: reached.
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
 
 T = TypeVar("T")

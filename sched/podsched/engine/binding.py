@@ -1,8 +1,9 @@
 """Bind, in batches: what is ready while a batch is under way goes out together as the next one.
 
-Every item ends in exactly one of ``bound`` and ``failed``. A batch whose outcome is unknown (the connection broke) is sent
-again: binding a pod to the node it is bound to already is a success, so repeating it is safe. A lost fence is
-reported once and fails all that is left, for a deposed leader has nothing more to write.
+Every item ends in exactly one of ``bound`` and ``failed``. A batch whose outcome is unknown (the
+connection broke) is sent again: binding a pod to the node it is bound to already is a success, so
+repeating it is safe. A lost fence is reported once and fails all that is left, for a deposed
+leader has nothing more to write.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import api_pb2
 
-#: Pods in one BindPods call: enough to amortise the call, few enough that a batch stays below 10 ms.
+#: Pods in one BindPods call: enough to amortise the call, few enough that a batch stays below 10
+#: ms.
 BATCH = 256
 IN_FLIGHT = 3
 RETRY_FOR = 15.0
@@ -30,7 +32,8 @@ REASON_FENCE_LOST = "FENCE_LOST"
 
 
 class BinderUnavailable(Exception):
-    """The call did not get through, or its outcome is unknown; the same bindings may be sent again."""
+    """The call did not get through, or its outcome is unknown; the same bindings may be sent
+    again."""
 
 
 class Binder(Protocol):
@@ -47,7 +50,8 @@ class Binder(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Assignment:
-    """A pod on its way to a node, from assume to the end of the binding cycle. Times are monotonic seconds."""
+    """A pod on its way to a node, from assume to the end of the binding cycle. Times are
+    monotonic seconds."""
 
     queued: QueuedPodInfo
     node_name: str
@@ -180,6 +184,4 @@ class BindingQueue:
 
     @staticmethod
     def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
-        return (
-            result.reason == REASON_ALREADY_BOUND and result.node_name == assignment.node_name
-        )
+        return result.reason == REASON_ALREADY_BOUND and result.node_name == assignment.node_name

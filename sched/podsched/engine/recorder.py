@@ -1,8 +1,10 @@
-"""Events about pods, as kube-scheduler records them: best effort, in batches, never in the way of scheduling.
+"""Events about pods, as kube-scheduler records them: best effort, in batches, never in the way of
+scheduling.
 
-The same event (object, reason, message) said again within ten minutes raises its count instead of making another
-object. The buffer is bounded and drops the oldest, as kube-scheduler's broadcaster drops what it cannot hold.
-While the scheduler is busy only a trickle is written, so that events do not compete with binds.
+The same event (object, reason, message) said again within ten minutes raises its count instead of
+making another object. The buffer is bounded and drops the oldest, as kube-scheduler's broadcaster
+drops what it cannot hold. While the scheduler is busy only a trickle is written, so that events
+do not compete with binds.
 """
 
 from __future__ import annotations
@@ -144,7 +146,9 @@ class EventRecorder:
         if seen is None or record.at - seen.last > AGGREGATE_FOR:
             self._sequence += 1
             stamp = int(record.at * 1e6)
-            seen = _Seen(f"{record.name[:200]}.{stamp:x}{self._sequence:x}", 0, record.at, record.at)
+            seen = _Seen(
+                f"{record.name[:200]}.{stamp:x}{self._sequence:x}", 0, record.at, record.at
+            )
             self._seen[key] = seen
             if len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)

@@ -1,13 +1,13 @@
 """The nodes as columns: what a plugin may read.
 
-Every node has a row. A *row number* indexes every column; rows of removed nodes are reused, ``alive`` tells
-them apart. The implementation is ``podsched.cache``; a *fork* of it (a few rows copied, pods added to or removed
-from them) has the same interface, so the same plugin code serves the live cluster, a shard of it, a
-preemption dry run and the pass with nominated pods.
+Every node has a row. A *row number* indexes every column; rows of removed nodes are reused,
+``alive`` tells them apart. The implementation is ``podsched.cache``; a *fork* of it (a few rows
+copied, pods added to or removed from them) has the same interface, so the same plugin code serves
+the live cluster, a shard of it, a preemption dry run and the pass with nominated pods.
 
-A fork's rows each stand for a world of their own: row ``i`` of a fork is node ``base_rows[i]`` with its own
-pods changed and all other nodes as they are. Plugins that read counts over a topology domain therefore take
-the counts of the base and add ``own_delta`` of the row.
+A fork's rows each stand for a world of their own: row ``i`` of a fork is node ``base_rows[i]``
+with its own pods changed and all other nodes as they are. Plugins that read counts over a
+topology domain therefore take the counts of the base and add ``own_delta`` of the row.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class NodeColumns(Protocol):
 
     @property
     def alive(self) -> Bools:
-        """False for rows of removed nodes and for rows not used yet; their other columns say nothing."""
+        """False for rows of removed nodes and for rows not used yet; their other columns say
+        nothing."""
         ...
 
     @property
@@ -74,7 +75,8 @@ class NodeColumns(Protocol):
         """The pods on the node, assumed ones included, by uid."""
         ...
 
-    # Resources: cpu in milli-units, memory and the rest in whole units; unknown resources are all zero.
+    # Resources: cpu in milli-units, memory and the rest in whole units; unknown resources are all
+    # zero.
     def allocatable(self, resource: str) -> Int64s: ...
     def requested(self, resource: str) -> Int64s: ...
     def nonzero_requested(self, resource: str) -> Int64s:
@@ -96,7 +98,8 @@ class NodeColumns(Protocol):
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]: ...
     def label(self, key: str) -> Int32s:
-        """Value ids of a label, ABSENT where the node has none. Built on first use, then kept current."""
+        """Value ids of a label, ABSENT where the node has none. Built on first use, then kept
+        current."""
         ...
 
     def value_id(self, value: str) -> int:
@@ -116,10 +119,12 @@ class NodeColumns(Protocol):
         """Rows that have the (normalised) image name, and its size in bytes on each."""
         ...
 
-    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: how much one pod adds
-    # (0 for pods it does not concern). It must depend on the pod's class and ``terminating`` alone.
+    # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: how much
+    # one pod adds (0 for pods it does not concern). It must depend on the pod's class and
+    # ``terminating`` alone.
     def counter(self, query: PodQuery) -> Int64s:
-        """Per row, the sum of ``query.counts`` over its pods. Built on first use, then kept current."""
+        """Per row, the sum of ``query.counts`` over its pods. Built on first use, then kept
+        current."""
         ...
 
     def counter_version(self, query: PodQuery) -> int:
@@ -131,7 +136,8 @@ class NodeColumns(Protocol):
         ...
 
     def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """The distinct terms of a family carried by pods anywhere in the cluster (see TermFamily)."""
+        """The distinct terms of a family carried by pods anywhere in the cluster (see
+        TermFamily)."""
         ...
 
     def carried_version(self, family: TermFamily) -> int:
@@ -150,12 +156,14 @@ class NodeColumns(Protocol):
 
 
 class ForkedColumns(NodeColumns, Protocol):
-    """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may occur twice."""
+    """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may
+    occur twice."""
 
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
     def remove_pod(self, row: int, pod: PodInfo) -> None: ...
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
-        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many of them be like."""
+        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many
+        of them be like."""
         ...
 
 
@@ -170,8 +178,8 @@ class PodQuery(Protocol):
 class TermFamily(Protocol):
     """Terms that pods carry (such as required anti-affinity), extracted from a pod's class.
 
-    ``terms(pod)`` gives hashable terms; for each distinct term the columns keep a counter of the pods
-    that carry it and list it in ``carried``.
+    ``terms(pod)`` gives hashable terms; for each distinct term the columns keep a counter of the
+    pods that carry it and list it in ``carried``.
     """
 
     name: str
@@ -185,7 +193,8 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> NodeColumns: ...
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
-        """An object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if it has none."""
+        """An object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if
+        it has none."""
         ...
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...

@@ -1,14 +1,15 @@
 """The extension points, in the order of the scheduling and binding cycles.
 
-A plugin is a class with a ``name`` that implements some of these protocols; one registry lists the classes
-and one runtime calls them. Everything here is synchronous and free of I/O: what a plugin wants done to the
-cluster it returns as a value, and the engine does it.
+A plugin is a class with a ``name`` that implements some of these protocols; one registry lists
+the classes and one runtime calls them. Everything here is synchronous and free of I/O: what a
+plugin wants done to the cluster it returns as a value, and the engine does it.
 
-**Rows.** ``filter`` and ``score`` get the row numbers to compute on; results are parallel to ``rows``. A result
-for a row may depend on: the pod's class, the state that the same plugin put into CycleState in PreFilter or
-PreScore, and the row itself. What it reads of other rows or objects it reads in ``pre_filter``/``pre_score``, and
-``inputs`` names the versions of all of that: as long as ``inputs`` stays equal, the runtime reuses the state and
-the results of unchanged rows for the next pod of the same class.
+**Rows.** ``filter`` and ``score`` get the row numbers to compute on; results are parallel to
+``rows``. A result for a row may depend on: the pod's class, the state that the same plugin put
+into CycleState in PreFilter or PreScore, and the row itself. What it reads of other rows or
+objects it reads in ``pre_filter``/``pre_score``, and ``inputs`` names the versions of all of
+that: as long as ``inputs`` stays equal, the runtime reuses the state and the results of unchanged
+rows for the next pod of the same class.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status
-from podsched.framework.verdicts import Rows, Scores, Verdicts
+from podsched.framework.verdicts import Rows, Scores, Verdicts, status_of
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
@@ -79,10 +80,12 @@ class PreFilterResult:
 
 @runtime_checkable
 class PreFilterPlugin(Protocol):
-    """Computes once per class what Filter needs; Skip switches the plugin's Filter off for this pod."""
+    """Computes once per class what Filter needs; Skip switches the plugin's Filter off for this
+    pod."""
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Versions of all that ``pre_filter`` (and the plugin's Score) reads beyond the rows themselves."""
+        """Versions of all that ``pre_filter`` (and the plugin's Score) reads beyond the rows
+        themselves."""
         ...
 
     def pre_filter(
@@ -109,7 +112,8 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What PostFilter found: the node to nominate ("" clears, None leaves as it is) and whom to evict for it."""
+    """What PostFilter found: the node to nominate ("" clears, None leaves as it is) and whom to
+    evict for it."""
 
     status: Status
     nominated_node_name: str | None = None
@@ -118,7 +122,8 @@ class PostFilterResult:
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Called when no node fits. ``runner`` gives access to the profile's filters on rows and forks."""
+    """Called when no node fits. ``runner`` gives access to the profile's filters on rows and
+    forks."""
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -129,8 +134,8 @@ class PostFilterPlugin(Protocol):
 class PreScorePlugin(Protocol):
     """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off.
 
-    ``depends_on_feasible``: whether the state depends on which rows are feasible (and so is recomputed when
-    that changes), or on the pod alone.
+    ``depends_on_feasible``: whether the state depends on which rows are feasible (and so is
+    recomputed when that changes), or on the pod alone.
     """
 
     depends_on_feasible: ClassVar[bool]
@@ -156,7 +161,8 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Keeps books when a pod is assumed on a node, and undoes it (in reverse order) when binding fails."""
+    """Keeps books when a pod is assumed on a node, and undoes it (in reverse order) when binding
+    fails."""
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
@@ -177,7 +183,8 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch that PreBind wants written; ``resource_version`` "" patches whatever is there."""
+    """A JSON merge patch that PreBind wants written; ``resource_version`` "" patches whatever is
+    there."""
 
     kind: str
     namespace: str
@@ -190,8 +197,8 @@ class ObjectPatch:
 class PreBindPlan:
     """What has to happen before the pod may be bound.
 
-    ``patches`` are written first. Then ``wait`` (if any) is asked, on every change of the cluster, until it
-    returns something else than PENDING, for ``timeout`` seconds at most.
+    ``patches`` are written first. Then ``wait`` (if any) is asked, on every change of the
+    cluster, until it returns something else than PENDING, for ``timeout`` seconds at most.
     """
 
     status: Status = SUCCESS
@@ -213,7 +220,8 @@ class PreBindPlugin(Protocol):
 
 @runtime_checkable
 class BindPlugin(Protocol):
-    """Says how the pod is bound: SUCCESS means "through the API's Bind", SKIP leaves it to the next plugin."""
+    """Says how the pod is bound: SUCCESS means "through the API's Bind", SKIP leaves it to the
+    next plugin."""
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
 
@@ -223,12 +231,19 @@ class PostBindPlugin(Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
 
+#: Values of ``FilterOutcome.plugin`` that are no index.
+PASSED = -1
+EXCLUDED = -2
+
+
 @dataclass(frozen=True)
 class FilterOutcome:
-    """The verdicts of a profile's filters on rows: the first plugin that rejects a row decides its status.
+    """The verdicts of a profile's filters on rows: the first plugin that rejects a row decides
+    its status.
 
-    ``plugin`` has shape ``(len(rows),)``: the index into ``plugins`` of the rejecting plugin, -1 where the node is
-    feasible, -2 where PreFilterResult left the node out. ``bits`` are that plugin's reason bits.
+    ``plugin`` has shape ``(len(rows),)``: the index into ``plugins`` of the rejecting plugin, -1
+    where the node is feasible, -2 where PreFilterResult left the node out. ``bits`` are that
+    plugin's reason bits.
     """
 
     rows: Rows
@@ -238,6 +253,15 @@ class FilterOutcome:
     reasons: tuple[tuple[Any, ...], ...]
     #: The status of the rows with plugin == -2.
     excluded: Status = SUCCESS
+
+    def status(self, index: int) -> Status:
+        """The status of the row at position ``index`` of ``rows``."""
+        plugin = int(self.plugin[index])
+        if plugin == PASSED:
+            return SUCCESS
+        if plugin == EXCLUDED:
+            return self.excluded
+        return status_of(int(self.bits[index]), self.reasons[plugin], self.plugins[plugin])
 
 
 class FilterRunner(Protocol):

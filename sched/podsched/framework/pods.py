@@ -1,8 +1,8 @@
 """Pods as the scheduler sees them.
 
-A *pod class* is everything of a pod that can influence a decision, interned by content: pods made from one
-template share it, so it is compiled once and a pod costs a dictionary look-up. ``PodInfo`` adds what differs
-from pod to pod.
+A *pod class* is everything of a pod that can influence a decision, interned by content: pods made
+from one template share it, so it is compiled once and a pod costs a dictionary look-up.
+``PodInfo`` adds what differs from pod to pod.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
-    """The interned part of a pod. Compared by identity; ``id`` is unique for the life of the interner.
+    """The interned part of a pod. Compared by identity; ``id`` is unique for the life of the
+    interner.
 
     The interner refers to it weakly: a class lives as long as some pod or cache holds it.
 
     ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
-    kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring defaults
-    for containers without requests (100m, 200Mi).
+    kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring
+    defaults for containers without requests (100m, 200Mi).
     """
 
     id: int
     namespace: str
     labels: Mapping[str, str]
-    #: The spec without what cannot influence a decision (environment, mounts, host name, node name...);
-    #: nobody writes to it.
+    #: The spec without what cannot influence a decision (environment, mounts, host name, node
+    #: name...); nobody writes to it.
     spec: v1.PodSpec
     #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
     controller: tuple[str, str, str] | None
@@ -38,8 +39,8 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: Plugins' compiled forms of this class, by plugin name; filled on first use and never invalidated,
-    #: so it may hold only what depends on the class alone.
+    #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
+    #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)
 
 
@@ -70,7 +71,8 @@ class PodInfo:
 
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
-    """A pod in the scheduling queue (Q19 of kube-scheduler's ``QueuedPodInfo``). Times are the queue's clock."""
+    """A pod in the scheduling queue (Q19 of kube-scheduler's ``QueuedPodInfo``). Times are the
+    queue's clock."""
 
     info: PodInfo
     timestamp: float
@@ -83,7 +85,8 @@ class QueuedPodInfo:
     pending_plugins: set[str] = field(default_factory=set)
     gating_plugin: str = ""
     was_flushed_from_unschedulable: bool = False
-    #: Order of entry, for pods of equal timestamp; the queue sets it whenever it sets ``timestamp``.
+    #: Order of entry, for pods of equal timestamp; the queue sets it whenever it sets
+    #: ``timestamp``.
     sequence: int = 0
 
     @property

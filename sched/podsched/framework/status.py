@@ -1,7 +1,7 @@
 """Outcomes of extension points, as values.
 
-"Does not fit" is a Status and never an exception; an exception from a plugin is a bug or an outage and
-is turned into ``Code.ERROR`` in one place, the runtime.
+"Does not fit" is a Status and never an exception; an exception from a plugin is a bug or an
+outage and is turned into ``Code.ERROR`` in one place, the runtime.
 """
 
 from __future__ import annotations

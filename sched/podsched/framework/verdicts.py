@@ -1,8 +1,8 @@
 """What a filter says about many nodes at once: one word of reason bits per row.
 
-Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the node passes.
-The status code of a row is ERROR if one of its reasons is an error, else UNSCHEDULABLE_AND_UNRESOLVABLE
-if one of its reasons is, else UNSCHEDULABLE.
+Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the
+node passes. The status code of a row is ERROR if one of its reasons is an error, else
+UNSCHEDULABLE_AND_UNRESOLVABLE if one of its reasons is, else UNSCHEDULABLE.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts of one plugin: ``bits`` has shape ``(len(rows),)``, parallel to the rows asked about."""
+    """The verdicts of one plugin: ``bits`` has shape ``(len(rows),)``, parallel to the rows asked
+    about."""
 
     bits: Bits
     reasons: tuple[Reason, ...]
@@ -43,7 +44,8 @@ class Verdicts:
         return self.bits == 0
 
     def status(self, index: int, plugin: str = "") -> Status:
-        """The status of the row at position ``index`` (a position in ``bits``, not a row number)."""
+        """The status of the row at position ``index`` (a position in ``bits``, not a row
+        number)."""
         return status_of(int(self.bits[index]), self.reasons, plugin)
 
 

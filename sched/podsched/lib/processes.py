@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Ties the child to its parent before it becomes the program. A program of its own and not a preexec_fn, which
-# would run Python in a fork of a process that has gRPC's threads. The parent may have died before the call took
-# effect, hence the second look.
+# Ties the child to its parent before it becomes the program. A program of its own and not a
+# preexec_fn, which would run Python in a fork of a process that has gRPC's threads. The parent
+# may have died before the call took effect, hence the second look.
 _DIE_WITH_PARENT = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1

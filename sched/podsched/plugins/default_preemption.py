@@ -1,9 +1,10 @@
 """DefaultPreemption: makes room for a pod by evicting pods of lower priority.
 
-PostFilter looks at the nodes that preemption can help (status Unschedulable, not UnschedulableAndUnresolvable), tries out
-whom it would cost on each, and picks one by six criteria. The engine carries the evictions out; while it does so, the
-preemptor is kept out of activeQ (PreEnqueue). Source: ``framework/preemption`` and
-``plugins/defaultpreemption`` of kube-scheduler v1.36 (P1-P11).
+PostFilter looks at the nodes that preemption can help (status Unschedulable, not
+UnschedulableAndUnresolvable), tries out whom it would cost on each, and picks one by six
+criteria. The engine carries the evictions out; while it does so, the preemptor is kept out of
+activeQ (PreEnqueue). Source: ``framework/preemption`` and ``plugins/defaultpreemption`` of
+kube-scheduler v1.36 (P1-P11).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.fit_error import fit_error_message
+from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import (
-    ClusterView,
     CycleState,
     FilterRunner,
     Handle,
@@ -33,7 +34,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
-from podsched.plugins.preemption_victims import Budgets, DryRun, dry_run, outcome_status
+from podsched.plugins.preemption_victims import Budgets, DryRun, dry_run
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -110,8 +111,9 @@ class DefaultPreemption:
         outcome = runner.outcome
         verdicts = np.stack([outcome.plugin.astype(np.int64), outcome.bits.astype(np.int64)])
         _, first, kind = np.unique(verdicts, axis=1, return_index=True, return_inverse=True)
-        helpful = [outcome_status(outcome, int(i)).code is Code.UNSCHEDULABLE for i in first]
-        return outcome.rows[np.array(helpful, dtype=bool)[kind.reshape(-1)]]
+        helpful = [outcome.status(int(i)).code is Code.UNSCHEDULABLE for i in first]
+        potential: Rows = outcome.rows[np.array(helpful, dtype=bool)[kind.reshape(-1)]]
+        return potential
 
     def _find_candidates(
         self,
@@ -150,15 +152,17 @@ class DefaultPreemption:
 
     def _own_victim_is_gone(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
         del pod, old, new
-        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is worth a try.
+        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is
+        # worth a try.
         return QueueingHint.QUEUE
 
 
 def best_candidates(candidates: dict[int, Victims]) -> list[int]:
     """The rows left after kube-scheduler's criteria (P5), in ascending order of rows.
 
-    Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus 2^31);
-    fewest victims; latest of the earliest start times among the victims of highest priority.
+    Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus
+    2^31); fewest victims; latest of the earliest start times among the victims of highest
+    priority.
     """
     keys = {row: _cost(victims) for row, victims in candidates.items()}
     cheapest = min(keys.values())

@@ -1,8 +1,9 @@
 """Whom to evict on which node, tried out on forks of the nodes' rows (P4, P6 of DefaultPreemption).
 
-All candidate nodes are tried at once: one fork row for each, all lower-priority pods removed, one pass of the filters;
-then, in each round, the next pod of every row is put back and the filters say which rows still fit. So the number
-of passes is the largest number of potential victims on a node, not their sum.
+All candidate nodes are tried at once: one fork row for each, all lower-priority pods removed, one
+pass of the filters; then, in each round, the next pod of every row is put back and the filters
+say which rows still fit. So the number of passes is the largest number of potential victims on a
+node, not their sum.
 
 Source: ``SelectVictimsOnNode`` and ``filterPodsWithPDBViolation`` of kube-scheduler v1.36.
 """
@@ -15,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from podsched.api.selectors import LabelSelectorError, compile_label_selector
+from podsched.api.selectors import SelectorError, compile_selector
 from podsched.framework.nodes import ForkedColumns, NodeColumns
-from podsched.framework.plugin import CycleState, FilterOutcome, FilterRunner, Victims
+from podsched.framework.plugin import PASSED, CycleState, FilterRunner, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
-from podsched.framework.verdicts import Rows, status_of
+from podsched.framework.verdicts import Rows
 
 REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
 
@@ -46,16 +47,6 @@ def importance(pod: PodInfo) -> tuple[float, float]:
     return (-pod.priority, pod.start_time or float("inf"))
 
 
-def outcome_status(outcome: FilterOutcome, index: int) -> Status:
-    """The status of the row at a position of an outcome."""
-    plugin = int(outcome.plugin[index])
-    if plugin == -1:
-        return Status()
-    if plugin == -2:
-        return outcome.excluded
-    return status_of(int(outcome.bits[index]), outcome.reasons[plugin], outcome.plugins[plugin])
-
-
 class Budgets:
     """The PodDisruptionBudgets of a moment, compiled once for a dry run."""
 
@@ -63,8 +54,8 @@ class Budgets:
         self._by_namespace: dict[str, list[tuple[Any, Any]]] = {}
         for budget in budgets:
             try:
-                selector = compile_label_selector(budget.spec.selector)
-            except LabelSelectorError:
+                selector = compile_selector(budget.spec.selector)
+            except SelectorError:
                 continue
             if not _is_empty(budget.spec.selector):
                 entries = self._by_namespace.setdefault(budget.metadata.namespace, [])
@@ -121,9 +112,7 @@ def dry_run(
     lower = {int(row): _lower_priority(nodes, int(row), pod.priority) for row in rows}
     for row, pods in lower.items():
         if not pods:
-            result.rejected[row] = Status(
-                Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_NO_VICTIMS,)
-            )
+            result.rejected[row] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_NO_VICTIMS,))
     tried = np.array([row for row, pods in lower.items() if pods], dtype=np.intp)
     if not len(tried):
         return result
@@ -136,9 +125,9 @@ def dry_run(
         trials[fork_row] = _Trial(row, violating + others, len(violating))
     emptied = runner.run_filters(state, pod, fork, np.arange(len(tried), dtype=np.intp))
     for fork_row in range(len(tried)):
-        if emptied.plugin[fork_row] != -1:
+        if emptied.plugin[fork_row] != PASSED:
             trial = trials.pop(fork_row)
-            result.rejected[trial.row] = outcome_status(emptied, fork_row)
+            result.rejected[trial.row] = emptied.status(fork_row)
     _reprieve(state, pod, fork, trials, runner)
     for trial in trials.values():
         _conclude(trial, nodes, result)
@@ -165,7 +154,7 @@ def _reprieve(
             fork.add_pod(row, trials[row].to_reprieve[round_number])
         outcome = runner.run_filters(state, pod, fork, np.array(rows, dtype=np.intp))
         for index, row in enumerate(rows):
-            if outcome.plugin[index] == -1:
+            if outcome.plugin[index] == PASSED:
                 continue
             trial = trials[row]
             victim = trial.to_reprieve[round_number]

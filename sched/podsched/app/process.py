@@ -1,0 +1,86 @@
+"""What every podsched process shares: logs, metrics, traces, health, signals, exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from podsched.telemetry.health import HealthChecks
+from podsched.telemetry.http import HealthServer, serve_health
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.logs import configure_logging, get_logger
+from podsched.telemetry.tracing import Tracer, configure_tracing
+
+_log = get_logger("process")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOptions:
+    """Options every process has. ``health_host`` is loopback unless told otherwise."""
+
+    name: str
+    instance: str = ""
+    health_host: str = "127.0.0.1"
+    health_port: int = 0
+    log_format: Literal["text", "json"] = "text"
+    log_level: str = "info"
+    otlp_endpoint: str = ""
+    trace_ratio: float = 1.0
+
+
+@dataclass(slots=True)
+class Process:
+    """The running process: handed to its main coroutine."""
+
+    options: ProcessOptions
+    registry: MetricRegistry
+    checks: HealthChecks
+    tracer: Tracer
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    exit_code: int = 0
+
+    def stop(self, exit_code: int = 0) -> None:
+        """Asks the process to end."""
+        self.exit_code = self.exit_code or exit_code
+        self.stopping.set()
+
+    async def serve_health(self, config: Callable[[], Any] | None = None) -> HealthServer:
+        return await serve_health(
+            self.checks,
+            self.registry,
+            self.options.health_host,
+            self.options.health_port,
+            config=config,
+        )
+
+
+def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> int:
+    """Runs ``main`` until it returns; SIGTERM and SIGINT set ``process.stopping``.
+
+    Returns the exit code: 0 after a requested stop.
+    """
+    configure_logging(options.log_format, options.log_level)
+
+    async def run() -> int:
+        registry = MetricRegistry()
+        registry.add_process_metrics()
+        tracer = configure_tracing(
+            f"podsched-{options.name}",
+            options.otlp_endpoint or None,
+            options.trace_ratio,
+            options.instance,
+        )
+        process = Process(options, registry, HealthChecks(), tracer)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, process.stopping.set)
+        try:
+            await main(process)
+        finally:
+            tracer.shutdown()
+        return process.exit_code
+
+    return asyncio.run(run())

@@ -1,0 +1,29 @@
+"""The text that says why no node fits (kube-scheduler's ``FitError.Error``, v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: When there is no node at all.
+NO_NODES_AVAILABLE = "no nodes available to schedule pods"
+
+
+def fit_error_message(
+    num_all_nodes: int,
+    reasons: Mapping[str, int],
+    pre_filter_message: str = "",
+    post_filter_message: str = "",
+) -> str:
+    """``0/N nodes are available: ...``: each reason with its number of nodes, sorted as texts.
+
+    With ``pre_filter_message`` that is all there is to say about the nodes.
+    """
+    text = f"0/{num_all_nodes} nodes are available:"
+    if pre_filter_message:
+        text += f" {pre_filter_message}."
+    elif reasons:
+        counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        text += f" {', '.join(counted)}."
+    if post_filter_message:
+        text += f" {post_filter_message}"
+    return text
