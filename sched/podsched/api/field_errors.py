@@ -20,6 +20,8 @@ class ErrorType(StrEnum):
     NOT_FOUND = "Not found"
 
 
+# A message travels in HTTP/2 trailers, which are bounded.
+_MAX_SHOWN = 256
 _WITHOUT_VALUE = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
 
 
@@ -45,6 +47,8 @@ def _quoted(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
+        if len(value) > _MAX_SHOWN:
+            value = value[:_MAX_SHOWN] + "..."
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     return str(value)

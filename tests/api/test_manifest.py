@@ -1,0 +1,185 @@
+"""Manifests in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.api.manifest import (
+    ManifestError,
+    apply_merge_patch,
+    from_manifest,
+    load_documents,
+    to_manifest,
+)
+from podsched.api.objects import Node, Pod, PodDisruptionBudget
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  namespace: shop
+  creationTimestamp: null
+  labels: {app: web}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: nginx:1.27
+    env: [{name: A, value: "1"}, {name: B, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+    ports: [{containerPort: 80, hostPort: 8080, hostIP: 10.0.0.1}]
+    livenessProbe: {httpGet: {path: /, port: 80}, periodSeconds: 5}
+    resources:
+      requests: {cpu: 1, memory: 1.5Gi}
+      limits: {cpu: 1.5}
+  volumes:
+  - {name: scratch, emptyDir: {}}
+  - {name: disk, awsElasticBlockStore: {volumeID: vol-1}}
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {topologyKey: zone, namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}}
+"""
+
+
+def read(text: str, **options: bool) -> Any:
+    (document,) = load_documents(text)
+    return from_manifest(document, **options).message
+
+
+def test_an_ordinary_manifest_reads_without_a_warning() -> None:
+    (document,) = load_documents(POD)
+    assert from_manifest(document, strict=True).warnings == []
+
+
+def test_what_is_read_is_printed_back() -> None:
+    pod: Pod = read(POD)
+    printed = to_manifest(pod)
+    assert list(printed)[:2] == ["apiVersion", "kind"]
+    container = printed["spec"]["containers"][0]
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "1.5Gi"}
+    assert container["resources"]["limits"] == {"cpu": "1.5"}
+    assert container["ports"] == [{"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}]
+    assert container["livenessProbe"] == {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5}
+    assert printed["spec"]["volumes"][0] == {"name": "scratch", "emptyDir": {}}
+    assert from_manifest(printed, strict=True).message == pod
+
+
+def test_absent_empty_and_zero_are_told_apart() -> None:
+    pod: Pod = read(POD)
+    assert pod.spec.HasField("termination_grace_period_seconds")
+    assert not pod.spec.HasField("priority")
+    anti_affinity = pod.spec.affinity.pod_anti_affinity
+    (term,) = anti_affinity.required_during_scheduling_ignored_during_execution
+    assert term.HasField("namespace_selector")
+
+
+def test_unknown_fields_are_named_with_their_path() -> None:
+    text = POD.replace("image: nginx:1.27", "image: nginx:1.27\n    imagee: x")
+    (document,) = load_documents(text)
+    assert from_manifest(document).warnings == ['unknown field "spec.containers[0].imagee"']
+    with pytest.raises(ManifestError, match=r'unknown field "spec.containers\[0\].imagee"'):
+        from_manifest(document, strict=True)
+
+
+def test_all_mistakes_are_reported_at_once_with_their_paths() -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": 7, "labels": {"a": True}},
+        "spec": {"containers": {"name": "x"}, "priority": "high", "hostNetwork": "yes"},
+    }
+    with pytest.raises(ManifestError) as caught:
+        from_manifest(document)
+    assert [problem.path for problem in caught.value.problems] == [
+        "metadata.name",
+        "metadata.labels[a]",
+        "spec.containers",
+        "spec.priority",
+        "spec.hostNetwork",
+    ]
+    assert "expected a string, got boolean true" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, 'no matches for kind "Deployment"'),
+        ({"apiVersion": "v2", "kind": "Pod"}, "it is served in v1"),
+        ({"metadata": {}}, "kind: must not be empty; apiVersion: must not be empty"),
+    ],
+)
+def test_a_kind_that_is_not_served_is_refused(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(ManifestError, match=message):
+        from_manifest(document)
+
+
+def test_lists_are_opened_and_empty_documents_left_out() -> None:
+    text = "---\n---\nkind: List\napiVersion: v1\nitems:\n- {kind: Pod}\n- {kind: Node}\n---\n{}\n"
+    assert [d.get("kind") for d in load_documents(text)] == ["Pod", "Node", None]
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "a: 1\na: 2", "\x00"])
+def test_text_that_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(ManifestError):
+        load_documents(text)
+
+
+def test_dates_and_clock_times_stay_strings() -> None:
+    (document,) = load_documents("when: 2024-01-02T03:04:05Z\nclock: 22:22\nmode: 0644\nn: 0o17")
+    assert document["when"] == "2024-01-02T03:04:05Z"
+    assert document["clock"] == "22:22"
+    assert document["mode"] == 0o644
+
+
+def test_times_read_and_print_with_their_fraction() -> None:
+    text = (
+        "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: l}\n"
+        "spec: {renewTime: '2024-01-02T05:04:05.123456+02:00', acquireTime: 2024-01-02T03:04:05Z}"
+    )
+    spec = to_manifest(read(text))["spec"]
+    assert spec["renewTime"] == "2024-01-02T03:04:05.123456Z"
+    assert spec["acquireTime"] == "2024-01-02T03:04:05Z"
+
+
+def test_int_or_string_prints_as_it_is_usually_written() -> None:
+    budget = PodDisruptionBudget()
+    budget.spec.min_available = "2"
+    assert to_manifest(budget)["spec"]["minAvailable"] == 2
+    budget.spec.min_available = "30%"
+    assert to_manifest(budget)["spec"]["minAvailable"] == "30%"
+
+
+def test_counts_that_kubernetes_prints_at_zero_are_printed_at_zero() -> None:
+    budget = PodDisruptionBudget()
+    budget.status.SetInParent()
+    assert to_manifest(budget)["status"]["disruptionsAllowed"] == 0
+
+
+def test_a_merge_patch_sets_clears_and_replaces() -> None:
+    pod: Pod = read(POD)
+    pod.metadata.annotations["old"] = "x"
+    patch = {
+        "metadata": {"labels": {"tier": "front", "app": None}, "annotations": None},
+        "spec": {"schedulingGates": [{"name": "a"}], "terminationGracePeriodSeconds": None},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    patched = apply_merge_patch(pod, patch).message
+    assert isinstance(patched, Pod)
+    assert dict(patched.metadata.labels) == {"tier": "front"}
+    assert not patched.metadata.annotations
+    assert [gate.name for gate in patched.spec.scheduling_gates] == ["a"]
+    assert not patched.spec.HasField("termination_grace_period_seconds")
+    assert patched.status.conditions[0].type == "Ready"
+    assert dict(pod.metadata.labels) == {"app": "web"}
+
+
+def test_a_merge_patch_replaces_a_list_as_a_whole() -> None:
+    node = Node()
+    node.spec.taints.add(key="a", effect="NoSchedule")
+    node.spec.taints.add(key="b", effect="NoSchedule")
+    patched = apply_merge_patch(node, {"spec": {"taints": [{"key": "c", "effect": "NoExecute"}]}})
+    assert isinstance(patched.message, Node)
+    assert [taint.key for taint in patched.message.spec.taints] == ["c"]
