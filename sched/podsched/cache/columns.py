@@ -386,6 +386,29 @@ class Columns:
         """The names of the usage columns, in the order of their indices."""
         return list(self._usage_index)
 
+    @property
+    def resource_names(self) -> Sequence[str]:
+        """The resources that some node has (or had)."""
+        return list(self._table.allocatable)
+
+    @property
+    def label_keys(self) -> Sequence[str]:
+        """The labels that have a column."""
+        return self._table.label_keys
+
+    @property
+    def image_names(self) -> Sequence[str]:
+        return self._table.images.names
+
+    @property
+    def queries(self) -> Sequence[PodQuery]:
+        """The queries that have a counter."""
+        return self._counters.queries
+
+    @property
+    def families(self) -> Sequence[TermFamily]:
+        return self._counters.families
+
     def usage(self, index: int) -> Int64s:
         """A usage column by index: see ``Footprint.amounts``."""
         return self._usage[index].view

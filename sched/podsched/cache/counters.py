@@ -96,6 +96,14 @@ class Counters:
     def __len__(self) -> int:
         return len(self._counters)
 
+    @property
+    def queries(self) -> list[PodQuery]:
+        return list(self._counters)
+
+    @property
+    def families(self) -> list[TermFamily]:
+        return [known.family for known in self._families.values()]
+
     def grow(self, size: int) -> None:
         self._size = size
         for counter in self._counters.values():

@@ -23,6 +23,10 @@ class Images:
         self._sizes: dict[str, dict[int, int]] = {}
         self._arrays: dict[str, tuple[Rows, Int64s]] = {}
 
+    @property
+    def names(self) -> list[str]:
+        return list(self._sizes)
+
     def change(self, row: int, old: dict[str, int], new: dict[str, int]) -> bool:
         """Replaces a row's images; whether anything changed."""
         if old == new:

@@ -212,6 +212,10 @@ class NodeTable:
                     column.array[row] = self.value_id(known.labels[key])
         return column
 
+    @property
+    def label_keys(self) -> list[str]:
+        return list(self._labels)
+
     def value_id(self, value: str) -> int:
         found = self._value_ids.get(value)
         if found is None:

@@ -1,0 +1,443 @@
+"""The scheduler's cache: what the informers told, and what is assumed until they confirm it.
+
+A pod's states are kube-scheduler's (``backend/cache/interface.go``, v1.36), without expiry: an
+assumed pod stays assumed until it is confirmed, forgotten or deleted.
+
+                          add                                  update
+    Initial ------------------------------------> Added <-------------.
+       |                                          ^  |  `-------------'
+       | assume                               add |  | remove
+       v                                (confirm) |  v
+    Assumed --------------------------------------'  gone
+       |  `---.                                       ^
+       |  finish_binding (stays Assumed,              |
+       |  but is removed when the pod is deleted)     |
+       `----------------------------------------------'
+                 forget, or deleted after finish_binding
+
+Invariants (``check`` recomputes all of them from scratch):
+
+* a pod held here is counted once: on the row of its node, or among the pods of a node that is not
+there;
+* the columns equal those built from the same nodes and pods;
+* no pod held here is nominated.
+
+Non-goals: threads, clocks, I/O. What the queue has to do is returned, not done.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from podsched.cache.columns import Columns
+from podsched.cache.objects import ClusterState
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.framework.classify import (
+    STORAGE_RESOURCES,
+    node_update_actions,
+    pod_update_actions,
+    single_actions,
+)
+from podsched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    ActionType,
+    ClusterEvent,
+    Resource,
+)
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+
+class CacheError(Exception):
+    """A call that the pod's state does not allow: a fault of the caller."""
+
+
+class Stage(enum.Enum):
+    """Where a pod held by the cache stands."""
+
+    ASSUMED = "Assumed"
+    ADDED = "Added"
+
+
+class AnomalyKind(enum.Enum):
+    """What the informers told that the cache did not expect; it follows them in every case."""
+
+    NODE_MISMATCH = "the pod is on another node than the cache had it"
+    UNASSIGNED = "a pod that was bound has no node any more"
+    UNKNOWN_NODE = "an update or removal of a node that the cache does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something unexpected, already put right; to be logged."""
+
+    kind: AnomalyKind
+    object: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A cluster event with the objects before and after, for the queue to wake pods by.
+
+    For events of pods the scheduler's views of them stand beside the messages.
+    """
+
+    event: ClusterEvent
+    old: Any | None = None
+    new: Any | None = None
+    old_pod: PodInfo | None = None
+    new_pod: PodInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """What the queue has to do with a pod without a node: add (no old), update, or delete (no new).
+
+    ``assumed``: the cache holds the pod as assumed; it is not in the queue. When such a pod was
+    deleted, whoever binds it has to give up and ``forget`` it.
+    """
+
+    old: PodInfo | None
+    new: PodInfo | None
+    assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an informer's event led to."""
+
+    changes: tuple[Change, ...] = ()
+    pending: PendingChange | None = None
+    anomaly: Anomaly | None = None
+
+
+NOTHING: Final = Applied()
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def _deleted(pod: PodInfo) -> Change:
+    """The event of a pod leaving its node; hints look at the message's nodeName."""
+    message = pod.pod
+    if message.spec.node_name != pod.node_name:
+        message = v1.Pod()
+        message.CopyFrom(pod.pod)
+        message.spec.node_name = pod.node_name
+    return Change(ASSIGNED_POD_DELETE, message, None, pod)
+
+
+@dataclass(slots=True)
+class _Held:
+    info: PodInfo
+    stage: Stage
+    binding_finished: bool = False
+
+
+class Cache:
+    """Nodes, pods and all other objects, with assumptions. ``schedulers`` limits whose pods may be
+    nominated by their status; None: all."""
+
+    def __init__(
+        self,
+        classes: PodClasses | None = None,
+        schedulers: Collection[str] | None = None,
+    ) -> None:
+        self.classes = classes if classes is not None else PodClasses()
+        self.cluster = ClusterState()
+        self.columns: Columns = self.cluster.columns
+        self.nominator = self.cluster.nominator
+        self._schedulers = schedulers
+        self._held: dict[str, _Held] = {}
+        self._assumed: set[str] = set()
+        self._homeless: dict[str, dict[str, PodInfo]] = {}
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def node_count(self) -> int:
+        return len(self.columns.live_rows)
+
+    @property
+    def pod_count(self) -> int:
+        """Pods with a node, assumed ones included."""
+        return len(self._held)
+
+    @property
+    def assumed_count(self) -> int:
+        return len(self._assumed)
+
+    def is_assumed(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """The pod as it is counted, if the cache holds it."""
+        held = self._held.get(uid)
+        return held.info if held else None
+
+    def held_pods(self) -> Iterable[tuple[PodInfo, Stage]]:
+        return ((held.info, held.stage) for held in self._held.values())
+
+    def homeless_pods(self, node_name: str) -> Collection[PodInfo]:
+        """Pods on a node that is not there (removed, or not seen yet)."""
+        return self._homeless.get(node_name, {}).values()
+
+    # ------------------------------------------------------------------ assuming
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Counts the pod on the node until the informer confirms it; sets ``pod.node_name``.
+
+        Raises CacheError when the cache holds the pod already.
+        """
+        if pod.uid in self._held:
+            raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache, so it can't be assumed")
+        pod.node_name = node_name
+        self._hold(pod, Stage.ASSUMED)
+        self._place(pod)
+
+    def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
+        """Assumes pods on nodes; pods of one class on nodes that all differ take one NumPy step.
+
+        Raises CacheError, and assumes none, when the cache holds one of them already.
+        """
+        for pod in pods:
+            if pod.uid in self._held:
+                raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
+        rows = [self.columns.row_of(name) for name in node_names]
+        plain = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
+        if not plain or any(p.cls is not pods[0].cls or p.terminating for p in pods):
+            for pod, node_name in zip(pods, node_names, strict=True):
+                self.assume(pod, node_name)
+            return
+        self.columns.add_pods(np.array(rows, dtype=np.intp), pods)
+        for pod, node_name in zip(pods, node_names, strict=True):
+            pod.node_name = node_name
+            self._hold(pod, Stage.ASSUMED)
+
+    def finish_binding(self, uid: str) -> None:
+        """Notes that the pod is bound. Nothing is to do for a pod that is confirmed or gone."""
+        held = self._held.get(uid)
+        if held is not None:
+            held.binding_finished = True
+
+    def forget(self, pod: PodInfo) -> Change:
+        """Takes an assumption back, clears ``pod.node_name`` and returns the event of its going.
+
+        Raises CacheError when the pod is not assumed.
+        """
+        if pod.uid not in self._assumed:
+            raise CacheError(f"pod {pod.key} ({pod.uid}) wasn't assumed so cannot be forgotten")
+        info = self._drop(pod.uid)
+        change = _deleted(info)
+        info.node_name = pod.node_name = ""
+        return change
+
+    def nominate(self, pod: PodInfo, node_name: str) -> bool:
+        """Nominates a pod in memory; refused (False) for one that is bound, assumed or unknown."""
+        known = self.cluster.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or pod.uid in self._held:
+            return False
+        self.nominator.add(pod, node_name)
+        return True
+
+    # ------------------------------------------------------------------ pods with a node
+
+    def add_pod(self, pod: PodInfo) -> Anomaly | None:
+        """Takes over a pod with a node as it is now: adds it, confirms it or updates it."""
+        held = self._held.get(pod.uid)
+        if held is None:
+            self._hold(pod, Stage.ADDED)
+            self._place(pod)
+            return None
+        anomaly = None
+        if held.info.node_name != pod.node_name:
+            detail = f"{held.info.node_name} ({held.stage.value}), informed: {pod.node_name}"
+            anomaly = Anomaly(AnomalyKind.NODE_MISMATCH, pod.key, detail)
+            self._displace(held.info)
+            self._place(pod)
+        else:
+            self._replace(pod)
+        held.info = pod
+        held.stage = Stage.ADDED
+        self._assumed.discard(pod.uid)
+        return anomaly
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        """Removes a pod, assumed or not, and returns it; None when the cache does not hold it."""
+        return self._drop(uid) if uid in self._held else None
+
+    def _hold(self, pod: PodInfo, stage: Stage) -> None:
+        self._held[pod.uid] = _Held(pod, stage)
+        if stage is Stage.ASSUMED:
+            self._assumed.add(pod.uid)
+        self.nominator.delete(pod.uid)
+
+    def _drop(self, uid: str) -> PodInfo:
+        held = self._held.pop(uid)
+        self._assumed.discard(uid)
+        self._displace(held.info)
+        return held.info
+
+    def _place(self, pod: PodInfo) -> None:
+        row = self.columns.row_of(pod.node_name)
+        if row is None:
+            self._homeless.setdefault(pod.node_name, {})[pod.uid] = pod
+        else:
+            self.columns.add_pod(row, pod)
+
+    def _displace(self, pod: PodInfo) -> None:
+        row = self.columns.row_of(pod.node_name)
+        if row is not None:
+            self.columns.remove_pod(row, pod)
+            return
+        pods = self._homeless[pod.node_name]
+        del pods[pod.uid]
+        if not pods:
+            del self._homeless[pod.node_name]
+
+    def _replace(self, pod: PodInfo) -> None:
+        row = self.columns.row_of(pod.node_name)
+        if row is None:
+            self._homeless[pod.node_name][pod.uid] = pod
+        else:
+            self.columns.replace_pod(row, pod)
+
+    # ------------------------------------------------------------------ nodes
+
+    def add_node(self, node: v1.Node) -> None:
+        """Adds a node, or updates it, with the pods that were told of before it."""
+        name = node.metadata.name
+        if self.columns.row_of(name) is not None:
+            self.columns.update_node(node)
+            return
+        row = self.columns.add_node(node)
+        for pod in self._homeless.pop(name, {}).values():
+            self.columns.add_pod(row, pod)
+
+    def update_node(self, node: v1.Node) -> Anomaly | None:
+        if self.columns.row_of(node.metadata.name) is None:
+            self.add_node(node)
+            return Anomaly(AnomalyKind.UNKNOWN_NODE, node.metadata.name, "updated")
+        self.columns.update_node(node)
+        return None
+
+    def remove_node(self, name: str) -> Anomaly | None:
+        """Removes a node; its pods are kept until they are gone, in case it comes back."""
+        if self.columns.row_of(name) is None:
+            return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
+        pods = self.columns.remove_node(name)
+        if pods:
+            self._homeless[name] = {pod.uid: pod for pod in pods}
+        return None
+
+    # ------------------------------------------------------------------ informers
+
+    def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
+        """Takes over an informer's event: no ``old`` means added, no ``new`` means deleted.
+
+        Raises QuantityError for resources that are none, and then changes nothing.
+        """
+        if kind == "Pod":
+            return self._apply_pod(old, new)
+        if kind == "Node":
+            return self._apply_node(old, new)
+        return self._apply_object(kind, old, new)
+
+    def _apply_object(self, kind: str, old: Any | None, new: Any | None) -> Applied:
+        if new is not None:
+            self.cluster.put(kind, new)
+        elif old is not None:
+            self.cluster.delete(kind, old.metadata.namespace, old.metadata.name)
+        resource = STORAGE_RESOURCES.get(kind)
+        if resource is None:
+            return NOTHING
+        if old is None:
+            action = ActionType.ADD
+        else:
+            action = ActionType.DELETE if new is None else ActionType.UPDATE
+        return Applied((Change(ClusterEvent(resource, action), old, new),))
+
+    def _apply_node(self, old: v1.Node | None, new: v1.Node | None) -> Applied:
+        if new is None:
+            assert old is not None
+            anomaly = self.remove_node(old.metadata.name)
+            return Applied((Change(NODE_DELETE, old, None),), anomaly=anomaly)
+        known = self.cluster.get("Node", "", new.metadata.name)
+        if known is None:
+            self.add_node(new)
+            return Applied((Change(NODE_ADD, None, new),))
+        actions = node_update_actions(known, new)
+        self.columns.update_node(new)
+        events = (ClusterEvent(Resource.NODE, action) for action in single_actions(actions))
+        return Applied(tuple(Change(event, known, new) for event in events))
+
+    def _apply_pod(self, old: v1.Pod | None, new: v1.Pod | None) -> Applied:
+        told = new if new is not None else old
+        assert told is not None
+        key = f"{told.metadata.namespace}/{told.metadata.name}"
+        known = self.cluster.pods.get(key)
+        if new is None or new.status.phase in _FINISHED:
+            return self._pod_gone(known) if known is not None else NOTHING
+        info = make_pod_info(new, self.classes)
+        if known is not None and known.uid != info.uid:
+            gone = self._pod_gone(known)
+            came = self._pod_came(None, info)
+            # The queue knows pods by name, so one update of it takes the old pod out.
+            pending = came.pending or gone.pending
+            if came.pending is not None and gone.pending is not None:
+                pending = PendingChange(gone.pending.old, info, gone.pending.assumed)
+            return Applied(gone.changes + came.changes, pending, came.anomaly or gone.anomaly)
+        return self._pod_came(known, info)
+
+    def _pod_came(self, known: PodInfo | None, info: PodInfo) -> Applied:
+        self.cluster.pods[info.key] = info
+        if info.node_name:
+            return self._pod_assigned(known, info)
+        held = self._held.get(info.uid)
+        if held is not None and held.stage is Stage.ASSUMED:
+            return Applied(pending=PendingChange(known, info, assumed=True))
+        if held is not None:
+            self._drop(info.uid)
+            change = _deleted(held.info)
+            anomaly = Anomaly(AnomalyKind.UNASSIGNED, info.key, held.info.node_name)
+            return Applied((change,), PendingChange(None, info), anomaly)
+        if self._schedulers is None or info.cls.scheduler_name in self._schedulers:
+            self.nominator.update(known, info)
+        return Applied(pending=PendingChange(known, info))
+
+    def _pod_assigned(self, known: PodInfo | None, info: PodInfo) -> Applied:
+        held = self._held.get(info.uid)
+        if held is not None and held.stage is Stage.ADDED:
+            before = held.info
+            anomaly = self.add_pod(info)
+            actions = single_actions(pod_update_actions(before, info))
+            events = (ClusterEvent(Resource.ASSIGNED_POD, action) for action in actions)
+            changes = tuple(Change(e, before.pod, info.pod, before, info) for e in events)
+            return Applied(changes, anomaly=anomaly)
+        anomaly = self.add_pod(info)
+        pending = PendingChange(known, None, held is not None) if known is not None else None
+        change = Change(ASSIGNED_POD_ADD, None, info.pod, None, info)
+        return Applied((change,), pending, anomaly)
+
+    def _pod_gone(self, known: PodInfo) -> Applied:
+        """``known``: the pod as the informer told it last."""
+        del self.cluster.pods[known.key]
+        held = self._held.get(known.uid)
+        if held is None:
+            self.nominator.delete(known.uid)
+            return Applied(pending=PendingChange(known, None))
+        if held.stage is Stage.ASSUMED and not held.binding_finished:
+            return Applied(pending=PendingChange(known, None, assumed=True))
+        self._drop(known.uid)
+        change = _deleted(held.info)
+        pending = None
+        if held.stage is Stage.ASSUMED:
+            pending = PendingChange(known, None, assumed=True)
+        return Applied((change,), pending)

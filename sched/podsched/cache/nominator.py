@@ -1,0 +1,74 @@
+"""Pods that are to run on a node once its victims are gone (Q17).
+
+A nomination can be in memory only (the status patch is under way) or in the pod's status.
+Non-goal: deciding whether a pod may be nominated; the cache refuses pods that are bound or
+unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from podsched.framework.pods import PodInfo
+
+
+class Nominator:
+    """Nominated pods by node, in the order of their nomination, and nodes by uid."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """Changes whenever a nomination is made, moved or withdrawn."""
+        return self._version
+
+    def add(self, pod: PodInfo, node_name: str) -> None:
+        """Nominates the pod for the node, instead of any other node it was nominated for."""
+        self.delete(pod.uid)
+        self._node_of[pod.uid] = node_name
+        self._pods.setdefault(node_name, {})[pod.uid] = pod
+        self._version += 1
+
+    def delete(self, uid: str) -> bool:
+        """Withdraws the pod's nomination; whether there was one."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is None:
+            return False
+        pods = self._pods[node_name]
+        del pods[uid]
+        if not pods:
+            del self._pods[node_name]
+        self._version += 1
+        return True
+
+    def update(self, old: PodInfo | None, new: PodInfo) -> None:
+        """Follows an update of a pod.
+
+        When neither the old nor the new status names a node, a nomination made in memory stays:
+        such an update may well have been sent before the patch that announces the nomination.
+        """
+        node_name = new.nominated_node_name
+        if not node_name and (old is None or not old.nominated_node_name):
+            node_name = self._node_of.get(new.uid, "")
+        if node_name and self._node_of.get(new.uid) == node_name:
+            pods = self._pods[node_name]
+            if pods[new.uid].cls is not new.cls:
+                self._version += 1
+            pods[new.uid] = new
+        elif node_name:
+            self.add(new, node_name)
+        else:
+            self.delete(new.uid)
+
+    def node_of(self, uid: str) -> str | None:
+        return self._node_of.get(uid)
+
+    def pods(self, node_name: str) -> Sequence[PodInfo]:
+        pods = self._pods.get(node_name)
+        return tuple(pods.values()) if pods else ()
+
+    def nodes(self) -> Collection[str]:
+        return self._pods.keys()

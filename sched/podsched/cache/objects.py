@@ -1,0 +1,118 @@
+"""Everything a plugin may look at beside the nodes: the objects of all other kinds, with versions.
+
+``ClusterState`` implements ``framework.nodes.ClusterView``. Objects are kept by kind, namespace
+and name; a kind's version changes with every change of one of its objects. Non-goal: deciding
+anything about pods, which is what ``Cache`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from podsched.cache.columns import Columns
+from podsched.cache.nominator import Nominator
+from podsched.framework.pods import PodInfo
+
+_NOTHING: Final[dict[str, Any]] = {}
+
+
+class _Kind:
+    """The objects of one kind by namespace ("" where it has none) and name."""
+
+    __slots__ = ("by_namespace", "lists", "version")
+
+    def __init__(self) -> None:
+        self.by_namespace: dict[str, dict[str, Any]] = {}
+        self.version = 0
+        self.lists: dict[str | None, tuple[Any, ...]] = {}
+
+    def changed(self) -> None:
+        self.version += 1
+        self.lists.clear()
+
+    def list(self, namespace: str | None) -> tuple[Any, ...]:
+        found = self.lists.get(namespace)
+        if found is None:
+            if namespace is None:
+                groups = self.by_namespace.values()
+                found = tuple(obj for group in groups for obj in group.values())
+            else:
+                found = tuple(self.by_namespace.get(namespace, _NOTHING).values())
+            self.lists[namespace] = found
+        return found
+
+
+class ClusterState:
+    """The nodes, the pods and all other objects; plugins read it, ``Cache`` writes it."""
+
+    def __init__(self, columns: Columns | None = None) -> None:
+        self.columns = columns if columns is not None else Columns()
+        self.nominator = Nominator()
+        #: Every pod that is not finished, bound or not, by "namespace/name", as the informer told
+        #: it.
+        self.pods: dict[str, PodInfo] = {}
+        self._kinds: dict[str, _Kind] = {}
+
+    @property
+    def nodes(self) -> Columns:
+        return self.columns
+
+    def put(self, kind: str, message: Any) -> None:
+        """Adds or replaces an object of any kind but Pod and Node."""
+        known = self._kinds.setdefault(kind, _Kind())
+        meta = message.metadata
+        known.by_namespace.setdefault(meta.namespace, {})[meta.name] = message
+        known.changed()
+
+    def delete(self, kind: str, namespace: str, name: str) -> bool:
+        """Removes an object; whether it was there."""
+        known = self._kinds.get(kind)
+        group = known.by_namespace.get(namespace) if known else None
+        if known is None or group is None or name not in group:
+            return False
+        del group[name]
+        if not group:
+            del known.by_namespace[namespace]
+        known.changed()
+        return True
+
+    def get(self, kind: str, namespace: str, name: str) -> Any | None:
+        if kind == "Node":
+            row = self.columns.row_of(name)
+            return None if row is None else self.columns.node(row)
+        if kind == "Pod":
+            pod = self.pods.get(f"{namespace}/{name}")
+            return None if pod is None else pod.pod
+        known = self._kinds.get(kind)
+        return None if known is None else known.by_namespace.get(namespace, _NOTHING).get(name)
+
+    def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]:
+        if kind == "Node":
+            return [self.columns.node(row) for row in self.columns.live_rows.tolist()]
+        if kind == "Pod":
+            return [p.pod for p in self.pods.values() if namespace in (None, p.namespace)]
+        known = self._kinds.get(kind)
+        return () if known is None else known.list(namespace)
+
+    def version(self, kind: str) -> int:
+        """Changes with every object of the kind.
+
+        Node does not on mere heartbeats; Pod does when the pods of a node change.
+        """
+        if kind == "Node":
+            return self.columns.nodes_version
+        if kind == "Pod":
+            return self.columns.position
+        known = self._kinds.get(kind)
+        return 0 if known is None else known.version
+
+    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
+        return self.nominator.pods(node_name)
+
+    def nominated_nodes(self) -> Collection[str]:
+        return self.nominator.nodes()
+
+    @property
+    def nominations_version(self) -> int:
+        return self.nominator.version
