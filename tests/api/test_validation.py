@@ -349,6 +349,6 @@ def test_names_follow_the_rule_of_their_kind() -> None:
 def test_a_name_of_any_length_is_judged_quickly() -> None:
     pod = new_pod()
     pod.metadata.name = "a-" * 200_000
-    assert complaints(pod) == [
-        'metadata.name: Invalid value: "' + "a-" * 200_000 + '": must be no more than 253 bytes'
-    ]
+    (complaint,) = complaints(pod)
+    assert complaint.endswith('a-a-...": must be no more than 253 bytes')
+    assert len(complaint) < 500
