@@ -1,0 +1,331 @@
+"""The client of the API server: calls of all kinds, with deadlines, failover and translated errors.
+
+A call is sent again, to the next server, when it certainly was not done, and, for reads and
+writes that can be repeated without harm, also when its outcome is unknown; within the call's
+deadline, with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+import grpc
+
+from podsched.api.kinds import unwrap, wrap
+from podsched.api.objects import AnyObject, Pod
+from podsched.client import errors
+from podsched.client.channels import Channels, ClientOptions
+from podsched.client.errors import ClientError, Unavailable
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
+
+_Object = TypeVar("_Object", bound=AnyObject)
+_OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class Listing(NamedTuple):
+    """Objects of one kind at one revision; watch from there to miss nothing."""
+
+    items: list[AnyObject]
+    revision: int
+
+
+class ApiClient:
+    """Talks to one of several API servers. Every method raises `ClientError`s."""
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        options: ClientOptions | None = None,
+        *,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self.options = options or ClientOptions()
+        self._channels = Channels(endpoints, self.options)
+        self._jitter = jitter or random.Random()
+
+    @property
+    def endpoint(self) -> str:
+        """host:port of the server in use."""
+        return self._channels.endpoint
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._channels.close()
+
+    async def __aenter__(self) -> ApiClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # ------------------------------------------------------------------ any kind
+
+    async def create(
+        self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
+    ) -> _Object:
+        """Store a new object; what was stored. AlreadyExists, Invalid, Forbidden, TooLarge."""
+        request = v1.CreateRequest(object=wrap(item), dry_run=dry_run, fence=fence)
+        return cast(_Object, await self._object("Create", request))
+
+    async def create_many(
+        self, items: Iterable[AnyObject], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Store new objects, each by itself; `errors.of_result` makes an error of a result."""
+        request = v1.CreateBatchRequest(objects=[wrap(item) for item in items], fence=fence)
+        return await self._batch(f"{_OBJECTS}CreateBatch", request)
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """One object as it is now. NotFound."""
+        request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
+        return await self._object("Get", request, repeatable=True)
+
+    async def list(
+        self,
+        kind: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        allow_stale: bool = False,
+    ) -> Listing:
+        """All that matches, page after page, at one revision. Compacted when paging took too long.
+
+        limit: items per page; 0 leaves that to the server.
+        """
+        request = v1.ListRequest(
+            kind=kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            allow_stale=allow_stale,
+        )
+        items: list[AnyObject] = []
+        while True:
+            page = await self.list_page(request)
+            items += [unwrap(v1.Object.FromString(raw)) for raw in page.items]
+            token: str = getattr(page, "continue")
+            if not token:
+                return Listing(items, page.resource_version)
+            setattr(request, "continue", token)
+
+    async def list_page(self, request: v1.ListRequest) -> RawListResponse:
+        """One page, its objects still encoded."""
+        raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
+        return RawListResponse.FromString(raw)
+
+    async def update(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
+        """Replace an object except its status. Conflict if its resourceVersion is not current."""
+        request = v1.UpdateRequest(object=wrap(item), fence=fence)
+        return cast(_Object, await self._object("Update", request))
+
+    async def update_status(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
+        """Replace the status alone."""
+        request = v1.UpdateRequest(object=wrap(item), fence=fence)
+        return cast(_Object, await self._object("UpdateStatus", request))
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        strategic: bool = False,
+        fence: v1.Fence | None = None,
+    ) -> AnyObject:
+        """Apply a JSON merge patch, or a strategic one."""
+        request = v1.PatchRequest(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            merge_patch=json.dumps(patch).encode(),
+            type=v1.STRATEGIC_MERGE_PATCH if strategic else v1.JSON_MERGE_PATCH,
+            fence=fence,
+        )
+        return await self._object("Patch", request)
+
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Apply patches, each by itself."""
+        request = v1.PatchBatchRequest(patches=patches, fence=fence)
+        return await self._batch(f"{_OBJECTS}PatchBatch", request)
+
+    async def delete(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_period_seconds: int | None = None,
+        uid: str = "",
+        resource_version: int = 0,
+        fence: v1.Fence | None = None,
+    ) -> AnyObject:
+        """Delete an object; a running pod is marked and given its grace period. NotFound."""
+        wanted = v1.Preconditions(uid=uid, resource_version=resource_version)
+        request = v1.DeleteRequest(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            grace_period_seconds=grace_period_seconds,
+            preconditions=wanted,
+            fence=fence,
+        )
+        return await self._object("Delete", request)
+
+    async def delete_collection(
+        self,
+        kind: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period_seconds: int | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Delete all that match; how many there were."""
+        request = v1.DeleteCollectionRequest(
+            kind=kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            grace_period_seconds=grace_period_seconds,
+        )
+        method = f"{_OBJECTS}DeleteCollection"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return v1.DeleteCollectionResponse.FromString(raw).deleted
+
+    async def watch(self, request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+        """Responses of one stream, their objects still encoded, until it breaks.
+
+        Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next
+        server is in use then). `Informer` does both.
+        """
+        endpoint = self.endpoint
+        call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
+            request.SerializeToString()
+        )
+        try:
+            while True:
+                async with asyncio.timeout(self.options.watch_silence):
+                    raw = await call.read()
+                if raw is grpc.aio.EOF:
+                    self._channels.leave(endpoint)
+                    raise Unavailable("the server ended the watch")
+                yield RawWatchResponse.FromString(raw)
+        except TimeoutError:
+            self._channels.leave(endpoint)
+            raise Unavailable("nothing came on the watch, not even a bookmark") from None
+        except grpc.aio.AioRpcError as error:
+            translated = errors.of_rpc(error)
+            if isinstance(translated, Unavailable):
+                self._channels.leave(endpoint)
+            raise translated from error
+        finally:
+            call.cancel()
+
+    # ------------------------------------------------------------------ pods
+
+    async def create_pods(self, pods: Sequence[Pod]) -> Sequence[v1.BatchResult]:
+        """Store new pods, each by itself."""
+        return await self._batch(f"{_PODS}CreatePods", v1.CreatePodsRequest(pods=pods))
+
+    async def bind(self, binding: v1.Binding, *, fence: v1.Fence | None = None) -> Pod:
+        """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""
+        request = v1.BindRequest(binding=binding, fence=fence)
+        repeatable = bool(binding.uid) and fence is not None
+        return Pod.FromString(await self.call(f"{_PODS}Bind", request, repeatable=repeatable))
+
+    async def bind_pods(
+        self,
+        bindings: Sequence[v1.Binding],
+        *,
+        fence: v1.Fence | None = None,
+        traceparent: str = "",
+    ) -> Sequence[v1.BatchResult]:
+        """Bind pods, each by itself. With uids and a fence it may be repeated without harm."""
+        request = v1.BindPodsRequest(bindings=bindings, fence=fence)
+        repeatable = fence is not None and all(binding.uid for binding in bindings)
+        return await self._batch(
+            f"{_PODS}BindPods", request, repeatable=repeatable, traceparent=traceparent
+        )
+
+    async def evict(self, request: v1.EvictRequest) -> Pod:
+        """Evict a pod. DisruptionBudget when a budget does not permit it now."""
+        return Pod.FromString(await self.call(f"{_PODS}Evict", request))
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Evict pods, each by itself."""
+        request = v1.EvictPodsRequest(evictions=evictions, fence=fence)
+        return await self._batch(f"{_PODS}EvictPods", request)
+
+    async def patch_pod_statuses(
+        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Set conditions and nominations of pods, each by itself; repeating it does no harm."""
+        request = v1.PatchPodStatusesRequest(patches=patches, fence=fence)
+        return await self._batch(f"{_PODS}PatchPodStatuses", request, repeatable=True)
+
+    # ------------------------------------------------------------------ calling
+
+    async def call(
+        self,
+        method: str,
+        request: Any,
+        *,
+        repeatable: bool = False,
+        timeout: float | None = None,
+        traceparent: str = "",
+    ) -> bytes:
+        """The serialized response of a unary method. Raises ClientError.
+
+        repeatable: doing it twice does no harm, so it is sent again when its outcome is unknown.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (timeout or self.options.timeout)
+        raw = request.SerializeToString()
+        metadata = (("traceparent", traceparent),) if traceparent else None
+        pause = _FIRST_PAUSE
+        tried = 1
+        while True:
+            endpoint = self.endpoint
+            try:
+                invoke = self._channels.current().unary_unary(method)
+                left = max(deadline - loop.time(), 0.001)
+                return cast(bytes, await invoke(raw, timeout=left, metadata=metadata))
+            except grpc.aio.AioRpcError as rpc_error:
+                error = errors.of_rpc(rpc_error)
+                if not isinstance(error, Unavailable):
+                    raise error from rpc_error
+                self._channels.leave(endpoint)
+                may_repeat = repeatable or not error.outcome_unknown
+                if not may_repeat or loop.time() + pause >= deadline:
+                    raise error from rpc_error
+            if tried >= len(self._channels):  # every server has had its chance: wait a little
+                await asyncio.sleep(pause * (0.5 + self._jitter.random()))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            tried += 1
+
+    async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
+        raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)
+        return unwrap(v1.Object.FromString(raw))
+
+    async def _batch(
+        self, method: str, request: Any, *, repeatable: bool = False, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]:
+        raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
+        return v1.BatchResponse.FromString(raw).results
+
+
+__all__ = ["ApiClient", "ClientError", "ClientOptions", "Listing"]

@@ -1,0 +1,97 @@
+"""Connections to several API servers: one in use, the next one when it fails.
+
+A server that cannot be reached is left for the next endpoint in order; nothing is remembered
+about it, because gRPC reconnects with a backoff of its own. Streams and calls share the
+connection in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How to reach the API servers."""
+
+    timeout: float = 10.0
+    """Seconds a call may take, retries included."""
+    watch_silence: float = 10.0
+    """A watch on which nothing comes for so long (bookmarks come every second) is broken."""
+    max_message_bytes: int = 64 * MIB
+    """Largest response in bytes."""
+    tls_ca: str = ""
+    """File with the authorities of the server's certificate (PEM); empty: no TLS."""
+    tls_cert: str = ""
+    """File with the client's certificate chain (PEM), if the server demands one."""
+    tls_key: str = ""
+    """File with its private key (PEM)."""
+
+
+class Channels:
+    """The channels, by endpoint, opened when first used."""
+
+    def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
+        if isinstance(endpoints, str):
+            endpoints = [part.strip() for part in endpoints.split(",")]
+        self._endpoints = [endpoint for endpoint in endpoints if endpoint]
+        if not self._endpoints:
+            raise ValueError("at least one endpoint of an API server is needed")
+        self._options = options
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._at = 0
+
+    @property
+    def endpoint(self) -> str:
+        """host:port of the server in use."""
+        return self._endpoints[self._at]
+
+    def __len__(self) -> int:
+        return len(self._endpoints)
+
+    def current(self) -> grpc.aio.Channel:
+        """The channel in use."""
+        endpoint = self.endpoint
+        channel = self._channels.get(endpoint)
+        if channel is None:
+            channel = self._channels[endpoint] = _open(endpoint, self._options)
+        return channel
+
+    def leave(self, endpoint: str) -> None:
+        """Use the next endpoint, unless that has been done since this one was in use."""
+        if endpoint == self.endpoint:
+            self._at = (self._at + 1) % len(self._endpoints)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+
+def _open(endpoint: str, options: ClientOptions) -> grpc.aio.Channel:
+    settings: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2000),
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.max_metadata_size", 64 << 10),
+        # Clients of one process would otherwise share one connection and its flow control.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    if not options.tls_ca:
+        return grpc.aio.insecure_channel(endpoint, options=settings)
+    key = Path(options.tls_key).read_bytes() if options.tls_key else None
+    cert = Path(options.tls_cert).read_bytes() if options.tls_cert else None
+    credentials = grpc.ssl_channel_credentials(Path(options.tls_ca).read_bytes(), key, cert)
+    return grpc.aio.secure_channel(endpoint, credentials, options=settings)

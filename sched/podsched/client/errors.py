@@ -1,0 +1,212 @@
+"""Every way a call can fail; each class says who is at fault and whether to retry.
+
+    ClientError
+    ├── NotFound               there is no such object
+    ├── AlreadyExists          there is one of this name
+    ├── Conflict               the object has changed: read it again, then retry
+    │   └── PreconditionFailed it is another object (uid) or version than was named
+    ├── Invalid                the request has mistakes, all in `violations`: the caller
+    ├── Forbidden              policy does not permit it: the caller
+    ├── FenceLost              the term is over: stop leading
+    ├── AlreadyBound           the pod has a node, in `node_name`
+    ├── NotBindable            the pod is being deleted or has scheduling gates
+    ├── DisruptionBudget       a budget does not permit the eviction now: retry later
+    ├── TooLarge               more than the server takes: the caller must send less
+    ├── Compacted              the history asked for is gone: list again
+    ├── Unavailable            no server answers, or it cannot reach its store: retry
+    │   └── OutcomeUnknown     as before, but the write may have been done: read first
+    └── ServerBug              the server's log has the story under the id in the message
+
+gRPC's errors never leave this package; they are the `__cause__` of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+
+from podsched.v1.api_pb2 import BatchResult
+
+_DETAILS = "grpc-status-details-bin"
+
+
+class Violation(NamedTuple):
+    """One mistake: the path of the field and what is wrong with it."""
+
+    field: str
+    description: str
+
+
+class ClientError(Exception):
+    """A call did not succeed.
+
+    reason: the server's word for programs, "" if it never answered. retryable: the same call may
+    succeed later. outcome_unknown: it may have been done although it failed.
+    """
+
+    retryable: ClassVar[bool] = False
+    outcome_unknown: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        violations: Sequence[Violation] = (),
+        node_name: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.violations = tuple(violations)
+        self.node_name = node_name
+
+
+class NotFound(ClientError):
+    """There is no such object."""
+
+
+class AlreadyExists(ClientError):
+    """There is an object of this name already."""
+
+
+class Conflict(ClientError):
+    """The object has been modified since it was read."""
+
+    retryable = True
+
+
+class PreconditionFailed(Conflict):
+    """The object is not the one, or not the version, that was named."""
+
+    retryable = False
+
+
+class Invalid(ClientError):
+    """The request has mistakes; all of them are in `violations`."""
+
+
+class Forbidden(ClientError):
+    """Policy does not permit it."""
+
+
+class FenceLost(ClientError):
+    """The lock belongs to another term; nothing was written."""
+
+
+class AlreadyBound(ClientError):
+    """The pod is bound, to `node_name`."""
+
+
+class NotBindable(ClientError):
+    """The pod is in no state to be bound."""
+
+
+class DisruptionBudget(ClientError):
+    """A disruption budget does not permit the eviction now."""
+
+    retryable = True
+
+
+class TooLarge(ClientError):
+    """The request is larger than the server takes, or the store is full."""
+
+
+class Compacted(ClientError):
+    """The history asked for is gone."""
+
+
+class Unavailable(ClientError):
+    """No server answered, or it could not reach its store; nothing was done."""
+
+    retryable = True
+
+
+class OutcomeUnknown(Unavailable):
+    """The answer was lost; the write may have been done."""
+
+    outcome_unknown = True
+
+
+class ServerBug(ClientError):
+    """The server failed in a way it should not."""
+
+
+_BY_REASON: dict[str, type[ClientError]] = {
+    "FENCE_LOST": FenceLost,
+    "ALREADY_BOUND": AlreadyBound,
+    "POD_DELETING": NotBindable,
+    "SCHEDULING_GATED": NotBindable,
+    "PRECONDITION_FAILED": PreconditionFailed,
+    "DISRUPTION_BUDGET": DisruptionBudget,
+    "OUTCOME_UNKNOWN": OutcomeUnknown,
+}
+_Code = grpc.StatusCode
+_BY_CODE: dict[int, type[ClientError]] = {
+    code.value[0]: error
+    for code, error in {
+        _Code.NOT_FOUND: NotFound,
+        _Code.ALREADY_EXISTS: AlreadyExists,
+        _Code.ABORTED: Conflict,
+        _Code.INVALID_ARGUMENT: Invalid,
+        _Code.PERMISSION_DENIED: Forbidden,
+        _Code.UNAUTHENTICATED: Forbidden,
+        _Code.RESOURCE_EXHAUSTED: TooLarge,
+        _Code.OUT_OF_RANGE: Compacted,
+        _Code.UNAVAILABLE: Unavailable,
+        _Code.INTERNAL: ServerBug,
+        _Code.UNKNOWN: ServerBug,
+        _Code.UNIMPLEMENTED: Invalid,
+    }.items()
+}
+
+
+def of_result(result: BatchResult) -> ClientError | None:
+    """The error of an item of a batch; None when it succeeded."""
+    if result.code == 0:
+        return None
+    cls = _BY_REASON.get(result.reason) or _BY_CODE.get(result.code, ClientError)
+    return cls(
+        result.message,
+        reason=result.reason,
+        violations=[Violation(v.field, v.description) for v in result.violations],
+        node_name=result.node_name,
+    )
+
+
+def of_rpc(error: Any) -> ClientError:
+    """The error that a `grpc.aio.AioRpcError` means."""
+    code: grpc.StatusCode = error.code()
+    message: str = error.details() or code.name
+    status = _status_of(error)
+    if status is None:
+        return _without_details(code, message)
+    reason, node_name = "", ""
+    violations: list[Violation] = []
+    info, bad_request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    for detail in status.details:
+        if detail.Unpack(info):
+            reason, node_name = info.reason, info.metadata.get("node", "")
+        elif detail.Unpack(bad_request):
+            violations = [Violation(v.field, v.description) for v in bad_request.field_violations]
+    cls = _BY_REASON.get(reason) or _BY_CODE.get(code.value[0], ClientError)
+    return cls(message, reason=reason, violations=violations, node_name=node_name)
+
+
+def _status_of(error: Any) -> Any:
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS:
+            return status_pb2.Status.FromString(value)
+    return None
+
+
+def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
+    """An error that gRPC made itself: the server may never have seen the call."""
+    if code is _Code.DEADLINE_EXCEEDED:
+        return OutcomeUnknown(f"the server did not answer in time: {message}")
+    if code is _Code.UNAVAILABLE and "failed to connect" not in message.lower():
+        return OutcomeUnknown(message)
+    return _BY_CODE.get(code.value[0], ClientError)(message)

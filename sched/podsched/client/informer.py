@@ -1,0 +1,276 @@
+"""The objects of some kinds, kept current in memory by one watch of all of them.
+
+Guarantees: a handler sees every change once, in the order of etcd's revisions across all kinds; a
+batch ends with a whole revision, up to which everything has been seen; after the history was lost
+(Compacted) it sees the difference between what it knew and what is. Between two batches the
+stores equal the cluster at `revision`.
+
+    starting  --first list-->    synced
+    synced    --stream breaks--> resuming at the same revision, next server  --> synced
+    synced    --Compacted-->     listing again, the differences delivered    --> synced
+
+`Mirror` decides (pure), `Informer` does the I/O.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from podsched.api.kinds import KINDS, find_kind
+from podsched.api.objects import AnyObject
+from podsched.client.errors import Compacted, Unavailable
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+
+
+class EventType(IntEnum):
+    """Kinds of change, with the API's numbers."""
+
+    ADDED = 1
+    MODIFIED = 2
+    DELETED = 3
+
+
+class Event(NamedTuple):
+    """One change of one object.
+
+    kind: "Pod", ...; key: namespace/name, or the name alone; old: before it, None for ADDED; new:
+    after it, None for DELETED. Objects are shared: not to be changed.
+    """
+
+    type: EventType
+    kind: str
+    key: str
+    old: AnyObject | None
+    new: AnyObject | None
+
+
+class Batch(NamedTuple):
+    """Changes up to and including `revision`; no events: only the revision has moved.
+
+    partial: part of a list; the objects are as of a revision still to come with the last part.
+    """
+
+    revision: int
+    events: Sequence[Event]
+    partial: bool = False
+
+
+Handler = Callable[[Batch], None]
+"""Takes in a batch at once, without waiting for anything."""
+
+
+_KIND_BY_FIELD = {kind.oneof_field: name for name, kind in KINDS.items()}
+ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
+
+
+class Mirror:
+    """The stores by kind and key, and what a response changes in them."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
+        self.revision = 0
+
+    def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:
+        """Apply changes to the stores; what they were."""
+        taken: list[Event] = []
+        stores = self.stores
+        parse = v1.Object.FromString
+        for event in events:
+            # Each object is decoded by itself: objects cut from one message would keep all of
+            # its memory for as long as any of them lives.
+            wrapped = parse(event.object)
+            field = wrapped.WhichOneof("object")
+            if field is None:
+                continue
+            kind = _KIND_BY_FIELD[field]
+            item: AnyObject = getattr(wrapped, field)
+            metadata = item.metadata
+            namespace = metadata.namespace
+            key = f"{namespace}/{metadata.name}" if namespace else metadata.name
+            store = stores[kind]
+            if event.type == v1.DELETED:
+                old = store.pop(key, None)
+                if old is not None:
+                    taken.append(Event(DELETED, kind, key, old, None))
+                continue
+            old = store.get(key)
+            store[key] = item
+            taken.append(Event(ADDED if old is None else MODIFIED, kind, key, old, item))
+        return taken
+
+    def replace(self, events: Iterable[RawWatchEvent]) -> list[Event]:
+        """Make the stores what a list says; the differences, deletions first."""
+        listed = Mirror(self.stores)
+        listed.take(events)
+        gone: list[Event] = []
+        new: list[Event] = []
+        for kind, after in listed.stores.items():
+            before = self.stores[kind]
+            for key, old in before.items():
+                now = after.get(key)
+                if now is None or now.metadata.uid != old.metadata.uid:
+                    gone.append(Event(DELETED, kind, key, old, None))
+            for key, item in after.items():
+                known = before.get(key)
+                if known is None or known.metadata.uid != item.metadata.uid:
+                    new.append(Event(ADDED, kind, key, None, item))
+                elif known.metadata.resource_version != item.metadata.resource_version:
+                    new.append(Event(MODIFIED, kind, key, known, item))
+        self.stores.update(listed.stores)
+        return gone + new
+
+
+class WatchSource(Protocol):
+    """Where the responses come from: an `ApiClient`, or a fake."""
+
+    def watch(self, request: v1.WatchRequest) -> AsyncResponses: ...
+
+
+class AsyncResponses(Protocol):
+    """An asynchronous iterator of responses that can be closed."""
+
+    def __aiter__(self) -> AsyncResponses: ...
+
+    async def __anext__(self) -> RawWatchResponse: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Informer:
+    """Follows kinds through one stream; `run` it once, as a task."""
+
+    def __init__(
+        self,
+        source: WatchSource,
+        kinds: Sequence[str],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        jitter: random.Random | None = None,
+    ) -> None:
+        names = [find_kind(kind).name for kind in kinds]
+        self._source = source
+        self._mirror = Mirror(names)
+        self._request = v1.WatchRequest(
+            kinds=names,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+        self._jitter = jitter or random.Random()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+        self.synced = asyncio.Event()
+        self.relists = 0
+
+    @property
+    def revision(self) -> int:
+        """Everything up to this revision has been delivered."""
+        return self._mirror.revision
+
+    def objects(self, kind: str) -> Mapping[str, AnyObject]:
+        """The objects of a kind by key; live, so not to be kept across an await."""
+        return self._mirror.stores[kind]
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        """One object, or None."""
+        return self._mirror.stores[kind].get(key)
+
+    async def wait_for_revision(self, revision: int) -> None:
+        """Until everything up to a revision has been delivered."""
+        if self.revision >= revision:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tickets += 1
+        heapq.heappush(self._waiting, (revision, self._tickets, waiter))
+        await waiter
+
+    async def run(self, handler: Handler) -> None:
+        """Follow until cancelled; outages are waited out. What the handler raises ends it."""
+        pause = _FIRST_PAUSE
+        while True:
+            before = self.revision
+            try:
+                if self.synced.is_set():
+                    await self._follow(handler)
+                else:
+                    await self._list_and_follow(handler)
+            except Compacted as error:
+                log.info("listing again: %s", error)
+                self.relists += 1
+                self.synced.clear()
+            except Unavailable as error:
+                pause = _FIRST_PAUSE if self.revision > before else min(pause * 2, _LONGEST_PAUSE)
+                log.info("watch broken at revision %d: %s", self.revision, error)
+                await asyncio.sleep(pause * (0.5 + self._jitter.random()))
+
+    async def _list_and_follow(self, handler: Handler) -> None:
+        request = v1.WatchRequest()
+        request.CopyFrom(self._request)
+        request.send_initial_events = True
+        listed: list[RawWatchEvent] = []
+        responses = self._source.watch(request)
+        try:
+            async for response in responses:
+                listed.extend(response.events)
+                if response.initial_events_end:
+                    await self._deliver_list(listed, response.revision, handler)
+                    listed.clear()
+                    break
+            await self._take_all(responses, handler)
+        finally:
+            await responses.aclose()
+
+    async def _deliver_list(
+        self, listed: Sequence[RawWatchEvent], revision: int, handler: Handler
+    ) -> None:
+        """In parts, so that a large list does not hold up the event loop."""
+        events = self._mirror.replace(listed)
+        while len(events) > _CHUNK:
+            handler(Batch(self.revision, events[:_CHUNK], partial=True))
+            del events[:_CHUNK]
+            await asyncio.sleep(0)
+        self._mirror.revision = revision
+        handler(Batch(revision, events))
+        self.synced.set()
+        self._reached()
+
+    async def _follow(self, handler: Handler) -> None:
+        request = v1.WatchRequest()
+        request.CopyFrom(self._request)
+        request.from_revision = self.revision
+        responses = self._source.watch(request)
+        try:
+            await self._take_all(responses, handler)
+        finally:
+            await responses.aclose()
+
+    async def _take_all(self, responses: AsyncResponses, handler: Handler) -> None:
+        mirror = self._mirror
+        async for response in responses:
+            if response.revision <= mirror.revision:
+                continue
+            events = mirror.take(response.events)
+            mirror.revision = response.revision
+            handler(Batch(response.revision, events))
+            self._reached()
+        raise Unavailable("the watch ended")
+
+    def _reached(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.revision:
+            _, _, waiter = heapq.heappop(self._waiting)
+            if not waiter.done():
+                waiter.set_result(None)
