@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import grpc
@@ -204,7 +204,7 @@ class ApiClient:
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return v1.DeleteCollectionResponse.FromString(raw).deleted
 
-    async def watch(self, request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         """Responses of one stream, their objects still encoded, until it breaks.
 
         Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next

@@ -18,7 +18,7 @@ import asyncio
 import heapq
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -135,17 +135,7 @@ class Mirror:
 class WatchSource(Protocol):
     """Where the responses come from: an `ApiClient`, or a fake."""
 
-    def watch(self, request: v1.WatchRequest) -> AsyncResponses: ...
-
-
-class AsyncResponses(Protocol):
-    """An asynchronous iterator of responses that can be closed."""
-
-    def __aiter__(self) -> AsyncResponses: ...
-
-    async def __anext__(self) -> RawWatchResponse: ...
-
-    async def aclose(self) -> None: ...
+    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
 
 class Informer:
@@ -258,7 +248,9 @@ class Informer:
         finally:
             await responses.aclose()
 
-    async def _take_all(self, responses: AsyncResponses, handler: Handler) -> None:
+    async def _take_all(
+        self, responses: AsyncGenerator[RawWatchResponse, None], handler: Handler
+    ) -> None:
         mirror = self._mirror
         async for response in responses:
             if response.revision <= mirror.revision:
