@@ -1,8 +1,11 @@
 """Reading KubeSchedulerConfiguration files: what is accepted, refused, filled in and printed."""
 
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from podsched.config.errors import ConfigError
 from podsched.config.load import default_config, load_config, to_plain, to_yaml
@@ -181,6 +184,12 @@ profiles:
             'profiles[1].schedulerName: Duplicate value: "a"',
         ]
     )
+
+
+def test_a_value_that_cannot_be_read_is_not_complained_about_twice() -> None:
+    assert mistakes({"podInitialBackoffSeconds": 20, "podMaxBackoffSeconds": "x"}) == [
+        'podMaxBackoffSeconds: Invalid value: "x": must be an integer'
+    ]
 
 
 def test_mistakes_inside_an_affinity_are_found_beside_its_unknown_fields() -> None:
@@ -473,3 +482,66 @@ def test_a_users_plugin_without_a_model_gets_its_arguments_as_they_are() -> None
     config = load_config(source, known_plugins={"Plain": plain})
     assert config.profiles[0].args["Plain"] == {"any": ["thing", ""]}
     assert load_config(to_yaml(config), known_plugins={"Plain": plain}) == config
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in plain data, as the steps that lead to it."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = [path] if path else []
+    for key, item in inner if isinstance(value, dict | list) else ():
+        found += places(item, (*path, key)) if isinstance(item, dict | list) else [(*path, key)]
+    return found
+
+
+FULL = to_plain(
+    load_config(
+        {
+            "profiles": [
+                with_args(
+                    "NodeAffinity",
+                    {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {
+                                        "matchFields": [
+                                            {"key": "a", "operator": "In", "values": ["b"]}
+                                        ]
+                                    }
+                                ]
+                            }
+                        }
+                    },
+                )["profiles"][0]
+            ],
+            "extenders": [{"filterVerb": "f", "managedResources": [{"name": "a.com/b"}]}],
+        }
+    )
+)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_field_holds_the_answer_is_a_configuration_or_its_mistakes(
+    data: st.DataObject,
+) -> None:
+    document = copy.deepcopy(FULL)
+    *above, last = data.draw(st.sampled_from(places(document)))
+    holder: Any = document
+    for step in above:
+        holder = holder[step]
+    holder[last] = data.draw(JUNK)
+    try:
+        config = load_config(document)
+    except ConfigError as error:
+        assert error.errors
+        assert str(error)
+    else:
+        assert load_config(to_yaml(config)) == config

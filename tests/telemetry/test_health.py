@@ -33,6 +33,10 @@ def test_a_failing_check_fails_its_probes_and_says_why() -> None:
     )
 
 
+def test_one_failing_check_is_enough_wherever_it_stands() -> None:
+    assert not checks(etcd="down").answer(Probe.READYZ).ok
+
+
 def test_an_excluded_check_does_not_count() -> None:
     answer = checks(etcd="down").answer(Probe.LIVEZ, verbose=True, exclude=["etcd", "nothing"])
     assert answer.ok

@@ -107,6 +107,12 @@ def test_many_values_count_as_they_would_one_by_one(values: list[float]) -> None
     assert array.sum == pytest.approx(one.sum)
 
 
+def test_a_value_equal_to_a_bound_counts_below_it_in_long_lists_too() -> None:
+    cell = HistogramCell((1.0, 2.0))
+    cell.observe_many([1.0] * 100 + [2.0] * 50)
+    assert cell.counts == [100, 50, 0]
+
+
 def test_the_same_value_many_times_counts_so() -> None:
     cell = HistogramCell((1.0, 2.0))
     cell.observe_n(1.5, 3)

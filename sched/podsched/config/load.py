@@ -21,7 +21,7 @@ from podsched.config.kube_scheduler import (
     leader_election_settings,
 )
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.config.model import Model, decode, is_below
+from podsched.config.model import Dumped, Model, decode, is_below
 from podsched.config.plugins import PluginSpec
 from podsched.config.profiles import Profile, resolve_profiles
 
@@ -170,9 +170,15 @@ def _dump(model: Model) -> dict[str, Any]:
 
 
 def _without_empty(value: Any) -> Any:
+    if isinstance(value, Dumped):
+        return value.data
     if isinstance(value, Mapping):
         stripped = {key: _without_empty(item) for key, item in value.items()}
-        return {key: item for key, item in stripped.items() if item not in ({}, [], "", None)}
+        return {
+            key: item
+            for key, item in stripped.items()
+            if isinstance(value[key], Dumped) or item not in ({}, [], "", None)
+        }
     if isinstance(value, list | tuple):
         return [_without_empty(item) for item in value]
     return str(value) if isinstance(value, str) else value

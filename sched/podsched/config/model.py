@@ -95,9 +95,21 @@ def _message_reader(kind: type[Message]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+class Dumped:
+    """What a message becomes when a model is dumped: plain data from which nothing may be left out.
+
+    In a message an empty object says something: a node selector without terms matches no node.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, message: Message) -> None:
+        self.data = codec.write(message)
+
+
 def message_type(kind: type[Message]) -> Any:
     """What annotates a field that holds a protobuf message, written in Kubernetes' JSON."""
-    return Annotated[kind, _message_reader(kind), PlainSerializer(codec.write)]
+    return Annotated[kind, _message_reader(kind), PlainSerializer(Dumped)]
 
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
