@@ -60,6 +60,16 @@ def test_a_deleted_item_is_gone() -> None:
     assert drain(heap) == ["b"]
 
 
+def test_the_item_that_fills_a_gap_may_have_to_rise() -> None:
+    heap = new_heap()
+    # Laid out as given: 11 is below 10 on the left, 4 comes last on the right.
+    ranks = (1, 10, 2, 11, 12, 20, 3, 13, 14, 15, 16, 21, 22, 23, 4)
+    for rank in ranks:
+        heap.add(Item(f"{rank:02}", rank))
+    heap.delete("11")
+    assert drain(heap) == [f"{rank:02}" for rank in sorted(ranks) if rank != 11]
+
+
 class HeapAgainstASortedDict(RuleBasedStateMachine):
     """Whatever is done to it, the heap answers as a sorted dict would."""
 
