@@ -7,8 +7,6 @@ raises it: the process should end.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from pathlib import Path
 
 import grpc
@@ -16,20 +14,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from podsched.server.calls import CallObserver
-from podsched.server.errors import ApiError
-from podsched.server.expiry import EventExpiry
-from podsched.server.feed import Feed
-from podsched.server.listing import Lister
-from podsched.server.pods import PodOperations
-from podsched.server.registry import Registry
+from podsched.server.core import ServerCore
 from podsched.server.service import OBJECTS, PODS, ObjectsService, PodsService
 from podsched.server.settings import ServerSettings
-from podsched.server.storage import ObjectStorage
-from podsched.server.watchcache import WatchCache
-from podsched.server.watching import Watcher
 from podsched.store.protocol import Store
-
-_RETRY_SECONDS = 0.5
 
 
 class ApiServer:
@@ -40,16 +28,8 @@ class ApiServer:
     ) -> None:
         self._settings = settings
         self._observer = observer
-        self.cache = WatchCache(max_events=settings.ring_events, max_bytes=settings.ring_bytes)
-        self._feed = Feed(store, self.cache, settings)
-        storage = ObjectStorage(store, self.cache, settings)
-        self._lister = Lister(store, self.cache, self._feed, settings)
-        self._watcher = Watcher(self.cache, self._feed, settings)
-        expiry = EventExpiry(store, self.cache, settings)
-        self.registry = Registry(storage, self.cache, self._feed, self._lister, expiry, settings)
-        self.pods = PodOperations(storage, self.cache, self._feed)
+        self.core = ServerCore(settings, store)
         self._health = health.aio.HealthServicer()
-        self._following: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self.port = 0
 
@@ -61,12 +41,7 @@ class ApiServer:
     @property
     def ready(self) -> bool:
         """Whether reads can be answered."""
-        return self._feed.ready.is_set()
-
-    @property
-    def watchers(self) -> int:
-        """Watch streams being served."""
-        return self._watcher.watching
+        return self.core.feed.ready.is_set()
 
     async def start(self) -> None:
         """Listen, follow etcd, and return when everything can be answered.
@@ -75,43 +50,24 @@ class ApiServer:
         """
         self._server = self._build()
         await self._server.start()
-        self._following = asyncio.create_task(self._feed.run(), name="follow etcd")
-        ready = asyncio.create_task(self._feed.ready.wait(), name="await cache")
-        await asyncio.wait([ready, self._following], return_when=asyncio.FIRST_COMPLETED)
-        if not self.ready:
-            ready.cancel()
-            await self._following  # raises what has ended it
-        await self._ensure_built_in()
+        await self.core.start()
         for name in ("", OBJECTS, PODS):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def wait(self) -> None:
         """Until stopped; raises what ended following etcd."""
-        if self._following is not None:
-            await asyncio.shield(self._following)
+        await self.core.wait()
 
     async def stop(self, grace: float = 5.0) -> None:
         """Drain for up to `grace` seconds and stop."""
         await self._health.enter_graceful_shutdown()
-        self._watcher.close()
+        self.core.watcher.close()
         if self._server is not None:
             await self._server.stop(grace)
-        if self._following is not None:
-            self._following.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._following
-
-    async def _ensure_built_in(self) -> None:
-        while True:
-            try:
-                return await self.registry.ensure_built_in()
-            except ApiError as error:
-                if error.reason not in ("UNAVAILABLE", "OUTCOME_UNKNOWN"):
-                    raise
-                await asyncio.sleep(_RETRY_SECONDS)
+        await self.core.stop()
 
     def _build(self) -> grpc.aio.Server:
-        settings = self._settings
+        settings, core = self._settings, self.core
         server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", settings.max_message_bytes),
@@ -123,8 +79,8 @@ class ApiServer:
                 ("grpc.http2.max_ping_strikes", 0),
             ]
         )
-        objects = ObjectsService(self.registry, self._lister, self._watcher, settings)
-        pods = PodsService(self.registry, self.pods, settings)
+        objects = ObjectsService(core.registry, core.lister, core.watcher, settings)
+        pods = PodsService(core.registry, core.pods, settings)
         server.add_generic_rpc_handlers(
             (objects.handlers(self._observer), pods.handlers(self._observer))
         )
