@@ -228,9 +228,10 @@ class Endpoints:
             raise translate(error, safe=True) from error
         return str(answer.token)
 
-    def forget_token(self) -> None:
-        """Authenticate anew before the next call."""
-        self._token = None
+    def forget_token(self) -> bool:
+        """Authenticate anew before the next call; False if there was no token to forget."""
+        had_one, self._token = bool(self._token), None
+        return had_one
 
     async def close(self) -> None:
         """Close all connections; calls on them end with `Closed`."""

@@ -13,7 +13,8 @@ of it again from its start, and nothing else twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -29,7 +30,7 @@ from podsched.store.errors import (
     Unavailable,
 )
 from podsched.store.protocol import WatchBatch
-from podsched.store.translate import STALE_TOKEN, is_stale_token, translate
+from podsched.store.translate import STALE_TOKEN, translate
 from podsched.store.wire import covering_range, decode_event
 
 
@@ -98,35 +99,42 @@ async def follow(
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
-    attempt = 0
+    attempt, authenticated_anew = 0, False
     while True:
         connection: Connection | None = None
         try:
             connection = await endpoints.connected()
-            async for response in _responses(endpoints, connection, prefixes, assembler.position):
-                if not response.created:  # else a member that accepts and drops spins us
-                    attempt = 0
-                batch = assembler.feed(response)
-                if batch is not None:
-                    yield batch
+            stream = _responses(endpoints, connection, prefixes, assembler.position)
+            async with aclosing(stream):
+                async for response in stream:
+                    batch = assembler.feed(response)
+                    if not response.created:  # else a member that accepts and drops spins us
+                        attempt, authenticated_anew = 0, False
+                    if batch is not None:
+                        yield batch
         except grpc.aio.AioRpcError as error:
             fault = translate(error, safe=True)
-            if is_stale_token(error) and attempt == 0:
-                endpoints.forget_token()
-            elif not fault.retryable:
+            if not fault.retryable:
                 raise fault from error
+        except Unauthorized:
+            # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
+            if authenticated_anew or not endpoints.forget_token():
+                raise
+            authenticated_anew = True
+            continue
         except (Unavailable, TimeoutError):
             pass
+        finally:
+            assembler.reset()
         if connection is not None:
             endpoints.leave(connection)
-        assembler.reset()
         await asyncio.sleep(endpoints.backoff(attempt))
         attempt += 1
 
 
 async def _responses(
     endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """The responses of one stream, the first of them within the request timeout."""
     key, range_end = covering_range(prefixes)
     create = rpc_pb2.WatchCreateRequest(
