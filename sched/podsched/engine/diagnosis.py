@@ -6,17 +6,15 @@ Rules and texts: kube-scheduler v1.36 ``framework/types.go``, Diagnosis and FitE
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from podsched.engine.filtering import EXCLUDED, PASSED, PreFiltered
-from podsched.framework.plugin import FilterOutcome
+from podsched.engine.filtering import PreFiltered
+from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
+from podsched.framework.plugin import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import status_of
-
-NO_NODES = "no nodes available to schedule pods"
 
 
 @dataclass(slots=True)
@@ -69,14 +67,14 @@ class Diagnosis:
     def fit_error(self) -> str:
         """FitError.Error(): ``0/5 nodes are available: 2 Insufficient cpu, ...``."""
         if not self.num_all_nodes:
-            return NO_NODES
-        text = f"0/{self.num_all_nodes} nodes are available:"
-        if self.pre_filter_message:
-            text += f" {self.pre_filter_message}."
-        else:
-            listed = reasons_listed(self.statuses())
-            text += f" {listed}." if listed else ""
-        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+            return NO_NODES_AVAILABLE
+        reasons: Counter[str] = Counter()
+        for status, count in self.statuses():
+            for reason in status.reasons:
+                reasons[reason] += count
+        return fit_error_message(
+            self.num_all_nodes, reasons, self.pre_filter_message, self.post_filter_message
+        )
 
 
 def distinct_statuses(outcome: FilterOutcome) -> list[tuple[Status, int]]:
@@ -94,12 +92,3 @@ def distinct_statuses(outcome: FilterOutcome) -> list[tuple[Status, int]]:
             status = status_of(word, outcome.reasons[index], outcome.plugins[index])
             found.append((status, count))
     return found
-
-
-def reasons_listed(statuses: Sequence[tuple[Status, int]]) -> str:
-    """``2 Insufficient memory, 3 Insufficient cpu``, sorted as texts."""
-    histogram: Counter[str] = Counter()
-    for status, count in statuses:
-        for reason in status.reasons:
-            histogram[reason] += count
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in histogram.items()))

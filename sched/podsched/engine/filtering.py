@@ -15,6 +15,7 @@ from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
+    PASSED,
     CycleState,
     FilterOutcome,
     FilterPlugin,
@@ -23,10 +24,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
-from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts, status_of
-
-PASSED = -1
-EXCLUDED = -2
+from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts
 
 PRE_FILTER_WORDING = 'running PreFilter plugin "{}"'
 FILTER_WORDING = 'running "{}" filter plugin'
@@ -272,16 +270,6 @@ def _first_pass_decides(
     return merged.done(second.excluded)
 
 
-def status_at(outcome: FilterOutcome, index: int) -> Status:
-    """The status of the row at position ``index`` of the outcome's rows."""
-    plugin = int(outcome.plugin[index])
-    if plugin == PASSED:
-        return SUCCESS
-    if plugin == EXCLUDED:
-        return outcome.excluded
-    return status_of(int(outcome.bits[index]), outcome.reasons[plugin], outcome.plugins[plugin])
-
-
 class ProfileFilters:
     """``framework.plugin.FilterRunner`` for PostFilter plugins of one pod's cycle."""
 
@@ -299,7 +287,7 @@ class ProfileFilters:
 
     def status(self, index: int) -> Status:
         """The status of the row at position ``index`` of ``outcome.rows``."""
-        return status_at(self._outcome, index)
+        return self._outcome.status(index)
 
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows

@@ -1,4 +1,4 @@
-"""The one list of plugins: the built-in ones in default order and weight, and users' own.
+"""The one list of plugins: the built-in ones in default order, and users' own.
 
 A factory gets the plugin's arguments (the args object of its ``pluginConfig``, None for defaults)
 and the handle. Users' packages name their factories under the entry point group ``podsched.plugins``.
@@ -17,6 +17,7 @@ from podsched.plugins import (
     node_resources_fit,
 )
 from podsched.plugins.default_binder import DefaultBinder
+from podsched.plugins.default_preemption import DefaultPreemption
 from podsched.plugins.image_locality import ImageLocality
 from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
@@ -26,29 +27,6 @@ from podsched.plugins.scheduling_gates import SchedulingGates
 from podsched.plugins.taint_toleration import TaintToleration
 
 ENTRY_POINT_GROUP = "podsched.plugins"
-
-#: The plugins that MultiPoint enables by default, in kube-scheduler v1.36's order, with their
-#: weights (0 where they do not score).
-DEFAULT_PLUGINS: tuple[tuple[str, int], ...] = (
-    ("SchedulingGates", 0),
-    ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", 0),
-    ("NodeVolumeLimits", 0),
-    ("VolumeBinding", 0),
-    ("VolumeZone", 0),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
-)
 
 
 def _plain(plugin: type[Plugin]) -> PluginFactory:
@@ -68,6 +46,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "NodeAffinity": lambda args, handle: node_affinity.new(args),
     "NodePorts": _plain(NodePorts),
     "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
+    "DefaultPreemption": DefaultPreemption,
     "NodeResourcesBalancedAllocation": lambda args, handle: node_resources_balanced_allocation.new(
         args
     ),

@@ -1,0 +1,403 @@
+"""The evaluation of one pod class in one profile, kept current row by row.
+
+Pods made from one template are equal to every plugin, so what the plugins said for one holds for
+the next: only rows that changed since (the columns' journal) are asked about again, and a plugin
+whose ``inputs`` changed is asked about all rows. Normalisation is done again when the scores it
+depends on change. Nominated pods are counted as kube-scheduler does: rows that have some are
+filtered twice, once on a fork with them added.
+
+Guarantee: after ``refresh`` everything equals an evaluation from scratch (property test). Non-goals:
+choosing among the feasible rows (``selection``), threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from podsched.engine.class_columns import FilterColumn, ScoreColumn, first_rejections
+from podsched.engine.diagnosis import Diagnosis
+from podsched.engine.filtering import (
+    Nominees,
+    PreFiltered,
+    PreFilterMerge,
+    filter_one,
+    pre_filter_one,
+    renumbered,
+    run_with_nominees,
+)
+from podsched.engine.plugin_calls import PluginFailure, guarded
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.scoring import pre_score_one, score_one
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.plugin import (
+    EXCLUDED,
+    PASSED,
+    CycleState,
+    FilterOutcome,
+    PreFilterResult,
+)
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.verdicts import Bits, Rows, Scores, status_of
+
+#: In place of a plugin's index: the row has no node.
+NO_NODE = -3
+#: The total of rows that are not feasible.
+NO_TOTAL = -1
+
+INPUTS_WORDING = 'reading the inputs of plugin "{}"'
+
+
+class JournaledColumns(NodeColumns, Protocol):
+    """Columns that know which of their rows changed."""
+
+    @property
+    def position(self) -> int: ...
+    def changed_since(self, position: int) -> Rows | None: ...
+
+
+class LiveCluster(ClusterView, Protocol):
+    """A cluster whose columns keep a journal."""
+
+    @property
+    def nodes(self) -> JournaledColumns: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _PreFilterEntry:
+    inputs: Hashable
+    result: PreFilterResult
+
+
+class ClassEvaluation:
+    """Feasibility, reasons and scores of all rows for a pod class.
+
+    After ``refresh``: ``feasible`` and ``total`` (NO_TOTAL where not feasible) have shape
+    ``(size,)``; ``failure`` is the error that ends the cycle, if there was one; ``pre_filtered``
+    tells what PreFilter came to.
+    """
+
+    def __init__(self, runtime: ProfileRuntime, cluster: LiveCluster, cls: PodClass) -> None:
+        self.runtime = runtime
+        self.cluster = cluster
+        self.cls = cls
+        self.state = CycleState()
+        self.pre_filtered = PreFiltered()
+        self.failure: PluginFailure | None = None
+        self.filters = [FilterColumn(i, named) for i, named in enumerate(runtime.filter)]
+        self.scores = [ScoreColumn(named) for named in runtime.score]
+        self.feasible: Bools = np.zeros(0, dtype=np.bool_)
+        self.total: Scores = np.zeros(0, dtype=np.int64)
+        self.plugin: Scores = np.zeros(0, dtype=np.int64)
+        self.bits: Bits = np.zeros(0, dtype=np.uint64)
+        self._candidate: Bools = np.zeros(0, dtype=np.bool_)
+        self._feasible_rows: Rows = np.empty(0, dtype=np.intp)
+        self._position: int | None = None
+        self._pre: dict[str, _PreFilterEntry] = {}
+        self._names: frozenset[str] | None = None
+        self._stale: set[str] = set()
+        self._other_inputs: dict[str, Hashable] = {}
+        self._readers = self._plugins_with_inputs()
+        self._nominated: dict[int, tuple[PodInfo, ...]] = {}
+        self._nominations: tuple[int, int] | None = None
+
+    def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
+        """Plugins that name their inputs but have no PreFilter."""
+        covered = {named.name for named in self.runtime.pre_filter}
+        found: dict[str, Any] = {named.name: named.plugin for named in self.runtime.filter}
+        found |= {named.name: named.plugin for named in self.runtime.score}
+        found = {name: plugin for name, plugin in found.items() if name not in covered}
+        return [(name, plugin) for name, plugin in found.items() if hasattr(plugin, "inputs")]
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def feasible_rows(self) -> Rows:
+        """Ascending rows on which the pod fits."""
+        return self._feasible_rows
+
+    @property
+    def nominated_rows(self) -> dict[int, tuple[PodInfo, ...]]:
+        """Rows with nominated pods that count for this class."""
+        return self._nominated
+
+    def fingerprint(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """The versions of all that the plugins read beyond the rows. Raises PluginFailure."""
+        cluster = self.cluster
+        return tuple(
+            guarded(name, INPUTS_WORDING, plugin.inputs, pod, cluster)
+            for name, plugin in (
+                *((named.name, named.plugin) for named in self.runtime.pre_filter),
+                *self._readers,
+            )
+        )
+
+    def outcome(self) -> FilterOutcome:
+        """What the filters said of every node."""
+        rows = np.flatnonzero(self.cluster.nodes.alive)
+        reasons = tuple(tuple(column.reasons) for column in self.filters)
+        names = tuple(column.named.name for column in self.filters)
+        excluded = SUCCESS if self._names is None else self.pre_filtered.excluded
+        return FilterOutcome(
+            rows, self.plugin[rows].astype(np.int16), self.bits[rows], names, reasons, excluded
+        )
+
+    def diagnosis(self) -> Diagnosis:
+        """Why the pod does not fit where it does not."""
+        num_all_nodes = int(np.count_nonzero(self.cluster.nodes.alive))
+        outcome = self.outcome() if self.pre_filtered.status.ok else None
+        return Diagnosis(num_all_nodes, self.pre_filtered, outcome)
+
+    def status(self, row: int) -> Status:
+        """What the filters said of one node."""
+        plugin = int(self.plugin[row])
+        if plugin == PASSED:
+            return SUCCESS
+        if plugin == EXCLUDED:
+            return self.pre_filtered.excluded
+        column = self.filters[plugin]
+        return status_of(int(self.bits[row]), tuple(column.reasons), column.named.name)
+
+    # ------------------------------------------------------------------ refreshing
+
+    def refresh(self, pod: PodInfo) -> None:
+        """Brings everything up to date for a pod of the class."""
+        self.failure = None
+        try:
+            self._refresh(pod)
+        except PluginFailure as failure:
+            self.failure = failure
+            self._position = None
+
+    def _refresh(self, pod: PodInfo) -> None:
+        self._read_inputs(pod)
+        if not self.pre_filtered.status.ok:
+            self._reject_all()
+            return
+        changed = self._changed_rows()
+        everything = changed is None
+        rows = self._candidates() if changed is None else self._update_candidates(changed)
+        stale = self._filter(pod, rows, everything=everything)
+        renominated = self._read_nominations()
+        judged = self._candidates() if stale else _union(rows, renominated)
+        first_rejections(self.filters, judged, self.plugin, self.bits)
+        self._filter_with_nominees(pod, judged)
+        self._raise_errors()
+        feasible_changed = self._update_feasible(
+            judged if changed is None else _union(judged, changed)
+        )
+        self._score(pod, rows, everything=everything, feasible_changed=feasible_changed)
+        self._stale.clear()
+
+    def _read_inputs(self, pod: PodInfo) -> None:
+        """PreFilter, for plugins whose inputs changed; notes them as stale."""
+        merge = PreFilterMerge()
+        for named in self.runtime.pre_filter:
+            name = named.name
+            inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, self.cluster)
+            entry = self._pre.get(name)
+            if entry is None or entry.inputs != inputs:
+                result = pre_filter_one(named, self.state, pod, self.cluster)
+                entry = self._pre[name] = _PreFilterEntry(inputs, result)
+                self._stale.add(name)
+            if not merge.add(name, entry.result):
+                break
+        for name, plugin in self._readers:
+            inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, self.cluster)
+            if name not in self._other_inputs or self._other_inputs[name] != inputs:
+                self._other_inputs[name] = inputs
+                self._stale.add(name)
+        self.pre_filtered = merge.done()
+        if self.pre_filtered.status.ok and self.pre_filtered.node_names != self._names:
+            self._names = self.pre_filtered.node_names
+            self._position = None
+
+    def _reject_all(self) -> None:
+        """PreFilter turned the pod down. The rows are looked at again when it no longer does."""
+        self._position = None
+        self.feasible = np.zeros(self.cluster.nodes.size, dtype=np.bool_)
+        self.total = np.full(self.cluster.nodes.size, NO_TOTAL, dtype=np.int64)
+        self._feasible_rows = np.empty(0, dtype=np.intp)
+
+    def _changed_rows(self) -> Rows | None:
+        nodes = self.cluster.nodes
+        changed = None if self._position is None else nodes.changed_since(self._position)
+        self._position = nodes.position
+        if changed is None:
+            self._clear(nodes.size)
+        return changed
+
+    def _clear(self, size: int) -> None:
+        for filter_column in self.filters:
+            filter_column.clear(size)
+        for score_column in self.scores:
+            score_column.clear(size)
+        self.feasible = np.zeros(size, dtype=np.bool_)
+        self.total = np.full(size, NO_TOTAL, dtype=np.int64)
+        self.plugin = np.full(size, NO_NODE, dtype=np.int64)
+        self.bits = np.zeros(size, dtype=np.uint64)
+        self._feasible_rows = np.empty(0, dtype=np.intp)
+        self._nominated = {}
+        self._nominations = None
+        self._candidate = np.zeros(size, dtype=np.bool_)
+        self._mark_candidates(np.arange(size))
+
+    def _mark_candidates(self, rows: Rows) -> None:
+        nodes = self.cluster.nodes
+        alive = nodes.alive[rows]
+        if self._names is None:
+            self._candidate[rows] = alive
+            self.plugin[rows] = np.where(alive, PASSED, NO_NODE)
+            return
+        found = (nodes.row_of(name) for name in self._names)
+        named = np.zeros(nodes.size, dtype=np.bool_)
+        named[[row for row in found if row is not None]] = True
+        self._candidate[rows] = named[rows]
+        self.plugin[rows] = np.where(named[rows], PASSED, np.where(alive, EXCLUDED, NO_NODE))
+
+    def _candidates(self) -> Rows:
+        return np.flatnonzero(self._candidate)
+
+    def _update_candidates(self, changed: Rows) -> Rows:
+        if len(changed):
+            self._mark_candidates(changed)
+        return changed[self._candidate[changed]]
+
+    # ------------------------------------------------------------------ filter
+
+    def _filter(self, pod: PodInfo, rows: Rows, *, everything: bool) -> bool:
+        """Filters changed rows, stale plugins all rows; whether any plugin looked at all rows."""
+        all_rows: Rows | None = None
+        nodes, state = self.cluster.nodes, self.state
+        for column in self.filters:
+            named = column.named
+            active = named.name not in state.skip_filter
+            stale = everything or named.name in self._stale or active != column.active
+            column.active = active
+            if stale and all_rows is None:
+                all_rows = rows if everything else self._candidates()
+            if not active:
+                continue
+            asked = all_rows if stale and all_rows is not None else rows
+            if len(asked):
+                verdicts = filter_one(named, state, pod, nodes, asked)
+                column.put(asked, verdicts, all_rows=stale)
+        return all_rows is not None
+
+    def _read_nominations(self) -> Rows:
+        """The rows whose nominated pods (those that count) changed."""
+        version = (self.cluster.nominations_version, self.cluster.nodes.topology_version)
+        if version == self._nominations:
+            return np.empty(0, dtype=np.intp)
+        self._nominations = version
+        now: dict[int, tuple[PodInfo, ...]] = {}
+        for name in self.cluster.nominated_nodes():
+            row = self.cluster.nodes.row_of(name)
+            counted = [
+                p for p in self.cluster.nominated_pods(name) if p.priority >= self.cls.priority
+            ]
+            if row is not None and counted and self._candidate[row]:
+                now[row] = tuple(counted)
+        before = self._nominated
+        differ = [row for row in {*now, *before} if now.get(row) != before.get(row)]
+        self._nominated = now
+        rows = np.array(sorted(differ), dtype=np.intp)
+        return rows[self._candidate[rows]]
+
+    def _filter_with_nominees(self, pod: PodInfo, judged: Rows) -> None:
+        if not self._nominated:
+            return
+        marked = np.zeros(len(self.plugin), dtype=np.bool_)
+        marked[list(self._nominated)] = True
+        places = np.flatnonzero(marked[judged])
+        if not len(places):
+            return
+        others = tuple(self._nominated[row] for row in judged[places].tolist())
+        first = run_with_nominees(
+            self.runtime, self.state, pod, self.cluster.nodes, judged, Nominees(places, others)
+        )
+        for index, reasons in enumerate(first.reasons):
+            rejected = first.plugin == index
+            if rejected.any():
+                rows = judged[places[rejected]]
+                self.plugin[rows] = index
+                self.bits[rows] = renumbered(
+                    first.bits[rejected], reasons, self.filters[index].reasons
+                )
+
+    def _raise_errors(self) -> None:
+        """kube-scheduler gives up the cycle when a Filter fails on any node."""
+        for column in self.filters:
+            if not column.may_fail:
+                continue
+            for row in np.flatnonzero(self.plugin == column.index).tolist():
+                status = self.status(row)
+                if status.code is Code.ERROR:
+                    raise PluginFailure(column.named.name, status.message)
+
+    def _update_feasible(self, rows: Rows) -> bool:
+        now = self.plugin[rows] == PASSED
+        if np.array_equal(now, self.feasible[rows]):
+            return False
+        self.feasible[rows] = now
+        gone = rows[~now]
+        self.total[gone] = NO_TOTAL
+        for column in self.scores:
+            # Whatever is normalised while they are gone passes them by.
+            column.scored[gone] = False
+        self._feasible_rows = np.flatnonzero(self.feasible)
+        return True
+
+    # ------------------------------------------------------------------ score
+
+    def _score(self, pod: PodInfo, rows: Rows, *, everything: bool, feasible_changed: bool) -> None:
+        feasible = self._feasible_rows
+        if not len(feasible):
+            for column in self.scores:
+                column.scored[:] = False
+            return
+        touched, all_touched = rows[self.feasible[rows]], everything
+        for column in self.scores:
+            name = column.named.name
+            stale = everything or name in self._stale
+            stale = stale or (feasible_changed and column.depends_on_feasible)
+            if stale or not column.scored.any():
+                pre_score_one(self.runtime, column.named, self.state, pod, self.cluster, feasible)
+                column.scored[:] = False
+            else:
+                column.scored[rows] = False
+            active = name not in self.state.skip_score
+            all_touched |= active != column.active
+            column.active = active
+            if active:
+                asked, others = self._score_column(pod, column, feasible)
+                all_touched |= others or len(asked) == len(feasible)
+                touched = _union(touched, asked)
+        self._add_up(feasible if all_touched else touched)
+
+    def _score_column(self, pod: PodInfo, column: ScoreColumn, feasible: Rows) -> tuple[Rows, bool]:
+        """Scores the rows not scored yet; returns them, and whether other rows' scores changed."""
+        asked = feasible[~column.scored[feasible]]
+        if len(asked):
+            nodes = self.cluster.nodes
+            column.put(asked, score_one(column.named, self.state, pod, nodes, asked))
+        return asked, column.weigh(self.state, asked, feasible)
+
+    def _add_up(self, rows: Rows) -> None:
+        total = np.zeros(len(rows), dtype=np.int64)
+        for column in self.scores:
+            if column.active:
+                total += column.scores[rows]
+        self.total[rows] = total if self.scores else 1
+
+
+def _union(rows: Rows, more: Rows) -> Rows:
+    if not len(more):
+        return rows
+    if not len(rows):
+        return more
+    return np.union1d(rows, more)

@@ -1,0 +1,281 @@
+"""What would happen to a pod, without touching any cluster: the core of ``sched simulate``.
+
+A scenario is a cluster (manifests), a pending pod and optionally a KubeSchedulerConfiguration. The
+result has the form of ``expected`` in the conformance cases: for each node the filter's verdict and
+the weighted scores, the best nodes, the message, and what preemption would do.
+
+Non-goals: defaulting and admission of the objects, several profiles, extenders.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from podsched.api.manifest import from_manifest
+from podsched.cache.objects import ClusterState
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.config.load import default_config, load_config
+from podsched.config.profiles import Profile
+from podsched.engine.diagnosis import Diagnosis
+from podsched.engine.filtering import (
+    PreFiltered,
+    ProfileFilters,
+    run_filters,
+    run_pre_filter,
+)
+from podsched.engine.plugin_calls import PluginFailure
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.scoring import run_pre_score, run_score
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import EXCLUDED, CycleState, FilterOutcome
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status
+from podsched.framework.verdicts import Rows
+from podsched.plugins.default_preemption import DefaultPreemption, best_candidates
+from podsched.plugins.preemption_victims import Budgets, dry_run
+from podsched.plugins.registry import factories
+from podsched.v1 import objects_pb2 as v1
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class BadScenario(ValueError):
+    """The scenario cannot be read; the fault of whoever wrote it."""
+
+
+class SimulatedHandle:
+    """The plugins' handle on a simulated cluster; chance always says 0."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The cluster of the scenario."""
+        return self._cluster
+
+    def random(self) -> float:
+        """0.0: a simulation has the same result every time."""
+        return 0.0
+
+
+def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The decision for a scenario ``{"id", "config"?, "objects", "pod"}``, as ``expected`` has it.
+
+    Raises ManifestError, ConfigError, QuantityError or BadScenario for a scenario that is broken.
+    """
+    cluster, pod = _read(scenario)
+    runtime = ProfileRuntime(_profile(scenario), factories(), SimulatedHandle(cluster))
+    result = {"id": scenario.get("id", "")}
+    return result | simulate_pod(runtime, cluster, pod)
+
+
+def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
+    """One result per line of scenarios; a broken one gives ``{"id", "error"}`` and the rest go on.
+
+    A line may be a scenario or an object that holds one under "scenario".
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        identity = f"line {number}"
+        try:
+            document = json.loads(line)
+            scenario = document.get("scenario", document)
+            identity = scenario.get("id", identity)
+            yield simulate(scenario)
+        # Whatever a scenario holds may be wrong in some way; none may end the run.
+        except Exception as error:
+            yield {"id": identity, "error": f"{type(error).__name__}: {error}"}
+
+
+def open_scenarios(path: Path) -> IO[bytes]:
+    """A file of scenarios, one per line; compressed when it is called ``.gz``."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _profile(scenario: Mapping[str, Any]) -> Profile:
+    config = scenario.get("config")
+    loaded = load_config(config) if config else default_config()
+    return loaded.profiles[0]
+
+
+def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
+    if not isinstance(scenario.get("objects"), list) or not isinstance(scenario.get("pod"), dict):
+        raise BadScenario('a scenario has "objects" (a list) and "pod" (a manifest)')
+    cluster = ClusterState()
+    classes = PodClasses()
+    pods: list[v1.Pod] = []
+    for number, manifest in enumerate(scenario["objects"]):
+        message: Any = from_manifest(manifest).message
+        if isinstance(message, v1.Pod):
+            message.metadata.uid = message.metadata.uid or f"uid-{number}"
+            pods.append(message)
+        elif isinstance(message, v1.Node):
+            cluster.columns.add_node(message)
+        else:
+            cluster.put(manifest["kind"], message)
+    for running in pods:
+        _place(cluster, make_pod_info(running, classes), running)
+    pending: Any = from_manifest({"kind": "Pod", "apiVersion": "v1", **scenario["pod"]}).message
+    if not isinstance(pending, v1.Pod):
+        raise BadScenario('"pod" is not a Pod')
+    pending.metadata.uid = pending.metadata.uid or "uid-pending"
+    return cluster, make_pod_info(pending, classes)
+
+
+def _place(cluster: ClusterState, info: PodInfo, pod: v1.Pod) -> None:
+    if pod.status.phase in _FINISHED:
+        return
+    cluster.pods[info.key] = info
+    if not info.node_name:
+        if info.nominated_node_name:
+            cluster.nominator.add(info, info.nominated_node_name)
+        return
+    row = cluster.columns.row_of(info.node_name)
+    if row is not None:
+        cluster.columns.add_pod(row, info)
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """One pod's cycle as far as it got."""
+
+    runtime: ProfileRuntime
+    cluster: ClusterState
+    pod: PodInfo
+    state: CycleState = field(default_factory=CycleState)
+
+    @property
+    def rows(self) -> Rows:
+        """All nodes, in name order."""
+        names = self.cluster.columns.names
+        rows = self.cluster.columns.live_rows.tolist()
+        return np.array(sorted(rows, key=lambda row: names[row]), dtype=np.intp)
+
+    def filter(self, pre: PreFiltered) -> FilterOutcome:
+        """The filters' outcome on all nodes; those outside PreFilterResult are excluded."""
+        rows = self.rows
+        names = self.cluster.columns.names
+        inside = np.array(
+            [pre.node_names is None or names[row] in pre.node_names for row in rows.tolist()],
+            dtype=np.bool_,
+        )
+        some = run_filters(
+            self.runtime, self.state, self.pod, self.cluster.columns, rows[inside], self.cluster
+        )
+        plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
+        bits = np.zeros(len(rows), dtype=np.uint64)
+        plugin[inside], bits[inside] = some.plugin, some.bits
+        return FilterOutcome(rows, plugin, bits, some.plugins, some.reasons, pre.excluded)
+
+
+def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> dict[str, Any]:
+    """The decision for a pending pod, as plain data; nothing is changed."""
+    cycle = _Cycle(runtime, cluster, pod)
+    try:
+        pre = run_pre_filter(runtime, cycle.state, pod, cluster)
+    except PluginFailure as failure:
+        return {"outcome": "Error", "prefilter": _status(failure.status)}
+    result: dict[str, Any] = {"prefilter": _status(pre.status)}
+    if pre.node_names is not None:
+        result["prefilter"]["nodeNames"] = sorted(pre.node_names)
+    if not pre.status.ok:
+        diagnosis = Diagnosis(len(cycle.rows), pre)
+        outcome = _rejected_everywhere(cycle, pre)
+        return _unschedulable(cycle, result, diagnosis, outcome)
+    outcome = cycle.filter(pre)
+    statuses = [outcome.status(index) for index in range(len(outcome.rows))]
+    names = [cluster.columns.names[row] for row in outcome.rows.tolist()]
+    result["filter"] = {n: _status(s) for n, s in zip(names, statuses, strict=True)}
+    if any(status.code is Code.ERROR for status in statuses):
+        return {"outcome": "Error", **result}
+    feasible = outcome.rows[[status.ok for status in statuses]]
+    if not len(feasible):
+        diagnosis = Diagnosis(len(outcome.rows), pre, outcome)
+        return _unschedulable(cycle, result, diagnosis, outcome)
+    return {"outcome": "Schedulable", **result, **_choose(cycle, feasible)}
+
+
+def _status(status: Status) -> dict[str, Any]:
+    plugin = "" if status.ok else status.plugin
+    return {"code": status.code.text, "plugin": plugin, "reasons": sorted(status.reasons)}
+
+
+def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
+    names = [cycle.cluster.columns.names[row] for row in feasible.tolist()]
+    result: dict[str, Any] = {"feasible": names}
+    if cycle.pod.nominated_node_name in names:
+        result["nominatedNodeUsed"] = cycle.pod.nominated_node_name
+    nodes = cycle.cluster.columns
+    try:
+        run_pre_score(cycle.runtime, cycle.state, cycle.pod, cycle.cluster, feasible)
+        scores = run_score(cycle.runtime, cycle.state, cycle.pod, nodes, feasible)
+    except PluginFailure as failure:
+        return result | {"scoreError": str(failure)}
+    result["score"] = {
+        name: {
+            "plugins": {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
+            "total": int(scores.total[index]),
+        }
+        for index, name in enumerate(names)
+    }
+    best = scores.total.max()
+    result["best"] = [n for n, t in zip(names, scores.total.tolist(), strict=True) if t == best]
+    return result
+
+
+def _rejected_everywhere(cycle: _Cycle, pre: PreFiltered) -> FilterOutcome:
+    rows = cycle.rows
+    plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
+    bits = np.zeros(len(rows), dtype=np.uint64)
+    return FilterOutcome(rows, plugin, bits, (), (), pre.status)
+
+
+def _unschedulable(
+    cycle: _Cycle, result: dict[str, Any], diagnosis: Diagnosis, outcome: FilterOutcome
+) -> dict[str, Any]:
+    result = {"outcome": "Unschedulable", **result, "message": diagnosis.fit_error()}
+    for named in cycle.runtime.post_filter:
+        if isinstance(named.plugin, DefaultPreemption):
+            result["preemption"] = _preemption(cycle, named.plugin, outcome)
+    return result
+
+
+def _preemption(cycle: _Cycle, plugin: DefaultPreemption, outcome: FilterOutcome) -> dict[str, Any]:
+    """Every node that preemption may help, tried out, and the choice among them."""
+    runner = ProfileFilters(cycle.runtime, cycle.cluster, outcome)
+    eligible = plugin.eligibility(cycle.pod, cycle.cluster, runner)
+    result: dict[str, Any] = {
+        "eligible": eligible.ok, "reason": eligible.message,
+        "candidates": {}, "rejected": {}, "selected": "", "victims": [],
+    }  # fmt: skip
+    if not eligible.ok:
+        return result
+    nodes = cycle.cluster.columns
+    budgets = Budgets(cycle.cluster.list("PodDisruptionBudget"))
+    rows = plugin.potential_rows(runner)
+    tried = dry_run(cycle.state, cycle.pod, nodes, rows, runner, budgets)
+    result["rejected"] = {nodes.names[row]: _status(s) for row, s in tried.rejected.items()}
+    result["candidates"] = {
+        nodes.names[row]: {
+            "victims": [pod.key for pod in victims.pods],
+            "pdbViolations": victims.num_pdb_violations,
+        }
+        for row, victims in tried.candidates.items()
+    }
+    if tried.candidates:
+        best = {nodes.names[row]: row for row in best_candidates(tried.candidates)}
+        selected = min(best)
+        result["selected"] = selected
+        result["victims"] = [pod.key for pod in tried.candidates[best[selected]].pods]
+        if len(best) > 1:
+            result["tied"] = sorted(best)
+    return result
