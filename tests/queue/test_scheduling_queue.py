@@ -1,0 +1,650 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from podsched.framework.events import (
+    UNSCHEDULABLE_TIMEOUT,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.pods import PodInfo
+from podsched.queue import QueueCorrupted, SchedulingQueue
+from podsched.v1 import objects_pb2 as v1
+from support.queue_world import (
+    NODE_ADD,
+    NODE_TAINT,
+    POD_DELETE,
+    PROFILE,
+    Gate,
+    Hint,
+    Incoming,
+    PrioritySort,
+    pod,
+    pod_class,
+    queue_of,
+    reject,
+)
+
+ON_NODE_ADD = {"Fit": [ClusterEventWithHint(NODE_ADD)]}
+
+
+def popped_names(queue: SchedulingQueue, now: float) -> list[str]:
+    names = []
+    while (popped := queue.pop(now)) is not None:
+        names.append(popped.info.name)
+        queue.done(popped.info.uid)
+    return names
+
+
+def test_pods_leave_by_priority_and_equals_in_order_of_entry() -> None:
+    queue = queue_of()
+    for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
+        queue.add(pod(name, priority=priority), 1.0)
+    assert popped_names(queue, 1.0) == ["b", "d", "a", "c"]
+
+
+def test_adding_a_pod_twice_keeps_one_with_the_newest_version() -> None:
+    queue, newest = queue_of(), pod("a")
+    queue.add(pod("a"), 1.0)
+    queue.add(newest, 2.0)
+    popped = queue.pop(2.0)
+    assert popped is not None and popped.info is newest
+    assert queue.pop(2.0) is None
+
+
+def test_pop_counts_attempts_and_forgets_who_rejected_the_pod() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    assert queue.unschedulable_by_plugin() == {("Fit", PROFILE): 1}
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
+    popped = queue.pop(5.0)
+    assert popped is not None
+    assert (popped.attempts, popped.unschedulable_plugins) == (2, set())
+    assert queue.unschedulable_by_plugin() == {}
+
+
+def test_a_batch_holds_consecutive_pods_of_one_class_only() -> None:
+    queue, one, other = queue_of(), pod_class(), pod_class()
+    for name, cls in (("a", one), ("b", one), ("c", other), ("d", one)):
+        queue.add(pod(name, cls), 1.0)
+    batches = [[p.info.name for p in queue.pop_batch(1.0, 10)] for _ in range(4)]
+    assert batches == [["a", "b"], ["c"], ["d"], []]
+
+
+def test_a_batch_is_no_longer_than_its_limit() -> None:
+    queue, cls = queue_of(), pod_class()
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+    assert len(queue.pop_batch(1.0, 2)) == 2
+
+
+def test_returned_pods_keep_their_place_and_their_attempts() -> None:
+    queue, cls = queue_of(), pod_class()
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+    batch = queue.pop_batch(1.0, 2)
+    queue.return_unattempted(batch, 3.0)
+    assert batch[0].attempts == 0
+    assert popped_names(queue, 3.0) == ["a", "b", "c"]
+
+
+def test_a_certain_pod_can_be_popped_out_of_turn() -> None:
+    queue, wanted = queue_of(), pod("b")
+    queue.add(pod("a"), 1.0)
+    queue.add(wanted, 1.0)
+    popped = queue.pop_specific(wanted.uid, 1.0)
+    assert popped is not None and popped.info is wanted
+    assert queue.place(wanted.uid) == "in-flight"
+
+
+def test_a_closed_queue_pops_nothing() -> None:
+    queue = queue_of()
+    queue.add(pod("a"), 1.0)
+    queue.close()
+    assert queue.pop(1.0) is None and queue.closed
+
+
+# Backoff.
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (9, 10.0)]
+)
+def test_the_backoff_doubles_up_to_its_maximum(failures: int, seconds: float) -> None:
+    queue, now = queue_of(), 100.0
+    queue.add(pod("a"), now)
+    for _ in range(failures):
+        popped = queue.pop(now)
+        assert popped is not None
+        queue.add_unschedulable_if_not_present(popped, now)
+        now += 0.0 if popped.consecutive_errors_count == failures else 20.0
+        queue.flush_backoff_completed(now)
+    # The end is floored, and the pod waits for the first whole second after it.
+    assert queue.next_wakeup(now) == now + seconds + 1.0
+
+
+def test_a_backoff_is_over_in_the_second_after_its_floored_end() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 10.3)
+    reject(queue, 10.3, "Fit")  # 10.3 + 1 s, floored: 11.
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 11.9)
+    assert queue.counts()["backoff"] == 1
+    assert queue.next_wakeup(11.9) == 12.0
+    assert queue.flush_backoff_completed(11.99) == 0
+    assert queue.flush_backoff_completed(12.0) == 1
+    assert queue.counts()["active"] == 1
+
+
+def test_a_helped_pod_whose_backoff_is_over_is_active_at_once() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 10.3)
+    reject(queue, 10.3, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 12.0)
+    assert queue.counts()["active"] == 1
+
+
+def test_an_idle_queue_pops_pods_that_are_still_backing_off() -> None:
+    observer = Incoming()
+    queue = queue_of(ON_NODE_ADD, observer=observer, initial_backoff=30.0, max_backoff=60.0)
+    queue.add(pod("a"), 10.0)
+    reject(queue, 10.0, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 10.5)
+    assert popped_names(queue, 10.5) == ["a"]
+    assert observer.counts["active", "PopFromBackoffQ"] == 1
+
+
+def test_a_pod_that_met_an_error_is_not_popped_before_its_backoff_is_over() -> None:
+    queue = queue_of()
+    queue.add(pod("a"), 10.0)
+    reject(queue, 10.0)
+    assert queue.place("uid-a") == "backoff"
+    assert queue.pop(11.9) is None
+    queue.flush_backoff_completed(12.0)
+    assert queue.pop(12.0) is not None
+
+
+def test_pods_whose_backoff_ends_together_leave_by_priority() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("low", priority=1), 10.1)
+    reject(queue, 10.1, "Fit")
+    queue.add(pod("high", priority=9), 10.8)
+    reject(queue, 10.8, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 10.9)
+    assert popped_names(queue, 10.9) == ["high", "low"]
+
+
+def test_pods_still_backing_off_come_after_those_that_are_not() -> None:
+    queue = queue_of(ON_NODE_ADD, initial_backoff=3.0, max_backoff=3.0)
+    queue.add(pod("low", priority=1), 10.0)
+    reject(queue, 10.0, "Fit")
+    queue.add(pod("high", priority=9), 14.5)
+    reject(queue, 14.5, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 15.0)
+    assert popped_names(queue, 15.0) == ["low", "high"]
+
+
+def test_a_rejection_ends_a_series_of_errors() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 10.0)
+    popped = reject(queue, 10.0)
+    queue.flush_backoff_completed(20.0)
+    reject(queue, 20.0, "Fit")
+    assert (popped.consecutive_errors_count, popped.unschedulable_count) == (0, 1)
+
+
+def test_without_a_maximum_there_is_no_backoff() -> None:
+    queue = queue_of(max_backoff=0.0)
+    queue.add(pod("a"), 10.0)
+    reject(queue, 10.0)
+    assert queue.place("uid-a") == "active"
+
+
+# Hints.
+
+
+def test_an_event_moves_the_pods_its_hint_says_it_helps() -> None:
+    helped = pod_class()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, Hint(helped))]})
+    for info in (pod("a", helped), pod("b"), pod("c", helped)):
+        queue.add(info, 1.0)
+        reject(queue, 1.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, v1.Node(), 5.0) == 2
+    assert popped_names(queue, 5.0) == ["a", "c"]
+
+
+def test_only_plugins_that_rejected_the_pod_are_asked() -> None:
+    hint = Hint(always=True)
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, hint)], "Other": []})
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Other")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0) == 0
+    assert hint.asked == []
+
+
+def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
+    cls, hint = pod_class(), Hint()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, hint)]})
+    for number in range(50):
+        queue.add(pod(f"p{number}", cls), 1.0)
+        reject(queue, 1.0, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
+    assert len(hint.asked) == 1
+
+
+def test_a_hint_that_looks_at_the_pod_is_asked_about_each() -> None:
+    def only_b(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+        return QueueingHint.QUEUE if info.name == "b" else QueueingHint.SKIP
+
+    cls = pod_class()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, only_b, per_pod=True)]})
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+        reject(queue, 1.0, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
+    assert popped_names(queue, 5.0) == ["b"]
+
+
+def test_pods_with_ephemeral_volumes_are_asked_about_one_by_one() -> None:
+    spec = v1.PodSpec(volumes=[v1.Volume(name="data", ephemeral=v1.EphemeralVolumeSource())])
+    cls, hint = pod_class(spec=spec), Hint()
+    queue = queue_of({"Volumes": [ClusterEventWithHint(NODE_ADD, hint)]})
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+        reject(queue, 1.0, "Volumes")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
+    assert [asked[0].name for asked in hint.asked] == ["a", "b", "c"]
+
+
+def test_a_pending_plugin_skips_the_backoff() -> None:
+    queue = queue_of({"Permit": [ClusterEventWithHint(NODE_ADD)]}, initial_backoff=9.0)
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, pending=("Permit",))
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.1)
+    assert queue.place("uid-a") == "active"
+
+
+def test_a_failing_hint_queues_the_pod_and_is_reported() -> None:
+    def broken(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+        raise KeyError("zone")
+
+    observer = Incoming()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, broken)]}, observer=observer)
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0) == 1
+    assert observer.failed == [("Fit", "NodeAdd")]
+
+
+def test_a_wildcard_event_moves_all_pods() -> None:
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, Hint())]})
+    for name in "ab":
+        queue.add(pod(name), 1.0)
+        reject(queue, 1.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 5.0) == 2
+
+
+def test_who_waits_for_new_nodes_hears_of_nodes_whose_taints_changed() -> None:
+    hint = Hint(always=True)
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, hint)]})
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    node = v1.Node()
+    assert queue.move_all_to_active_or_backoff(NODE_TAINT, v1.Node(), node, 5.0) == 1
+    assert hint.asked[0][1:] == (None, node)
+
+
+def test_who_asks_for_taint_changes_itself_is_asked_its_own_hint() -> None:
+    event = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
+    queue = queue_of({"Taints": [ClusterEventWithHint(event, Hint())]})
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Taints")
+    assert queue.move_all_to_active_or_backoff(NODE_TAINT, None, v1.Node(), 5.0) == 0
+
+
+def test_profiles_have_their_own_hints() -> None:
+    second = pod_class(profile="second")
+    queue = SchedulingQueue(
+        PrioritySort(),
+        {},
+        {
+            PROFILE: {"Fit": [ClusterEventWithHint(NODE_ADD, Hint())]},
+            "second": {"Fit": [ClusterEventWithHint(NODE_ADD, Hint(always=True))]},
+        },
+    )
+    for info in (pod("a"), pod("b", second)):
+        queue.add(info, 1.0)
+        reject(queue, 1.0, "Fit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
+    assert popped_names(queue, 5.0) == ["b"]
+
+
+# Events while a pod is in flight.
+
+
+def hint_for(number: int) -> ClusterEventWithHint:
+    def answer(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+        return QueueingHint.QUEUE if new == number else QueueingHint.SKIP
+
+    return ClusterEventWithHint(NODE_ADD, answer)
+
+
+def test_an_event_during_the_attempt_counts_when_it_fails() -> None:
+    queue = queue_of({"Fit": [hint_for(1)]})
+    queue.add(pod("a"), 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
+    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"
+    assert queue.in_flight_events() == {}
+
+
+def test_events_before_the_pop_do_not_count() -> None:
+    queue = queue_of({"Fit": [hint_for(1)]})
+    queue.add(pod("first"), 1.0)
+    queue.add(pod("second"), 1.0)
+    assert queue.pop(1.0) is not None
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
+    second = queue.pop(1.0)
+    assert second is not None
+    place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "unschedulable"
+
+
+def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None:
+    queue = queue_of({"Fit": [hint_for(2)]})
+    for name in "ab":
+        queue.add(pod(name), 1.0)
+    first = queue.pop(1.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
+    second = queue.pop(1.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 2, 1.0)
+    assert first is not None and second is not None
+    queue.done(first.info.uid)
+    assert queue.in_flight_events() == {"NodeAdd": 1}
+    place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"
+
+
+def test_pods_of_one_class_popped_at_different_times_get_their_own_answers() -> None:
+    queue, cls = queue_of({"Fit": [hint_for(1)]}), pod_class()
+    for name in "abc":
+        queue.add(pod(name, cls), 1.0)
+    first = queue.pop(1.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
+    second = queue.pop(1.0)
+    assert first is not None and second is not None
+    places = [
+        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+        for one in (first, second)
+    ]
+    assert places == ["backoff", "unschedulable"]
+
+
+def test_a_batch_asks_about_an_event_once_however_many_of_it_fail() -> None:
+    cls, hint = pod_class(), Hint()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, hint)]})
+    for number in range(20):
+        queue.add(pod(f"p{number}", cls), 1.0)
+    batch = queue.pop_batch(1.0, 20)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
+    for one in batch:
+        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+    assert len(hint.asked) == 1
+
+
+def test_events_nobody_registered_are_not_kept() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 1.0)
+    queue.pop(1.0)
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 1.0)
+    assert queue.in_flight_events() == {}
+
+
+def test_a_pod_rejected_after_done_is_tried_again_after_its_backoff() -> None:
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.done(popped.info.uid)
+    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"
+
+
+def test_a_pod_deleted_during_its_attempt_does_not_come_back() -> None:
+    queue, info = queue_of(), pod("a")
+    queue.add(info, 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.delete(info, 1.0)
+    assert queue.add_unschedulable_if_not_present(popped, 1.0) == ""
+    assert queue.place(info.uid) == "" and len(queue) == 0
+
+
+def test_an_update_during_the_attempt_is_what_comes_back() -> None:
+    event = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
+    queue = queue_of({"Spread": [ClusterEventWithHint(event)]})
+    old, new = pod("a"), pod("a", pod_class(labels={"app": "x"}))
+    queue.add(old, 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.update(old, new, 1.0)
+    queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Spread"])
+    assert popped.info is new and queue.place(new.uid) == "backoff"
+
+
+# Updates and deletions of waiting pods.
+
+
+def rejected_pod(queue: SchedulingQueue, info: PodInfo, plugin: str) -> None:
+    queue.add(info, 1.0)
+    reject(queue, 1.0, plugin)
+
+
+def test_an_update_that_the_rejecting_plugin_asked_for_gives_another_try() -> None:
+    event = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
+    queue = queue_of({"Taints": [ClusterEventWithHint(event)]})
+    old = pod("a")
+    rejected_pod(queue, old, "Taints")
+    tolerant = v1.PodSpec(tolerations=[v1.Toleration(key="k", operator="Exists")])
+    queue.update(old, pod("a", pod_class(spec=tolerant)), 5.0)
+    assert queue.place(old.uid) == "active"
+
+
+def test_an_update_of_status_alone_wakes_nobody() -> None:
+    hint = Hint(always=True)
+    every = ClusterEvent(Resource.POD, ActionType.UPDATE)
+    queue = queue_of({"Fit": [ClusterEventWithHint(every, hint)]})
+    old = pod("a")
+    rejected_pod(queue, old, "Fit")
+    new = pod("a", old.cls)
+    new.pod.status.conditions.add(type="PodScheduled", status="False")
+    queue.update(old, new, 5.0)
+    queued = queue.get(old.uid)
+    assert queued is not None and queued.info is new
+    assert queue.place(old.uid) == "unschedulable" and hint.asked == []
+
+
+def test_an_updated_pod_is_found_by_its_new_class() -> None:
+    fits = pod_class()
+    queue = queue_of({"Fit": [ClusterEventWithHint(NODE_ADD, Hint(fits))]})
+    old = pod("a")
+    rejected_pod(queue, old, "Fit")
+    queue.update(old, pod("a", fits), 5.0)
+    assert queue.place(old.uid) == "unschedulable"
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 6.0) == 1
+
+
+def test_an_update_of_an_unknown_pod_adds_it() -> None:
+    observer = Incoming()
+    queue = queue_of(observer=observer)
+    queue.update(None, pod("a"), 1.0)
+    assert observer.counts == {("active", "UnschedulablePodUpdate"): 1}
+
+
+def test_a_pod_replaced_under_its_name_is_another_pod() -> None:
+    queue, old, new = queue_of(), pod("a"), pod("a", uid="second")
+    queue.add(old, 1.0)
+    queue.update(old, new, 2.0)
+    assert (queue.place(old.uid), queue.place(new.uid)) == ("", "active")
+
+
+@pytest.mark.parametrize("change", ["deleted", "nomination moved"])
+def test_the_end_of_a_nomination_wakes_pods_of_no_higher_priority(change: str) -> None:
+    queue = queue_of({"Fit": [ClusterEventWithHint(POD_DELETE)]})
+    for name, priority in (("lower", 1), ("equal", 5), ("higher", 9)):
+        rejected_pod(queue, pod(name, priority=priority), "Fit")
+    nominee = pod("nominee", priority=5, nominated="n1")
+    queue.add(nominee, 5.0)
+    if change == "deleted":
+        queue.delete(nominee, 5.0)
+    else:
+        queue.update(nominee, pod("nominee", nominee.cls, nominated="n2"), 5.0)
+    places = [queue.place(f"uid-{name}") for name in ("lower", "equal", "higher")]
+    assert places == ["active", "active", "unschedulable"]
+
+
+def test_binding_a_nominated_pod_wakes_nobody() -> None:
+    queue = queue_of({"Fit": [ClusterEventWithHint(POD_DELETE)]})
+    rejected_pod(queue, pod("a"), "Fit")
+    queue.delete(pod("nominee", priority=5, nominated="n1"), 5.0, bound=True)
+    assert queue.place("uid-a") == "unschedulable"
+
+
+# Gates, Activate, timeouts.
+
+
+def gated_queue(gate: Gate, **options: Any) -> SchedulingQueue:
+    return queue_of({gate.name: [ClusterEventWithHint(POD_DELETE)]}, gate, **options)
+
+
+def test_a_gated_pod_waits_for_events_of_its_gate_only() -> None:
+    gate, observer = Gate(), Incoming()
+    queue, info = gated_queue(gate, observer=observer), pod("a")
+    gate.held.add(info.uid)
+    queue.add(info, 1.0)
+    assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    assert queue.unschedulable_by_plugin() == {(gate.name, PROFILE): 1}
+    gate.held.clear()
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 2.0)
+    queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 2.0)
+    assert queue.place(info.uid) == "gated" and gate.asked == [info.uid]
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 2.0)
+    assert queue.place(info.uid) == "active"
+
+
+def test_the_gate_that_holds_a_pod_is_asked_first_again() -> None:
+    first, second = Gate("first"), Gate("second")
+    queue, info = queue_of({"second": [ClusterEventWithHint(POD_DELETE)]}, first, second), pod("a")
+    second.held.add(info.uid)
+    queue.add(info, 1.0)
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 2.0)
+    assert (len(first.asked), len(second.asked)) == (1, 2)
+
+
+def test_a_gate_that_fails_holds_the_pod() -> None:
+    class Broken(Gate):
+        def pre_enqueue(self, pod: PodInfo) -> Any:
+            raise RuntimeError
+
+    observer = Incoming()
+    queue = queue_of({}, Broken(), observer=observer)
+    queue.add(pod("a"), 1.0)
+    assert queue.place("uid-a") == "gated"
+    assert observer.failed == [("SchedulingGates", "PreEnqueue")]
+
+
+def test_activate_skips_hints_and_backoff() -> None:
+    queue = queue_of(initial_backoff=9.0)
+    infos: Sequence[PodInfo] = [pod("a"), pod("b")]
+    queue.add(infos[0], 1.0)
+    reject(queue, 1.0, "Fit")
+    queue.add(infos[1], 1.0)
+    reject(queue, 1.0)
+    queue.activate(infos, 1.1)
+    assert popped_names(queue, 1.1) == ["a", "b"]
+
+
+def test_activate_of_a_pod_in_flight_counts_when_its_attempt_fails() -> None:
+    queue, info = queue_of(), pod("a")
+    queue.add(info, 1.0)
+    popped = queue.pop(1.0)
+    assert popped is not None
+    queue.activate([info], 1.0)
+    place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"
+
+
+def test_pods_no_event_helped_for_five_minutes_are_tried_again() -> None:
+    queue = queue_of()
+    queue.add(pod("a"), 1.0)
+    popped = reject(queue, 1.0, "Fit")
+    queue.flush(290.0)
+    assert queue.next_wakeup(290.0) == 320.0
+    queue.flush(310.0)
+    assert queue.place("uid-a") == "unschedulable"
+    queue.flush(320.0)
+    assert queue.place("uid-a") == "active" and popped.was_flushed_from_unschedulable
+
+
+def test_pending_pods_lists_all_with_a_summary() -> None:
+    queue = queue_of()
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    queue.add(pod("b"), 1.0)
+    reject(queue, 1.0)
+    queue.add(pod("c"), 1.0)
+    pending, summary = queue.pending_pods()
+    assert [info.name for info in pending] == ["c", "b", "a"]
+    assert summary == "activeQ:1; backoffQ:1; unschedulablePods:1"
+
+
+def test_entries_are_reported_by_event_and_in_batches() -> None:
+    calls: list[tuple[str, str, int]] = []
+
+    class Recorder(Incoming):
+        def incoming(self, queue: str, event: str, count: int) -> None:
+            calls.append((queue, event, count))
+
+    queue, cls = queue_of(ON_NODE_ADD, observer=Recorder()), pod_class()
+    for name in "ab":
+        queue.add(pod(name, cls), 1.0)
+    for one in queue.pop_batch(1.0, 2):
+        queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.5)
+    queue.flush_backoff_completed(3.0)
+    assert calls == [
+        ("active", "UnschedulablePodAdd", 1),
+        ("active", "UnschedulablePodAdd", 1),
+        ("unschedulable", "ScheduleAttemptFailure", 1),
+        ("unschedulable", "ScheduleAttemptFailure", 1),
+        ("backoff", "NodeAdd", 2),
+        ("active", "BackoffComplete", 2),
+    ]
+
+
+def test_assigned_pods_that_change_are_events() -> None:
+    label = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
+    queue = queue_of({"Affinity": [ClusterEventWithHint(label)], "Fit": []})
+    rejected_pod(queue, pod("a"), "Affinity")
+    old, new = pod("running"), pod("running", pod_class(labels={"app": "x"}))
+    assert queue.assigned_pod_added(old, 5.0) == 0
+    assert queue.assigned_pod_updated(old, new, 5.0) == 1
+    assert queue.assigned_pod_deleted(new, 5.0) == 0
+
+
+def test_check_invariants_sees_a_pod_in_two_places() -> None:
+    queue = queue_of()
+    queue.add(pod("a"), 1.0)
+    queued = queue.get("uid-a")
+    assert queued is not None
+    queue._backoff.add(queued)
+    with pytest.raises(QueueCorrupted, match="2 places"):
+        queue.check_invariants()
