@@ -8,7 +8,7 @@ watch ends with OUT_OF_RANGE, which tells the client to list again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 
 from podsched.server import errors, frames
 from podsched.server.entries import Entry
@@ -38,7 +38,7 @@ class Watcher:
         self._closing = True
         self._cache.wake()
 
-    async def watch(self, request: WatchRequest) -> AsyncIterator[bytes]:
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[bytes, None]:
         """Responses until the client goes. Raises ApiError; OUT_OF_RANGE: list again."""
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector

@@ -1,0 +1,29 @@
+"""An API server without transport, on a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from podsched.server.core import ServerCore
+from podsched.server.settings import ServerSettings
+from podsched.store.memory import MemoryStore
+from support.api_world import World
+
+
+@pytest.fixture
+def settings() -> ServerSettings:
+    return ServerSettings(bookmark_seconds=0.05)
+
+
+@pytest.fixture
+async def world(settings: ServerSettings) -> AsyncIterator[World]:
+    store = MemoryStore()
+    core = ServerCore(settings, store, now=lambda: world.now)
+    world = World(store, core)
+    await core.start()
+    yield world
+    for server in (core, *world.others):
+        await server.stop()
+    await store.close()

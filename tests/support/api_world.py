@@ -1,0 +1,45 @@
+"""API servers without transport on a store in memory, at a time that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from podsched.server.core import ServerCore
+from podsched.server.settings import ServerSettings
+from podsched.store.memory import MemoryStore
+from podsched.store.protocol import Put
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.api_pb2 import Fence
+from support.api_objects import LOCK
+
+
+@dataclass
+class World:
+    """A server's core, its store, and the time it sees."""
+
+    store: MemoryStore
+    core: ServerCore
+    now: float = 1_700_000_000.0
+    others: list[ServerCore] = field(default_factory=list)
+
+    async def new_term(self) -> Fence:
+        """A leader takes the lock."""
+        result = await self.store.txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        return Fence(lock=LOCK, term=result.revision)
+
+    async def another(self, settings: ServerSettings | None = None) -> ServerCore:
+        """A second server on the same store."""
+        core = ServerCore(settings or ServerSettings(), self.store.session())
+        await core.start()
+        self.others.append(core)
+        return core
+
+    async def responses(
+        self, request: v1.WatchRequest, core: ServerCore | None = None
+    ) -> AsyncIterator[v1.WatchResponse]:
+        """A watch, decoded."""
+        async with aclosing((core or self.core).watcher.watch(request)) as stream:
+            async for raw in stream:
+                yield v1.WatchResponse.FromString(raw)
