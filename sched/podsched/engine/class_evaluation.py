@@ -6,8 +6,8 @@ whose ``inputs`` changed is asked about all rows. Normalisation is done again wh
 depends on change. Nominated pods are counted as kube-scheduler does: rows that have some are
 filtered twice, once on a fork with them added.
 
-Guarantee: after ``refresh`` everything equals an evaluation from scratch (property test). Non-goals:
-choosing among the feasible rows (``selection``), threads.
+Guarantee: after ``refresh`` everything equals an evaluation from scratch (property test).
+Non-goals: choosing among the feasible rows (``selection``), threads.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class ClassEvaluation:
         self._readers = self._plugins_with_inputs()
         self._nominated: dict[int, tuple[PodInfo, ...]] = {}
         self._nominations: tuple[int, int] | None = None
+        self._overruled: int | None = None
 
     def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
         """Plugins that name their inputs but have no PreFilter."""
@@ -136,11 +137,47 @@ class ClassEvaluation:
             )
         )
 
+    @property
+    def last_inputs(self) -> tuple[Hashable, ...]:
+        """The fingerprint that the evaluation rests on."""
+        names = [named.name for named in self.runtime.pre_filter]
+        pre = (self._pre[name].inputs for name in names if name in self._pre)
+        return (*pre, *self._other_inputs.values())
+
+    @property
+    def reads_pods(self) -> bool:
+        """Whether a plugin that takes part looks at the single pods of a node."""
+        return any(
+            column.active and getattr(column.named.plugin, "reads_pods", False)
+            for columns in (self.filters, self.scores)
+            for column in columns
+        )
+
+    def overrule(self, row: int, outcome: FilterOutcome) -> None:
+        """Takes over another outcome for one row, until the next refresh looks at it again.
+
+        For pods to which a row's nominated pods mean something else than to their class.
+        """
+        index = int(outcome.plugin[0])
+        self.plugin[row] = index
+        self.feasible[row] = False
+        self.total[row] = NO_TOTAL
+        self._feasible_rows = np.flatnonzero(self.feasible)
+        if index >= 0:
+            reasons = outcome.reasons[index]
+            known = self.filters[index].reasons
+            self.bits[row] = renumbered(outcome.bits, reasons, known)[0]
+        self._overruled = row
+
     def outcome(self) -> FilterOutcome:
         """What the filters said of every node."""
         rows = np.flatnonzero(self.cluster.nodes.alive)
         reasons = tuple(tuple(column.reasons) for column in self.filters)
         names = tuple(column.named.name for column in self.filters)
+        if not self.pre_filtered.status.ok:
+            everywhere = np.full(len(rows), EXCLUDED, dtype=np.int16)
+            bits = np.zeros(len(rows), dtype=np.uint64)
+            return FilterOutcome(rows, everywhere, bits, names, reasons, self.pre_filtered.status)
         excluded = SUCCESS if self._names is None else self.pre_filtered.excluded
         return FilterOutcome(
             rows, self.plugin[rows].astype(np.int16), self.bits[rows], names, reasons, excluded
@@ -183,6 +220,10 @@ class ClassEvaluation:
         rows = self._candidates() if changed is None else self._update_candidates(changed)
         stale = self._filter(pod, rows, everything=everything)
         renominated = self._read_nominations()
+        if self._overruled is not None:
+            again = np.array([self._overruled], dtype=np.intp)
+            renominated = _union(renominated, again[self._candidate[again]])
+            self._overruled = None
         judged = self._candidates() if stale else _union(rows, renominated)
         first_rejections(self.filters, judged, self.plugin, self.bits)
         self._filter_with_nominees(pod, judged)

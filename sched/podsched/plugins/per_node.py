@@ -1,8 +1,8 @@
 """Plugins written per node, adapted to rows: for users' own plugins that need not be fast.
 
 Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or
-``score_node``. What a plugin reads beyond the one node (and the pod's class) it names in ``inputs``, as any plugin
-does; without ``inputs`` its results are reused for as long as the node does not change.
+``score_node``. What a plugin reads beyond the one node (and the pod's class) it names in
+``inputs``, as any plugin does; without ``inputs`` its results are reused for as long as the node does not change.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -55,6 +56,9 @@ class NodeView:
 class PerNodeFilter(abc.ABC):
     """A Filter that looks at one node at a time."""
 
+    #: It may look at single pods, which a look ahead over many equal pods does not show.
+    reads_pods: ClassVar[bool] = True
+
     @abc.abstractmethod
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
         """SUCCESS, or the status with which the node is rejected."""
@@ -76,6 +80,7 @@ class PerNodeFilter(abc.ABC):
 class PerNodeScore(abc.ABC):
     """A Score that looks at one node at a time. Set ``normalize`` to map raw scores to 0..100."""
 
+    reads_pods: ClassVar[bool] = True
     normalize = None
 
     @abc.abstractmethod

@@ -1,0 +1,299 @@
+"""Choosing nodes for pods of one class, one at a time or a run of them at once.
+
+Rules: the highest total wins, and of equal totals the lowest row, so that a choice can be
+repeated; kube-scheduler takes any of the best. A run of equal pods is placed exactly as one after
+another would be (property test): with ``Trajectories`` where a pod's arrival changes only its own
+row, else pod by pod.
+
+``percentageOfNodesToScore``: unset scores every feasible node; 0 means kube-scheduler's adaptive
+share (S5), and where a share is taken, the next pod starts where this one stopped (S6).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from podsched.engine.class_evaluation import NO_TOTAL, ClassEvaluation
+from podsched.engine.filtering import run_filters
+from podsched.engine.plugin_calls import PluginFailure
+from podsched.engine.scoring import run_pre_score, run_score
+from podsched.engine.trajectories import Trajectories
+from podsched.framework.plugin import PASSED, CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows, Scores
+
+#: minFeasibleNodesToFind and minFeasibleNodesPercentageToFind of kube-scheduler.
+MIN_FEASIBLE_NODES = 100
+MIN_FEASIBLE_PERCENTAGE = 5
+
+#: Pods placed at most between two evaluations.
+MAX_ROUND = 512
+
+#: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
+Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
+
+
+class Ending(Enum):
+    """Why a run of pods ended."""
+
+    PLACED = "every pod has a node"
+    UNSCHEDULABLE = "no node fits the next pod"
+    FAILED = "a plugin failed for the next pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A node for a pod. ``evaluated`` and ``feasible`` are numbers of nodes."""
+
+    row: int
+    total: int
+    feasible: int
+    evaluated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where the first ``len(rows)`` pods of a run went, and why it ended there."""
+
+    rows: list[int]
+    ending: Ending
+
+
+def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> int:
+    """How many feasible nodes are scored (S5); None: all, 0: the adaptive share."""
+    if percentage is None or percentage >= 100 or num_all_nodes < MIN_FEASIBLE_NODES:
+        return num_all_nodes
+    if percentage == 0:
+        percentage = max(MIN_FEASIBLE_PERCENTAGE, 50 - num_all_nodes // 125)
+    return max(num_all_nodes * percentage // 100, MIN_FEASIBLE_NODES)
+
+
+class Selector:
+    """Chooses for the pods of one class."""
+
+    def __init__(self, evaluation: ClassEvaluation, rotation: Rotation | None = None) -> None:
+        self.evaluation = evaluation
+        self._rotation = rotation or Rotation()
+        #: The inputs that are known to stay as they are when a pod of the class is assumed.
+        self._unmoved: tuple[Hashable, ...] | None = None
+
+    # ------------------------------------------------------------------ one pod
+
+    def select(self, pod: PodInfo) -> Choice | None:
+        """The node for one pod; None when none fits or ``evaluation.failure`` says what failed."""
+        self.evaluation.refresh(pod)
+        return self._choose(pod)
+
+    def _choose(self, pod: PodInfo) -> Choice | None:
+        evaluation = self.evaluation
+        if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
+            return None
+        if pod.nominated_node_name:
+            return self._select_nominee(pod)
+        return self._best(pod, evaluation.feasible_rows)
+
+    def _select_nominee(self, pod: PodInfo) -> Choice | None:
+        """The nominated node, if it fits (S10); of the others only what fits without it."""
+        evaluation = self.evaluation
+        nodes = evaluation.cluster.nodes
+        feasible = evaluation.feasible_rows
+        row = nodes.row_of(pod.nominated_node_name)
+        if row is not None:
+            rows = np.array([row], dtype=np.intp)
+            cluster, state = evaluation.cluster, evaluation.state
+            outcome = run_filters(evaluation.runtime, state, pod, nodes, rows, cluster)
+            if outcome.plugin[0] == PASSED:
+                return Choice(row, 0, 1, 1)
+            evaluation.overrule(row, outcome)
+            feasible = feasible[feasible != row]
+        return self._best(pod, feasible)
+
+    def _best(self, pod: PodInfo, feasible: Rows) -> Choice | None:
+        evaluation = self.evaluation
+        num_all_nodes = int(np.count_nonzero(evaluation.cluster.nodes.alive))
+        percentage = evaluation.runtime.percentage_of_nodes_to_score
+        wanted = num_feasible_nodes_to_find(percentage, num_all_nodes)
+        if not len(feasible):
+            self._rotation.advance(num_all_nodes, num_all_nodes)
+            return None
+        if wanted < num_all_nodes:
+            return self._best_of_some(pod, feasible, wanted)
+        totals = evaluation.total[feasible]
+        place = int(totals.argmax())
+        return Choice(int(feasible[place]), int(totals[place]), len(feasible), num_all_nodes)
+
+    def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> Choice | None:
+        evaluation = self.evaluation
+        nodes = evaluation.cluster.nodes
+        order = np.flatnonzero(nodes.alive)
+        some, processed = self._rotation.take(order, feasible, wanted)
+        state = CycleState(dict(evaluation.state.data), set(evaluation.state.skip_filter))
+        rows = np.sort(some)
+        try:
+            run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
+            scores = run_score(evaluation.runtime, state, pod, nodes, rows)
+        except PluginFailure as failure:
+            evaluation.failure = failure
+            return None
+        place = int(scores.total.argmax())
+        return Choice(int(rows[place]), int(scores.total[place]), len(rows), processed)
+
+    # ------------------------------------------------------------------ a run of pods
+
+    def select_batch(self, pods: Sequence[PodInfo], commit: Commit) -> Run:
+        """Places a run of pods of the class, as if one after another.
+
+        Ends early when a pod has no node; ``evaluation`` then tells why, for that pod.
+        """
+        placed: list[int] = []
+        while len(placed) < len(pods):
+            left = pods[len(placed) : len(placed) + MAX_ROUND]
+            rows = self._round(left)
+            if not rows:
+                failed = self.evaluation.failure is not None
+                return Run(placed, Ending.FAILED if failed else Ending.UNSCHEDULABLE)
+            commit(left[: len(rows)], rows)
+            self._learn(left[0])
+            placed += rows
+        return Run(placed, Ending.PLACED)
+
+    def _round(self, pods: Sequence[PodInfo]) -> list[int]:
+        first = pods[0]
+        self.evaluation.refresh(first)
+        if self._may_look_ahead():
+            ahead = self._unnominated(pods)
+            rows = self._look_ahead(ahead) if len(ahead) > 1 else []
+            if rows:
+                return rows
+        choice = self._choose(first)
+        return [] if choice is None else [choice.row]
+
+    def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
+        for count, pod in enumerate(pods):
+            if pod.nominated_node_name:
+                return pods[:count]
+        return pods
+
+    def _may_look_ahead(self) -> bool:
+        """Whether a pod of this class changes nothing but the row it goes to."""
+        evaluation = self.evaluation
+        runtime = evaluation.runtime
+        if evaluation.failure is not None or not len(evaluation.feasible_rows):
+            return False
+        if self._unmoved != evaluation.last_inputs:
+            return False
+        if runtime.percentage_of_nodes_to_score is not None:
+            return False
+        skipped = evaluation.state.skip_filter
+        return not evaluation.reads_pods and all(named.name in skipped for named in runtime.reserve)
+
+    def _fingerprint(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
+        try:
+            return self.evaluation.fingerprint(pod)
+        except PluginFailure:
+            return None
+
+    def _learn(self, pod: PodInfo) -> None:
+        """Notes whether the inputs stayed as they were when pods of the class were assumed."""
+        before = self.evaluation.last_inputs
+        self._unmoved = before if self._fingerprint(pod) == before else None
+
+    def _look_ahead(self, pods: Sequence[PodInfo]) -> list[int]:
+        """The rows for the first of the pods, in order; as many as can be told beforehand."""
+        evaluation = self.evaluation
+        rows, barrier = self._front(len(pods))
+        if not len(rows):
+            return []
+        try:
+            return self._follow(Trajectories(evaluation, pods[0], rows), rows, barrier, len(pods))
+        except PluginFailure:
+            return []
+
+    def _follow(
+        self, ahead: Trajectories, rows: Rows, barrier: tuple[int, int], count: int
+    ) -> list[int]:
+        totals = self.evaluation.total[rows].tolist()
+        heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
+        heapq.heapify(heap)
+        got: dict[int, int] = {}
+        chosen: list[int] = []
+        while heap and len(chosen) < count and heap[0] < barrier:
+            row = heap[0][1]
+            chosen.append(row)
+            got[row] = pods = got.get(row, 0) + 1
+            total, safe = ahead.step(row, pods, got)
+            if not safe:
+                break
+            if total == NO_TOTAL:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (-total, row))
+        return chosen
+
+    def _front(self, count: int) -> tuple[Rows, tuple[int, int]]:
+        """The best ``count`` rows, and the (-total, row) of the best of the rest.
+
+        Rows with nominated pods are among the rest: they are filtered twice, so not looked ahead.
+        """
+        evaluation = self.evaluation
+        total = evaluation.total
+        nominated = list(evaluation.nominated_rows)
+        if nominated:
+            total = total.copy()
+            total[nominated] = NO_TOTAL
+        best = int(total.max())
+        if best == NO_TOTAL:
+            return np.empty(0, dtype=np.intp), (1, 0)
+        rows = np.flatnonzero(total == best)
+        if len(rows) < count:
+            rows = self._several_totals(total, count)
+        front, rest = rows[:count], rows[count:]
+        barrier = self._barrier(total, front, rest)
+        for row in nominated:
+            own = int(evaluation.total[row])
+            if own != NO_TOTAL:
+                barrier = min(barrier, (-own, row))
+        return front, barrier
+
+    def _several_totals(self, total: Scores, count: int) -> Rows:
+        """The best rows, best first, lower rows first among equals; all of the last total."""
+        if count < len(total):
+            least = int(np.partition(total, len(total) - count)[len(total) - count])
+        else:
+            least = NO_TOTAL
+        rows = np.flatnonzero(total >= max(least, NO_TOTAL + 1))
+        return rows[np.argsort(-total[rows], kind="stable")]
+
+    def _barrier(self, total: Scores, front: Rows, rest: Rows) -> tuple[int, int]:
+        if len(rest):
+            return -int(total[rest[0]]), int(rest[0])
+        lower = np.where(total < int(total[front[-1]]), total, NO_TOTAL)
+        row = int(lower.argmax())
+        return (-int(lower[row]), row) if lower[row] != NO_TOTAL else (1, 0)
+
+
+class Rotation:
+    """Where the search for feasible nodes starts, when not all of them are scored (S6)."""
+
+    def __init__(self) -> None:
+        self.start = 0
+
+    def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
+        """The first ``wanted`` feasible rows from the start on, and how many nodes that took."""
+        start = self.start % len(order)
+        rotated = np.concatenate([order[start:], order[:start]])
+        fits = np.zeros(int(order.max()) + 1, dtype=np.bool_)
+        fits[feasible] = True
+        places = np.flatnonzero(fits[rotated])[:wanted]
+        processed = int(places[-1]) + 1 if len(places) == wanted else len(order)
+        self.advance(processed, len(order))
+        return rotated[places], processed
+
+    def advance(self, processed: int, num_all_nodes: int) -> None:
+        """The next search starts after the nodes looked at."""
+        self.start = (self.start + processed) % max(num_all_nodes, 1)
