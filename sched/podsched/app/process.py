@@ -6,29 +6,23 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from podsched.config.settings import TelemetrySettings
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import HealthServer, serve_health
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.telemetry.logs import configure_logging, get_logger
+from podsched.telemetry.logs import configure_logging
 from podsched.telemetry.tracing import Tracer, configure_tracing
-
-_log = get_logger("process")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """Options every process has. ``health_host`` is loopback unless told otherwise."""
+    """Options every process has. ``instance`` tells replicas apart in traces."""
 
     name: str
     instance: str = ""
-    health_host: str = "127.0.0.1"
-    health_port: int = 0
-    log_format: Literal["text", "json"] = "text"
-    log_level: str = "info"
-    otlp_endpoint: str = ""
-    trace_ratio: float = 1.0
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(slots=True)
@@ -51,8 +45,8 @@ class Process:
         return await serve_health(
             self.checks,
             self.registry,
-            self.options.health_host,
-            self.options.health_port,
+            self.options.telemetry.health_host,
+            self.options.telemetry.health_port,
             config=config,
         )
 
@@ -62,15 +56,16 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
 
     Returns the exit code: 0 after a requested stop.
     """
-    configure_logging(options.log_format, options.log_level)
+    telemetry = options.telemetry
+    configure_logging(telemetry.log_format, telemetry.log_level)
 
     async def run() -> int:
         registry = MetricRegistry()
         registry.add_process_metrics()
         tracer = configure_tracing(
             f"podsched-{options.name}",
-            options.otlp_endpoint or None,
-            options.trace_ratio,
+            telemetry.otlp_endpoint or None,
+            telemetry.trace_sample_ratio,
             options.instance,
         )
         process = Process(options, registry, HealthChecks(), tracer)

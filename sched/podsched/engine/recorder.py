@@ -10,11 +10,13 @@ do not compete with binds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from podsched.client.errors import ClientError
 from podsched.v1 import objects_pb2 as v1
 
 #: Longest note in bytes; longer ones end in " ..." (S13).
@@ -59,11 +61,11 @@ def shorten(note: str) -> str:
 
 
 class EventRecorder:
-    """Collects events and writes them with ``write`` (events to create, events to update)."""
+    """Collects events and writes them with ``write(new, repeated)``."""
 
     def __init__(
         self,
-        write: Callable[[Sequence[v1.Event]], Awaitable[None]],
+        write: Callable[[Sequence[v1.Event], Sequence[v1.Event]], Awaitable[None]],
         instance: str,
         busy: Callable[[], bool] = lambda: False,
         wall: Callable[[], float] = time.time,
@@ -113,8 +115,18 @@ class EventRecorder:
     async def flush(self, limit: int = BUFFER) -> None:
         """Writes up to ``limit`` recorded events; those that cannot be written are dropped."""
         records = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
-        if records:
-            await self._write([self._event(record) for record in records])
+        if not records:
+            return
+        new: list[v1.Event] = []
+        repeated: dict[str, v1.Event] = {}
+        for record in records:
+            event = self._event(record)
+            if event.count == 1:
+                new.append(event)
+            else:
+                repeated[event.metadata.name] = event
+        with contextlib.suppress(ClientError):
+            await self._write(new, list(repeated.values()))
 
     def _event(self, record: EventRecord) -> v1.Event:
         seen = self._remember(record)

@@ -41,7 +41,8 @@ class Verdicts:
     @cached_property
     def passed(self) -> NDArray[np.bool_]:
         """Shape ``(len(rows),)``: True where the node passes."""
-        return self.bits == 0
+        passed: NDArray[np.bool_] = self.bits == 0
+        return passed
 
     def status(self, index: int, plugin: str = "") -> Status:
         """The status of the row at position ``index`` (a position in ``bits``, not a row

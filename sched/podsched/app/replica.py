@@ -1,0 +1,248 @@
+"""A scheduler replica: always warm, leading when it holds the lease.
+
+standby --started leading--> catching up --informer has seen the term--> scheduling
+   ^                                                                        |
+   '------------ stopped leading, fence lost: cache and queue anew <--------'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from podsched.app.presence import Presence
+from podsched.app.process import Process
+from podsched.cache.cache import Anomaly
+from podsched.client.api_client import ApiClient
+from podsched.client.cluster import GrpcCluster
+from podsched.client.errors import FenceLost
+from podsched.client.informer import Batch, Event, EventType
+from podsched.config.load import SchedulerConfiguration, to_plain
+from podsched.config.settings import SchedulerSettings
+from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
+from podsched.election.events import StopReason
+from podsched.engine.deciding import Decider
+from podsched.engine.measuring import CycleMeter
+from podsched.engine.pre_bind import ClusterChanges
+from podsched.engine.recorder import EventRecorder
+from podsched.engine.scheduler import ClientBinder, Term, TermParts
+from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
+from podsched.plugins.registry import factories
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.etcd import connect
+from podsched.telemetry.health import Probe
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ElectionMetrics
+from podsched.v1 import api_pb2
+
+_log = get_logger("replica")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOptions:
+    """Everything a replica is configured with."""
+
+    config: SchedulerConfiguration
+    settings: SchedulerSettings
+    etcd: EtcdOptions
+    election: ElectionOptions
+
+
+def default_identity() -> str:
+    """hostname_UUID, as kube-scheduler's."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Replica:
+    """Wires election, informer, state and terms of one replica."""
+
+    def __init__(self, process: Process, options: ReplicaOptions) -> None:
+        self._process = process
+        self._options = options
+        self.identity = options.settings.identity or default_identity()
+        self._client = ApiClient(options.settings.api_endpoints)
+        self._cluster = GrpcCluster(self._client)
+        self._informer = self._cluster.informer(WATCHED_KINDS)
+        self._meter = CycleMeter(process.registry, process.tracer)
+        self._election_metrics = ElectionMetrics(process.registry)
+        self._changes = ClusterChanges()
+        self._factories = factories()
+        self._state = self._new_state()
+        self._recorder = EventRecorder(
+            self._cluster.record_events, self.identity, lambda: bool(self._term and self._term.busy)
+        )
+        self._term: Term | None = None
+        self._term_task: asyncio.Task[None] | None = None
+        process.registry.before_collect(self._collect)
+
+    # ------------------------------------------------------------------ state
+
+    def _new_state(self) -> SchedulingState:
+        state = build_state(
+            self._options.config,
+            self._factories,
+            seed=zlib.crc32(self.identity.encode()),
+            max_in_unschedulable=self._options.settings.pod_max_in_unschedulable_pods_duration,
+            observer=self._meter.queue,
+        )
+        state.callbacks.anomaly = self._log_anomaly
+        return state
+
+    def _rebuild(self) -> None:
+        """Starts over from what the informer knows: assumptions of a past term must not linger."""
+        self._state = self._new_state()
+        now = asyncio.get_running_loop().time()
+        for kind in WATCHED_KINDS:
+            for key, obj in self._informer.objects(kind).items():
+                self._state.apply(Event(EventType.ADDED, kind, key, None, obj), now)
+
+    def _log_anomaly(self, anomaly: Anomaly) -> None:
+        _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
+
+    def _handle(self, batch: Batch) -> None:
+        self._state.apply_batch(batch, asyncio.get_running_loop().time())
+        self._changes.notify()
+        if self._term is not None:
+            self._term.wake()
+
+    def _collect(self) -> None:
+        self._meter.gauges(self._state.queue, self._state.cache)
+
+    # ------------------------------------------------------------------ leadership
+
+    def _started_leading(self, fence: api_pb2.Fence) -> None:
+        _log.info("Started leading", identity=self.identity, term=fence.term)
+        self._end_term()
+        self._term_task = asyncio.create_task(self._lead(fence), name=f"term {fence.term}")
+
+    def _stopped_leading(self, reason: StopReason) -> None:
+        _log.info("Stopped leading", identity=self.identity, reason=str(reason))
+        self._end_term()
+
+    def _end_term(self) -> None:
+        if self._term_task is not None:
+            self._term_task.cancel()
+            self._term_task = None
+        if self._term is not None:
+            self._term = None
+            self._rebuild()
+
+    async def _lead(self, fence: api_pb2.Fence) -> None:
+        # All that earlier terms wrote has a lower revision than this term's: once the informer has
+        # come so far, nothing of it is missing.
+        await self._informer.wait_for_revision(fence.term)
+        parts = TermParts(
+            state=self._state,
+            cluster=self._cluster,
+            fence=fence,
+            decider=Decider(self._state),
+            binder=lambda: ClientBinder(self._cluster),
+            recorder=self._recorder,
+            meter=self._meter,
+            settings=self._options.settings,
+        )
+        self._term = Term(parts, self._changes)
+        self._meter.evaluator_mode("local")
+        try:
+            await self._term.run()
+        except FenceLost:
+            _log.warning("The fence is lost: another replica leads", term=fence.term)
+
+    # ------------------------------------------------------------------ the process
+
+    async def run(self) -> None:
+        """Runs until the process is asked to stop; a bug in any task ends it."""
+        store = await connect(self._options.etcd)
+        elector = LeaderElector(
+            store,
+            self._options.config.leader_election,
+            self.identity,
+            ElectionCallbacks(
+                on_started_leading=self._started_leading,
+                on_stopped_leading=self._stopped_leading,
+                on_new_leader=lambda identity: _log.info("New leader", leader=identity),
+            ),
+            options=self._options.election,
+        )
+        self._add_checks(elector)
+        health = await self._process.serve_health(lambda: to_plain(self._options.config))
+        presence = Presence(self._client, self.identity, lambda: self._about(elector, health.url))
+        work: dict[str, Callable[[], Any]] = {
+            "informer": lambda: self._informer.run(self._handle),
+            "events": self._recorder.run,
+            "presence": presence.run,
+            "elector": lambda: self._elect(elector),
+            "term": self._watch_term,
+        }
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(make(), name=name) for name, make in work.items()]
+                await self._process.stopping.wait()
+                await elector.stop()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._end_term()
+            await self._last_words(presence)
+            await health.stop()
+            await self._client.close()
+            await store.close()
+
+    async def _elect(self, elector: LeaderElector) -> None:
+        # Racing before the caches are warm would only delay whoever is ready.
+        await self._informer.synced.wait()
+        await elector.run()
+
+    async def _watch_term(self) -> None:
+        """Lets an unexpected end of a term end the process, loudly."""
+        while True:
+            task = self._term_task
+            if task is not None and task.done() and not task.cancelled():
+                task.result()
+                self._term_task = None
+            await asyncio.sleep(0.2)
+
+    async def _last_words(self, presence: Presence) -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(1.0):
+                await self._recorder.flush()
+                await presence.leave()
+
+    def _add_checks(self, elector: LeaderElector) -> None:
+        self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
+        self._process.checks.add(
+            "informer-sync",
+            lambda: "" if self._informer.synced.is_set() else "the informer has not synced",
+            {Probe.READYZ},
+        )
+
+    def _about(self, elector: LeaderElector, health: str) -> dict[str, str]:
+        leading = elector.is_leader()
+        name = self._options.config.leader_election.resource_name
+        self._election_metrics.leader_election_master_status.labels(name).set(float(leading))
+        self._election_metrics.term.set(float(elector.term) if leading else 0.0)
+        self._election_metrics.transitions.set(float(elector.transitions))
+        return {
+            "pid": str(os.getpid()),
+            "host": socket.gethostname(),
+            "state": "leading" if leading else "standby",
+            "term": str(elector.term) if leading else "",
+            "leader": elector.leader_identity,
+            "health": health,
+            "api": self._client.endpoint,
+            "etcd": ",".join(self._options.etcd.endpoints),
+            "seen": f"{time.time():.3f}",
+        }
+
+
+async def run_replica(process: Process, options: ReplicaOptions) -> None:
+    """The scheduler process."""
+    await Replica(process, options).run()

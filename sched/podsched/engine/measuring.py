@@ -1,0 +1,173 @@
+"""Metrics and traces of scheduling attempts, under kube-scheduler's names.
+
+Everything is counted per batch where it can be; a trace is put together after the fact from the
+times noted on the way, so that an attempt that is not sampled costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from podsched.cache.cache import Cache
+from podsched.engine.binding import Assignment
+from podsched.engine.deciding import Decision
+from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import Status
+from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import (
+    BindingMetrics,
+    EvaluationMetrics,
+    PreemptionMetrics,
+    SchedulerMetrics,
+    attempts_label,
+)
+from podsched.telemetry.tracing import Span, SpanName, Tracer
+
+
+@dataclass(slots=True)
+class _Attempt:
+    span: Span
+    popped_at: float
+    decided_at: float = 0.0
+    evaluated: float = 0.0
+
+
+class QueueMeter:
+    """``QueueObserver`` that counts."""
+
+    def __init__(self, metrics: SchedulerMetrics) -> None:
+        self._incoming = metrics.queue_incoming_pods_total
+
+    def incoming(self, queue: str, event: str, count: int) -> None:
+        self._incoming.labels(queue, event).inc(count)
+
+    def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
+        self._incoming.labels("error", f"{plugin}/{point}").inc()
+
+
+class CycleMeter:
+    """Counts and times what happens to pods, and traces sampled attempts."""
+
+    def __init__(self, registry: MetricRegistry, tracer: Tracer) -> None:
+        self.scheduler = SchedulerMetrics(registry)
+        self.queue = QueueMeter(self.scheduler)
+        self._preemption = PreemptionMetrics(registry)
+        self._evaluation = EvaluationMetrics(registry)
+        self._binding = BindingMetrics(registry)
+        self._tracer = tracer
+        self._attempts: dict[str, _Attempt] = {}
+
+    # ------------------------------------------------------------------ attempts
+
+    def popped(self, pods: Sequence[QueuedPodInfo], now: float) -> None:
+        self._evaluation.scheduling_batch_size.observe(len(pods))
+        if not self._tracer.enabled:
+            return
+        for queued in pods:
+            info = queued.info
+            span = self._tracer.start(
+                SpanName.ATTEMPT,
+                at=queued.timestamp,
+                attributes={"pod": info.key, "attempt": queued.attempts},
+            )
+            if span.recording:
+                span.child(SpanName.QUEUE_WAIT, queued.timestamp, now)
+                self._attempts[info.uid] = _Attempt(span, now)
+
+    def decided(
+        self, profile: str, decisions: Sequence[Decision], began: float, ended: float
+    ) -> None:
+        each = (ended - began) / max(len(decisions), 1)
+        self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
+            each, len(decisions)
+        )
+        for decision in decisions if self._attempts else ():
+            attempt = self._attempts.get(decision.queued.info.uid)
+            if attempt is not None:
+                attempt.decided_at = ended
+                attempt.span.child(
+                    SpanName.EVALUATE,
+                    began,
+                    ended,
+                    {"pods": len(decisions), "profile": profile, "node": decision.node_name},
+                )
+
+    def context(self, queued: QueuedPodInfo) -> str:
+        """The traceparent of a pod's attempt, "" when it is not recorded."""
+        attempt = self._attempts.get(queued.info.uid)
+        return attempt.span.context if attempt is not None else ""
+
+    def _end(self, queued: QueuedPodInfo, error: str = "", at: float | None = None) -> None:
+        attempt = self._attempts.pop(queued.info.uid, None)
+        if attempt is not None:
+            attempt.span.end(at, error=error)
+
+    def unschedulable(self, queued: QueuedPodInfo) -> None:
+        profile = queued.info.cls.scheduler_name
+        self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()
+        self._end(queued, "unschedulable")
+
+    def errored(self, queued: QueuedPodInfo) -> None:
+        profile = queued.info.cls.scheduler_name
+        self.scheduler.schedule_attempts_total.labels("error", profile).inc()
+        self._end(queued, "error")
+
+    def bound(self, assignments: Sequence[Assignment], now: float) -> None:
+        """Pods were bound together."""
+        metrics = self.scheduler
+        self._binding.bind_batch_size.observe(len(assignments))
+        profile = assignments[0].pod.cls.scheduler_name
+        metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(assignments))
+        attempt = metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile)
+        attempt.observe_many([now - a.popped_at for a in assignments])
+        metrics.pod_scheduling_attempts.labels().observe_many(
+            [a.queued.attempts for a in assignments]
+        )
+        for assignment in assignments:
+            queued = assignment.queued
+            began = queued.initial_attempt_timestamp
+            if began is not None:
+                label = attempts_label(queued.attempts)
+                metrics.pod_scheduling_sli_duration_seconds.labels(label).observe(now - began)
+            if queued.was_flushed_from_unschedulable:
+                metrics.pod_scheduled_after_flush_total.inc()
+            attempt_trace = self._attempts.get(queued.info.uid)
+            if attempt_trace is not None:
+                attempt_trace.span.child(SpanName.BIND, assignment.decided_at, now)
+                self._end(queued, at=now)
+
+    # ------------------------------------------------------------------ the rest
+
+    def permitted(self, status: Status, waited: float) -> None:
+        result = "allowed" if status.ok else "rejected"
+        self.scheduler.permit_wait_duration_seconds.labels(result).observe(waited)
+
+    def preempting(self, victims: int) -> None:
+        self._preemption.preemption_attempts_total.inc()
+        self._preemption.preemption_victims.observe(victims)
+
+    def preemption_finished(self, result: str, seconds: float) -> None:
+        self._preemption.preemption_goroutines_execution_total.labels(result).inc()
+        self._preemption.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+
+    def fence_lost(self) -> None:
+        self._binding.fence_lost_total.labels("bind").inc()
+
+    def evaluator_mode(self, mode: str) -> None:
+        for name in ("local", "ray"):
+            self._evaluation.evaluator_mode.labels(name).set(float(name == mode))
+
+    def gauges(self, queue: SchedulingQueue, cache: Cache) -> None:
+        """Brings gauges up to date; called before they are read."""
+        metrics = self.scheduler
+        for name, count in queue.counts().items():
+            metrics.pending_pods.labels(name).set(count)
+        for (plugin, profile), count in queue.unschedulable_by_plugin().items():
+            metrics.unschedulable_pods.labels(plugin, profile).set(count)
+        for label, count in queue.in_flight_events().items():
+            metrics.inflight_events.labels(label).set(count)
+        metrics.cache_size.labels("nodes").set(cache.node_count)
+        metrics.cache_size.labels("pods").set(cache.pod_count)
+        metrics.cache_size.labels("assumed_pods").set(cache.assumed_count)

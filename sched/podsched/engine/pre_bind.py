@@ -1,0 +1,114 @@
+"""The part of the binding cycle that waits: Permit, then PreBind (B1, B3 to B5).
+
+Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
+its ``wait`` is asked again on every change of the cluster until it is content or time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+from podsched.client.errors import ClientError
+from podsched.engine.binding import Assignment
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ObjectPatch, PreBindPlan
+from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.v1 import api_pb2
+
+PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+
+
+class ClusterChanges:
+    """Lets tasks wait until something of the cluster has changed."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Event] = set()
+
+    def notify(self) -> None:
+        """Something has changed."""
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def next(self, timeout: float) -> None:
+        """Waits for a change, ``timeout`` seconds at most."""
+        waiter = asyncio.Event()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+
+def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
+    """Whether any PreBind plugin has something to do for the pod."""
+    return any(
+        not named.plugin.pre_bind_pre_flight(
+            assignment.state, assignment.pod, assignment.node_name
+        ).skipped
+        for named in runtime.pre_bind
+    )
+
+
+async def run_pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    """Runs the PreBind plugins one after another; the first that does not succeed ends it."""
+    for named in runtime.pre_bind:
+        state, pod, node = assignment.state, assignment.pod, assignment.node_name
+        flight = named.plugin.pre_bind_pre_flight(state, pod, node)
+        if flight.skipped:
+            continue
+        if not flight.ok:
+            return flight.by(named.name)
+        plan = named.plugin.pre_bind(state, pod, node, cluster)
+        status = plan.status
+        if status.ok:
+            status = await _carry_out(plan, cluster, patch, changes)
+        if not status.ok:
+            return status.by(named.name)
+    return SUCCESS
+
+
+async def _carry_out(
+    plan: PreBindPlan, cluster: ClusterView, patch: PatchObjects, changes: ClusterChanges
+) -> Status:
+    if plan.patches:
+        try:
+            results = await patch([_request(p) for p in plan.patches])
+        except ClientError as exc:
+            return error(str(exc))
+        for result in results:
+            if result.code:
+                return error(result.message)
+    if plan.wait is None:
+        return SUCCESS
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + plan.timeout
+    while True:
+        status = plan.wait(cluster)
+        if status.code is not Code.PENDING:
+            return status
+        left = deadline - loop.time()
+        if left <= 0:
+            return error(f"timed out after {plan.timeout:g}s: {status.message}")
+        await changes.next(left)
+
+
+def _request(patch: ObjectPatch) -> api_pb2.PatchRequest:
+    return api_pb2.PatchRequest(
+        kind=patch.kind,
+        namespace=patch.namespace,
+        name=patch.name,
+        merge_patch=json.dumps(patch.merge_patch).encode(),
+        resource_version=int(patch.resource_version or 0),
+    )

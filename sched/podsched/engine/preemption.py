@@ -1,0 +1,133 @@
+"""Preemption carried out: the evictions that a PostFilter plugin asked for (P8 to P10).
+
+The evictions run beside the scheduling cycle. Until they have all been asked for, the preemptor
+stays out of activeQ (the plugin's PreEnqueue sees its uid in ``preempting``); the last victim
+goes alone and after that mark is gone, so that its deletion is the event that wakes the
+preemptor. An eviction that fails activates the preemptor, to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsched.engine.waiting_pods import WaitingPods
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+#: Results of an eviction after which the victim is as good as gone.
+GONE = frozenset({"NOT_FOUND", "PRECONDITION_FAILED"})
+
+
+class EvictionFailed(Exception):
+    """A victim could not be evicted; the preemptor is tried again."""
+
+
+class Preempting(Protocol):
+    """The plugin's record of pods whose evictions are under way."""
+
+    preempting: set[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who preempts whom where."""
+
+    pod: PodInfo
+    node_name: str
+    victims: Victims
+
+
+class Evictor:
+    """Carries preemptions out, each in a task of its own."""
+
+    def __init__(
+        self,
+        evict: Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]],
+        waiting: WaitingPods,
+        preempted: Callable[[PodInfo, Preemption], None],
+        failed: Callable[[PodInfo], None],
+        finished: Callable[[str, float], None],
+    ) -> None:
+        """``preempted`` records the event on a victim, ``failed`` activates the preemptor,
+        ``finished`` counts (result, seconds)."""
+        self._evict = evict
+        self._waiting = waiting
+        self._preempted = preempted
+        self._failed = failed
+        self._finished = finished
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, plugin: Preempting, preemption: Preemption) -> None:
+        """Begins the evictions and returns."""
+        plugin.preempting.add(preemption.pod.uid)
+        task = asyncio.create_task(
+            self._run(plugin, preemption), name=f"preempt for {preemption.pod.key}"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Cancels what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, plugin: Preempting, preemption: Preemption) -> None:
+        began = asyncio.get_running_loop().time()
+        result = "error"
+        try:
+            *first, last = preemption.victims.pods
+            await self._evict_all(first, preemption)
+            plugin.preempting.discard(preemption.pod.uid)
+            await self._evict_all([last], preemption)
+            result = "success"
+        except EvictionFailed:
+            plugin.preempting.discard(preemption.pod.uid)
+            self._failed(preemption.pod)
+        finally:
+            plugin.preempting.discard(preemption.pod.uid)
+            self._finished(result, asyncio.get_running_loop().time() - began)
+
+    async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> None:
+        requests, evicted = [], []
+        for victim in victims:
+            waiting = self._waiting.get(victim.uid)
+            if waiting is not None:
+                waiting.preempt("DefaultPreemption", "preempted")
+                self._preempted(victim, preemption)
+            elif not victim.terminating:
+                requests.append(self._request(victim, preemption))
+                evicted.append(victim)
+        if not requests:
+            return
+        results = await self._evict(requests)
+        failure = ""
+        for victim, result in zip(evicted, results, strict=True):
+            if result.code == 0:
+                self._preempted(victim, preemption)
+            elif result.reason not in GONE:
+                failure = result.message
+        if failure:
+            raise EvictionFailed(failure)
+
+    def _request(self, victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
+        scheduler = preemption.pod.cls.scheduler_name
+        return api_pb2.EvictRequest(
+            namespace=victim.namespace,
+            name=victim.name,
+            preconditions=api_pb2.Preconditions(uid=victim.uid),
+            ignore_disruption_budgets=True,
+            condition=v1.PodCondition(
+                type=DISRUPTION_TARGET,
+                status="True",
+                reason=PREEMPTION_BY_SCHEDULER,
+                message=f"{scheduler}: preempting to accommodate a higher priority pod",
+            ),
+        )

@@ -1,0 +1,486 @@
+"""One term of leadership: pods are popped, decided, assumed and bound until the term ends.
+
+The loop is synchronous between two awaits: a run of pods of one class is popped, decided on
+and assumed in one go, so nothing it read can change under it. What follows (Permit, PreBind, Bind,
+evictions, statuses, events) happens beside it. Every way a pod can leave a term is one of: bound,
+back in the queue, deleted; a term that ends drops the rest, since the state is built anew.
+
+    popped --skipped (deleting, bound)--------------------------------------> done
+    popped --no node fits--> PostFilter --> status, event, back to the queue
+    popped --error--------------------------> status, event, back to the queue (error backoff)
+    popped --assumed--> Reserve --> Permit --> (waits) --> PreBind --> Bind --> bound
+                           |          |          |           |          |
+                           '----------'----------'-----------'----------'--> undone, queue
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from podsched.client.cluster import Cluster
+from podsched.client.errors import ClientError, FenceLost, Unavailable
+from podsched.config.settings import SchedulerSettings
+from podsched.engine.binding import Assignment, Binder, BinderUnavailable, BindFailure, BindingQueue
+from podsched.engine.deciding import Decider, Decision
+from podsched.engine.failure import (
+    REASON_SCHEDULER_ERROR,
+    REASON_UNSCHEDULABLE,
+    Failure,
+    status_patch,
+)
+from podsched.engine.measuring import CycleMeter
+from podsched.engine.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
+from podsched.engine.preemption import Evictor, Preemption
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.recorder import EventRecorder
+from podsched.engine.state import SchedulingState
+from podsched.engine.status_writer import StatusWriter
+from podsched.engine.waiting_pods import WaitingPods
+from podsched.framework.plugin import PostFilterResult
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code, Status
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2
+
+_log = get_logger("scheduler")
+
+#: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
+#: gains nothing and makes a failover forget more.
+MAX_AHEAD = 1024
+
+
+class ClientBinder:
+    """Binds through the replica's own connection."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def bind(
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+    ) -> Sequence[api_pb2.BatchResult]:
+        try:
+            return await self._cluster.bind(bindings, fence, traceparent=context)
+        except Unavailable as exc:
+            raise BinderUnavailable(str(exc)) from exc
+        except FenceLost as exc:
+            lost = api_pb2.BatchResult(code=9, reason="FENCE_LOST", message=str(exc))
+            return [lost] * len(bindings)
+        except ClientError as exc:
+            failed = api_pb2.BatchResult(code=13, reason=exc.reason, message=str(exc))
+            return [failed] * len(bindings)
+
+
+@dataclass(slots=True)
+class TermParts:
+    """What a term works with."""
+
+    state: SchedulingState
+    cluster: Cluster
+    fence: api_pb2.Fence
+    decider: Decider
+    binder: Callable[[], Binder]
+    recorder: EventRecorder
+    meter: CycleMeter
+    settings: SchedulerSettings
+
+
+class Term:
+    """One term of leadership; ``run`` returns when cancelled or when the fence is lost."""
+
+    def __init__(self, parts: TermParts, changes: ClusterChanges) -> None:
+        self._state = parts.state
+        self._cluster = parts.cluster
+        self._fence = parts.fence
+        self._decider = parts.decider
+        self._recorder = parts.recorder
+        self._meter = parts.meter
+        self._settings = parts.settings
+        self._changes = changes
+        self._over = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._bind_room = asyncio.Event()
+        self.waiting = WaitingPods()
+        self._slow: dict[str, asyncio.Task[None]] = {}
+        self._statuses = StatusWriter(self._patch_statuses, self._fence_lost)
+        self._binding = BindingQueue(
+            parts.binder, parts.fence, self._bound, self._bind_failed, self._fence_lost
+        )
+        self._evictor = Evictor(
+            self._evict,
+            self.waiting,
+            self._record_preempted,
+            self._activate,
+            self._meter.preemption_finished,
+        )
+        self._clock = asyncio.get_running_loop().time
+        self._state.callbacks.deleted_while_assumed = self._deleted_while_assumed
+
+    # ------------------------------------------------------------------ the loop
+
+    def wake(self) -> None:
+        """Something happened that may have put pods into the queue."""
+        self._wake.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether pods are waiting to be tried or bound."""
+        return bool(len(self._binding)) or self._state.queue.counts()["active"] > 0
+
+    async def run(self) -> None:
+        """Schedules until the term is over.
+
+        Raises:
+            FenceLost: another replica leads.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._binding.run(), name="bind"),
+                    group.create_task(self._statuses.run(), name="write statuses"),
+                    group.create_task(self._loop(), name="scheduling loop"),
+                    group.create_task(self._watch_fence(), name="watch the fence"),
+                ]
+                await self._over.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            for task in self._slow.values():
+                task.cancel()
+            await self._evictor.stop()
+        raise FenceLost("another replica leads")
+
+    async def _watch_fence(self) -> None:
+        await self._over.wait()
+
+    def _fence_lost(self) -> None:
+        self._meter.fence_lost()
+        self._over.set()
+
+    async def _loop(self) -> None:
+        queue = self._state.queue
+        while not self._over.is_set():
+            now = self._clock()
+            wakeup = queue.next_wakeup(now)
+            if wakeup is not None and wakeup <= now:
+                queue.flush(now)
+            if len(self._binding) > MAX_AHEAD:
+                self._bind_room.clear()
+                await self._bind_room.wait()
+                continue
+            batch = queue.pop_batch(now, self._settings.max_batch)
+            if not batch:
+                await self._idle(now)
+                continue
+            await self._schedule(batch, now)
+            await asyncio.sleep(0)
+
+    async def _idle(self, now: float) -> None:
+        """Waits until an event comes or a flush is due."""
+        self._wake.clear()
+        wakeup = self._state.queue.next_wakeup(now)
+        timeout = None if wakeup is None else max(0.0, wakeup - now)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    # ------------------------------------------------------------------ the scheduling cycle
+
+    async def _schedule(self, batch: list[QueuedPodInfo], now: float) -> None:
+        pods = [queued for queued in batch if not self._skip(queued)]
+        if not pods:
+            return
+        runtime = self._state.profiles[pods[0].info.cls.scheduler_name]
+        self._meter.popped(pods, now)
+        remaining = pods
+        while remaining:
+            await self._decider.prepare(runtime, remaining[0].info)
+            began = self._clock()
+            decisions = self._decider.decide(runtime, remaining)
+            self._meter.decided(runtime.scheduler_name, decisions, began, self._clock())
+            ready = []
+            for decision in decisions:
+                assignment = self._settle(runtime, decision, now)
+                if assignment is not None:
+                    ready.append(assignment)
+            if ready:
+                self._binding.submit(ready)
+            remaining = remaining[len(decisions) :]
+            if remaining:
+                await asyncio.sleep(0)
+
+    def _skip(self, queued: QueuedPodInfo) -> bool:
+        """S3: pods that are going, or are assumed or bound already."""
+        pod = queued.info
+        if pod.terminating:
+            self._record(pod, "Warning", f"skip schedule deleting pod: {pod.key}")
+        elif self._state.cache.pod(pod.uid) is None:
+            return False
+        self._state.queue.done(pod.uid)
+        return True
+
+    def _settle(
+        self, runtime: ProfileRuntime, decision: Decision, popped_at: float
+    ) -> Assignment | None:
+        """Follows a decision up; returns what may be bound at once."""
+        queued = decision.queued
+        if decision.error is not None:
+            self._fail_with_error(queued, decision.error.message)
+            return None
+        if decision.diagnosis is not None:
+            self._no_node_fits(runtime, decision)
+            return None
+        assignment = Assignment(
+            queued,
+            decision.node_name,
+            decision.state,
+            popped_at,
+            self._clock(),
+            self._meter.context(queued),
+        )
+        return self._reserve_and_permit(runtime, assignment)
+
+    def _reserve_and_permit(
+        self, runtime: ProfileRuntime, assignment: Assignment
+    ) -> Assignment | None:
+        state, pod, node = assignment.state, assignment.pod, assignment.node_name
+        for named in runtime.reserve:
+            status = named.plugin.reserve(state, pod, node)
+            if not status.ok:
+                self._undo(runtime, assignment, status.by(named.name))
+                return None
+        timeouts: dict[str, float] = {}
+        for permit in runtime.permit:
+            result = permit.plugin.permit(state, pod, node)
+            if result.status.code is Code.WAIT:
+                timeouts[permit.name] = result.timeout
+            elif not result.status.ok:
+                self._undo(runtime, assignment, result.status.by(permit.name))
+                return None
+        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
+            self._start_slow(runtime, assignment, timeouts)
+            return None
+        self._state.queue.done(pod.uid)
+        return assignment
+
+    def _no_node_fits(self, runtime: ProfileRuntime, decision: Decision) -> None:
+        queued, diagnosis = decision.queued, decision.diagnosis
+        assert diagnosis is not None
+        pod = queued.info
+        result = self._decider.post_filter(runtime, decision)
+        if result is not None:
+            if result.status.code is Code.ERROR or not result.status.ok:
+                diagnosis.post_filter_message = result.status.message
+            self._nominate(runtime, pod, result)
+        self._meter.unschedulable(queued)
+        message = diagnosis.fit_error()
+        self._record(pod, "Warning", message)
+        nominated = result.nominated_node_name if result is not None else None
+        self._write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
+
+    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
+        if result.nominated_node_name is None:
+            return
+        if not result.nominated_node_name:
+            self._state.cache.nominator.delete(pod.uid)
+            return
+        self._state.cache.nominate(pod, result.nominated_node_name)
+        if result.victims is None:
+            return
+        self._meter.preempting(len(result.victims.pods))
+        self._clear_lower_nominations(pod, result.nominated_node_name)
+        plugin = next(n.plugin for n in runtime.post_filter if hasattr(n.plugin, "preempting"))
+        preemption = Preemption(pod, result.nominated_node_name, result.victims)
+        self._evictor.start(plugin, preemption)  # type: ignore[arg-type]
+
+    def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
+        """P9: pods of lower priority do not get the room that is being made."""
+        now = self._clock()
+        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
+            if other.priority < pod.priority:
+                self._state.cache.nominator.delete(other.uid)
+                patch = api_pb2.PodStatusPatch(
+                    namespace=other.namespace, name=other.name, uid=other.uid
+                )
+                patch.nominated_node_name = ""
+                self._statuses.submit(patch)
+                self._state.queue.activate([other], now)
+
+    # ------------------------------------------------------------------ the slow binding cycle
+
+    def _start_slow(
+        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
+    ) -> None:
+        pod = assignment.pod
+        waiting = self.waiting.add(pod, assignment.node_name, timeouts) if timeouts else None
+        # B4: where the pod will be bound to is published before anything has to be waited for.
+        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch.nominated_node_name = assignment.node_name
+        self._statuses.submit(patch)
+
+        async def cycle() -> None:
+            began = self._clock()
+            try:
+                status = await waiting.outcome() if waiting is not None else Status()
+                if waiting is not None:
+                    self.waiting.remove(pod.uid)
+                    self._meter.permitted(status, self._clock() - began)
+                self._state.queue.done(pod.uid) if status.ok else None
+                if status.ok:
+                    status = await run_pre_bind(
+                        runtime,
+                        assignment,
+                        self._state.cache.cluster,
+                        self._patch_objects,
+                        self._changes,
+                    )
+            except asyncio.CancelledError:
+                if self._over.is_set():
+                    raise
+                status = Status(Code.UNSCHEDULABLE, ("the pod was deleted or preempted",))
+            if status.ok:
+                self._binding.submit([assignment])
+            else:
+                self._undo(runtime, assignment, status)
+
+        task = asyncio.create_task(cycle(), name=f"binding cycle of {pod.key}")
+        self._slow[pod.uid] = task
+        task.add_done_callback(lambda _: self._slow.pop(pod.uid, None))
+
+    # ------------------------------------------------------------------ outcomes of Bind
+
+    def _bound(self, assignments: Sequence[Assignment]) -> None:
+        now = self._clock()
+        cache = self._state.cache
+        for assignment in assignments:
+            pod, node = assignment.pod, assignment.node_name
+            cache.finish_binding(pod.uid)
+            runtime = self._state.profiles[pod.cls.scheduler_name]
+            for named in runtime.post_bind:
+                named.plugin.post_bind(assignment.state, pod, node)
+            self._recorder.record(
+                pod.pod.metadata,
+                type_="Normal",
+                reason="Scheduled",
+                action="Binding",
+                message=f"Successfully assigned {pod.key} to {node}",
+                controller=pod.cls.scheduler_name,
+            )
+        self._meter.bound(assignments, now)
+        self._bind_room.set()
+
+    def _bind_failed(self, assignment: Assignment, failure: BindFailure) -> None:
+        self._bind_room.set()
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+        self._undo(runtime, assignment, Status(Code.ERROR, (failure.message,), "DefaultBinder"))
+
+    def _undo(self, runtime: ProfileRuntime, assignment: Assignment, status: Status) -> None:
+        """B6: takes the assumption back and gives the pod and those it stood in the way another
+        try."""
+        pod, now = assignment.pod, self._clock()
+        for named in reversed(runtime.reserve):
+            named.plugin.unreserve(assignment.state, pod, assignment.node_name)
+        cache, queue = self._state.cache, self._state.queue
+        if cache.is_assumed(pod.uid):
+            change = cache.forget(pod)
+            queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
+        self._wake.set()
+        known = cache.cluster.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or known.node_name:
+            queue.done(pod.uid)
+            return
+        if status.code.rejects:
+            self._meter.unschedulable(assignment.queued)
+            self._record(pod, "Warning", status.message)
+            self._write_status(pod, Failure(REASON_UNSCHEDULABLE, status.message))
+            plugins = {status.plugin} if status.plugin else set()
+            pending = plugins if status.code is Code.PENDING else set()
+            self._requeue(assignment.queued, plugins - pending, pending)
+        else:
+            self._fail_with_error(assignment.queued, status.message)
+
+    def _deleted_while_assumed(self, pod: PodInfo) -> None:
+        task = self._slow.get(pod.uid)
+        waiting = self.waiting.get(pod.uid)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        elif task is not None:
+            task.cancel()
+
+    # ------------------------------------------------------------------ failures
+
+    def _fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
+        self._meter.errored(queued)
+        _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
+        self._record(queued.info, "Warning", message)
+        self._write_status(queued.info, Failure(REASON_SCHEDULER_ERROR, message))
+        self._requeue(queued, set(), set())
+
+    def _requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
+        queued.info.node_name = ""
+        self._state.queue.add_unschedulable_if_not_present(
+            queued,
+            self._clock(),
+            unschedulable_plugins=plugins - pending,
+            pending_plugins=pending,
+        )
+
+    def _record(self, pod: PodInfo, type_: str, message: str) -> None:
+        self._recorder.record(
+            pod.pod.metadata,
+            type_=type_,
+            reason="FailedScheduling",
+            action="Scheduling",
+            message=message,
+            controller=pod.cls.scheduler_name,
+        )
+
+    def _write_status(self, pod: PodInfo, failure: Failure) -> None:
+        known = self._state.cache.cluster.pods.get(pod.key)
+        patch = status_patch(known if known is not None else pod, failure)
+        if patch is not None:
+            self._statuses.submit(patch)
+
+    def _activate(self, pod: PodInfo) -> None:
+        self._state.queue.activate([pod], self._clock())
+        self._wake.set()
+
+    def _record_preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        pod = preemption.pod
+        self._recorder.record(
+            victim.pod.metadata,
+            type_="Normal",
+            reason="Preempted",
+            action="Preempting",
+            message=f"Preempted by pod {pod.uid} on node {preemption.node_name}",
+            controller=pod.cls.scheduler_name,
+        )
+
+    # ------------------------------------------------------------------ fenced writes
+
+    async def _patch_statuses(
+        self, patches: Sequence[api_pb2.PodStatusPatch]
+    ) -> Sequence[api_pb2.BatchResult]:
+        return await self._cluster.patch_status(patches, self._fence)
+
+    async def _patch_objects(
+        self, patches: Sequence[api_pb2.PatchRequest]
+    ) -> Sequence[api_pb2.BatchResult]:
+        return await self._cluster.patch(patches, self._fence)
+
+    async def _evict(
+        self, requests: Sequence[api_pb2.EvictRequest]
+    ) -> Sequence[api_pb2.BatchResult]:
+        try:
+            results = await self._cluster.evict(requests, self._fence)
+        except ClientError as exc:
+            return [api_pb2.BatchResult(code=14, reason=exc.reason, message=str(exc))] * len(
+                requests
+            )
+        if any(result.reason == "FENCE_LOST" for result in results):
+            self._fence_lost()
+        return results

@@ -1,0 +1,174 @@
+"""What a replica knows: cache, queue and profiles, kept current by the informer's batches.
+
+Standbys keep it too, so that leading begins with work and not with loading. It decides nothing and
+does no I/O; a new one is made from the informer's stores when a leadership has ended, since the
+old one is full of assumptions nobody will confirm.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from podsched.cache.cache import Anomaly, Applied, Cache, PendingChange
+from podsched.client.informer import Batch, Event
+from podsched.config.load import SchedulerConfiguration
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Resource,
+)
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import PluginFactory, QueueSortPlugin
+from podsched.framework.pods import PodInfo
+from podsched.queue.observer import QueueObserver
+from podsched.queue.scheduling_queue import SchedulingQueue
+
+#: What the scheduler watches, in one stream.
+WATCHED_KINDS = (
+    "Lease",
+    "Namespace",
+    "Node",
+    "Service",
+    "ReplicaSet",
+    "StatefulSet",
+    "ReplicationController",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+    "PodDisruptionBudget",
+    "Pod",
+)
+_NOT_CACHED = frozenset({"Lease"})
+
+
+@dataclass(slots=True)
+class PluginHandle:
+    """``framework.plugin.Handle`` of a profile's plugins."""
+
+    cluster: ClusterView
+    source: random.Random
+
+    def random(self) -> float:
+        return self.source.random()
+
+
+def _ignore_pod(pod: PodInfo) -> None:
+    pass
+
+
+def _ignore_anomaly(anomaly: Anomaly) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class StateCallbacks:
+    """Whom to tell: ``deleted_while_assumed`` gets pods that are being bound and are gone."""
+
+    deleted_while_assumed: Callable[[PodInfo], None] = _ignore_pod
+    anomaly: Callable[[Anomaly], None] = _ignore_anomaly
+
+
+@dataclass(slots=True)
+class SchedulingState:
+    """Cache, queue and profile runtimes of one replica."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Mapping[str, ProfileRuntime]
+    callbacks: StateCallbacks = field(default_factory=StateCallbacks)
+
+    def apply_batch(self, batch: Batch, now: float) -> None:
+        """Takes over a batch of the informer; ``now`` is the queue's monotonic time."""
+        for event in batch.events:
+            self.apply(event, now)
+
+    def apply(self, event: Event, now: float) -> None:
+        """Takes over one event."""
+        if event.kind in _NOT_CACHED:
+            return
+        applied = self.cache.apply(event.kind, event.old, event.new)
+        if applied.anomaly is not None:
+            self.callbacks.anomaly(applied.anomaly)
+        self.wake(applied, now)
+        if applied.pending is not None:
+            self._pending(applied.pending, now)
+
+    def wake(self, applied: Applied, now: float) -> None:
+        """Gives waiting pods another try where an event may help them."""
+        for change in applied.changes:
+            self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
+
+    def _pending(self, change: PendingChange, now: float) -> None:
+        old, new = change.old, change.new
+        if change.assumed:
+            if new is None and old is not None and not self.cache.pod(old.uid):
+                self.queue.delete(old, now, bound=True)
+            elif new is None and old is not None and self.cache.is_assumed(old.uid):
+                self.callbacks.deleted_while_assumed(old)
+            return
+        if new is None:
+            assert old is not None
+            self.queue.delete(old, now, bound=self.cache.pod(old.uid) is not None)
+            return
+        if new.cls.scheduler_name not in self.profiles:
+            return
+        if old is None:
+            self.queue.add(new, now)
+        else:
+            self.queue.update(old, new, now)
+
+
+def build_state(
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+    *,
+    seed: int,
+    max_in_unschedulable: float = 300.0,
+    observer: QueueObserver | None = None,
+) -> SchedulingState:
+    """An empty state for a configuration.
+
+    Raises:
+        UnknownPlugin, NotAnExtension: the configuration names what no package provides.
+    """
+    cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
+    source = random.Random(seed)
+    runtimes = {
+        profile.scheduler_name: ProfileRuntime(
+            profile, factories, PluginHandle(cache.cluster, source)
+        )
+        for profile in config.profiles
+    }
+    queue = SchedulingQueue(
+        _sort_plugin(runtimes),
+        {name: [n.plugin for n in r.pre_enqueue] for name, r in runtimes.items()},
+        {name: _hints(runtime) for name, runtime in runtimes.items()},
+        initial_backoff=float(config.pod_initial_backoff_seconds),
+        max_backoff=float(config.pod_max_backoff_seconds),
+        max_in_unschedulable=max_in_unschedulable,
+        observer=observer,
+    )
+    return SchedulingState(cache, queue, runtimes)
+
+
+def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
+    """The queue's order; validation has made sure that all profiles have the same."""
+    first = next(iter(runtimes.values()))
+    return first.queue_sort[0].plugin
+
+
+def _hints(runtime: ProfileRuntime) -> dict[str, list[ClusterEventWithHint]]:
+    # A plugin that does not say what can help is asked about everything that happens.
+    anything = ClusterEventWithHint(ClusterEvent(Resource.WILDCARD, ActionType.ALL))
+    return {
+        name: [anything] if extensions is None else list(extensions.events_to_register())
+        for name, extensions in runtime.enqueue_extensions().items()
+    }
