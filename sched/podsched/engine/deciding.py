@@ -14,12 +14,12 @@ import numpy as np
 
 from podsched.engine.class_evaluation import ClassEvaluation
 from podsched.engine.diagnosis import Diagnosis
-from podsched.engine.filtering import ProfileFilters, run_filters
+from podsched.engine.filtering import ProfileFilters
 from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.selection import Ending, Rotation, Selector
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import (
     EXCLUDED,
-    PASSED,
     CycleState,
     FilterOutcome,
     PostFilterResult,
@@ -47,19 +47,23 @@ class Decider:
 
     def __init__(self, state: SchedulingState) -> None:
         self._state = state
-        self._evaluations: OrderedDict[tuple[str, PodClass], ClassEvaluation] = OrderedDict()
+        self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
+        self._rotation = Rotation()
 
     def evaluation(self, runtime: ProfileRuntime, cls: PodClass) -> ClassEvaluation:
         """The evaluation of a class, made when there is none yet."""
+        return self._selector(runtime, cls).evaluation
+
+    def _selector(self, runtime: ProfileRuntime, cls: PodClass) -> Selector:
         key = (runtime.scheduler_name, cls)
-        found = self._evaluations.get(key)
+        found = self._selectors.get(key)
         if found is None:
-            found = ClassEvaluation(runtime, self._state.cache.cluster, cls)
-            self._evaluations[key] = found
-            if len(self._evaluations) > MAX_EVALUATIONS:
-                self._evaluations.popitem(last=False)
+            evaluation = ClassEvaluation(runtime, self._state.cache.cluster, cls)
+            found = self._selectors[key] = Selector(evaluation, self._rotation)
+            if len(self._selectors) > MAX_EVALUATIONS:
+                self._selectors.popitem(last=False)
         else:
-            self._evaluations.move_to_end(key)
+            self._selectors.move_to_end(key)
         return found
 
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo) -> None:
@@ -67,46 +71,29 @@ class Decider:
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
         """Decisions for pods of one class, in their order; at least one, maybe not for all."""
-        first = batch[0]
-        evaluation = self.evaluation(runtime, first.info.cls)
-        if first.info.nominated_node_name:
-            nominated = self._on_nominated_node(runtime, evaluation, first)
-            if nominated is not None:
-                return [nominated]
-        evaluation.refresh(first.info)
-        if evaluation.failure is not None:
-            return [Decision(first, evaluation.state, error=evaluation.failure.status)]
-        rows = evaluation.feasible_rows
-        if not len(rows):
-            return [Decision(first, evaluation.state, diagnosis=evaluation.diagnosis())]
-        row = int(rows[int(np.argmax(evaluation.total[rows]))])
-        return [self._assume(evaluation, first, row)]
-
-    def _assume(self, evaluation: ClassEvaluation, queued: QueuedPodInfo, row: int) -> Decision:
+        selector = self._selector(runtime, batch[0].info.cls)
+        evaluation = selector.evaluation
         cache = self._state.cache
-        node_name = cache.columns.names[row]
-        cache.assume(queued.info, node_name)
-        return Decision(queued, own_state(evaluation), node_name)
+        names = cache.columns.names
 
-    def _on_nominated_node(
-        self, runtime: ProfileRuntime, evaluation: ClassEvaluation, queued: QueuedPodInfo
-    ) -> Decision | None:
-        """S10: the node the pod is nominated for is looked at alone first, and taken if it fits."""
-        cluster = self._state.cache.cluster
-        row = cluster.nodes.row_of(queued.info.nominated_node_name)
-        if row is None:
-            return None
-        evaluation.refresh(queued.info)
-        if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
-            return None
-        names = evaluation.pre_filtered.node_names
-        if names is not None and queued.info.nominated_node_name not in names:
-            return None
-        rows = np.array([row], dtype=np.intp)
-        outcome = run_filters(runtime, evaluation.state, queued.info, cluster.nodes, rows, cluster)
-        if outcome.plugin[0] != PASSED:
-            return None
-        return self._assume(evaluation, queued, row)
+        def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
+            cache.assume_many(pods, [names[row] for row in rows])
+
+        run = selector.select_batch([queued.info for queued in batch], commit)
+        decisions = [
+            Decision(queued, own_state(evaluation), names[row])
+            for queued, row in zip(batch, run.rows, strict=False)
+        ]
+        if run.ending is Ending.PLACED:
+            return decisions
+        unplaced = batch[len(decisions)]
+        if run.ending is Ending.FAILED and evaluation.failure is not None:
+            status = evaluation.failure.status
+            decisions.append(Decision(unplaced, evaluation.state, error=status))
+        else:
+            diagnosis = evaluation.diagnosis()
+            decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
+        return decisions
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
         """S19: PostFilter plugins in order until one succeeds; None when there is none.
