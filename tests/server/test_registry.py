@@ -58,7 +58,7 @@ async def test_a_created_object_is_there_at_once(world: World) -> None:
 async def test_a_second_object_of_the_same_name_is_refused(world: World) -> None:
     """ALREADY_EXISTS in Kubernetes' words."""
     await world.core.registry.create(pod())
-    with pytest.raises(ApiError, match='^pods "web" already exists$') as refused:
+    with pytest.raises(ApiError, match=r'^pods "web" already exists$') as refused:
         await world.core.registry.create(pod())
     assert refused.value.code is Code.ALREADY_EXISTS
 
@@ -90,7 +90,7 @@ async def test_an_object_of_a_kind_without_namespaces_takes_none(world: World) -
     """A node in a namespace is a mistake."""
     item = node()
     item.metadata.namespace = "default"
-    with pytest.raises(ApiError, match="metadata.namespace") as refused:
+    with pytest.raises(ApiError, match=r"metadata\.namespace") as refused:
         await world.core.registry.create(item)
     assert refused.value.code is Code.INVALID_ARGUMENT
 

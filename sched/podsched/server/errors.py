@@ -219,4 +219,9 @@ def of_store(error: store_errors.StoreError) -> ApiError:
         return ApiError(Code.UNAVAILABLE, LEASE_NOT_FOUND, f"the event's lease has ended: {error}")
     if isinstance(error, store_errors.NoSpace):
         return ApiError(Code.RESOURCE_EXHAUSTED, "STORE_FULL", f"the store is full: {error}")
-    return ApiError(Code.UNAVAILABLE, "UNAVAILABLE", f"the store is unavailable: {error}")
+    return unavailable(str(error))
+
+
+def unavailable(cause: str) -> ApiError:
+    """The store does not answer; nothing was done."""
+    return ApiError(Code.UNAVAILABLE, "UNAVAILABLE", f"the store is unavailable: {cause}")

@@ -180,8 +180,8 @@ class ObjectStorage:
     ) -> Outcome | _Try:
         kind, key, step = mutation.kind, mutation.key, attempt.step
         if isinstance(result, StoreError):
-            if step is None:
-                return errors.of_store(result)
+            if step is None:  # it was a read, whatever the store makes of it
+                return errors.unavailable(str(result))
             return await self._after_fault(kind, key, step.value, result, attempt.base)
         if result.succeeded:
             if step is None or attempt.base is None:

@@ -1,0 +1,195 @@
+"""Watches: order, resumption, selectors, bookmarks, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.kinds import KINDS
+from podsched.server.core import ServerCore
+from podsched.server.errors import ApiError, Code
+from podsched.server.settings import ServerSettings
+from podsched.store.errors import Unavailable
+from podsched.v1 import api_pb2 as v1
+from support.api_objects import binding, node, pod
+from support.api_world import World
+
+Seen = list[tuple[str, str]]
+
+
+async def collect(world: World, until: int, **fields: object) -> list[v1.WatchResponse]:
+    """The responses of a watch up to a revision."""
+    request = v1.WatchRequest(**fields)  # type: ignore[arg-type]
+    got = []
+    async with asyncio.timeout(5):
+        async for response in world.responses(request):
+            got.append(response)
+            if response.revision >= until:
+                return got
+    raise AssertionError("the watch ended")
+
+
+def seen(responses: list[v1.WatchResponse]) -> Seen:
+    return [
+        (v1.EventType.Name(event.type), getattr(event.object, kind).metadata.name)
+        for response in responses
+        for event in response.events
+        if (kind := event.object.WhichOneof("object"))
+    ]
+
+
+async def revision(world: World) -> int:
+    return (await world.store.status()).revision
+
+
+async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
+    """ADDED events, the mark that they are over, then changes."""
+    await world.core.registry.create(pod("a"))
+    watch = asyncio.ensure_future(
+        collect(world, (await revision(world)) + 2, kinds=["Pod"], send_initial_events=True)
+    )
+    await asyncio.sleep(0.02)
+    await world.core.pods.bind([binding("a", "node-1")], None)
+    await world.core.registry.create(pod("b"))
+    responses = await watch
+    assert seen(responses) == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b")]
+    assert [r.initial_events_end for r in responses[:2]] == [False, True]
+    assert responses[0].revision == 0
+
+
+async def test_a_watch_goes_on_after_a_revision(world: World) -> None:
+    """Nothing lost, nothing repeated, across kinds, in the order of revisions."""
+    await world.core.registry.create(pod("a"))
+    start = await revision(world)
+    await world.core.registry.create(node("n"))
+    await world.core.registry.create(pod("b"))
+    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
+    responses = await collect(world, start + 3, kinds=["Pod", "Node"], from_revision=start)
+    assert seen(responses) == [("ADDED", "n"), ("ADDED", "b"), ("DELETED", "a")]
+    versions = [
+        int(getattr(e.object, e.object.WhichOneof("object") or "pod").metadata.resource_version)
+        for r in responses
+        for e in r.events
+    ]
+    assert versions == [start + 1, start + 2, start + 3]
+
+
+async def test_a_lagging_watcher_gets_many_revisions_in_one_response(world: World) -> None:
+    """Batches grow with the lag."""
+    start = await revision(world)
+    for number in range(50):
+        await world.core.registry.create(pod(f"p{number}"))
+    await world.core.feed.fresh()
+    responses = await collect(world, start + 50, kinds=["Pod"], from_revision=start)
+    assert len(responses) == 1
+    assert len(responses[0].events) == 50
+
+
+async def test_objects_appear_and_disappear_as_they_match(world: World) -> None:
+    """A watch of one node's pods: bound is ADDED, relabelled away is DELETED."""
+    await world.core.registry.create(pod("a", app="x"))
+    start = await revision(world)
+    await world.core.pods.bind([binding("a", "node-1")], None)
+    item = (await world.core.registry.get("Pod", "", "a")).decode()
+    item.metadata.labels["app"] = "y"
+    await world.core.registry.update(item)
+    fields = {"kinds": ["Pod"], "from_revision": start}
+    by_node = await collect(world, start + 2, field_selector="spec.nodeName=node-1", **fields)
+    assert seen(by_node) == [("ADDED", "a"), ("MODIFIED", "a")]
+    by_label = await collect(world, start + 2, label_selector="app=x", **fields)
+    assert seen(by_label) == [("MODIFIED", "a"), ("DELETED", "a")]
+    gone = by_label[-1].events[-1].object.pod
+    assert gone.metadata.labels["app"] == "x"
+    assert gone.metadata.resource_version == str(start + 2)
+
+
+async def test_an_idle_watch_sends_bookmarks(world: World) -> None:
+    """So that it can be resumed from there, even if nothing of its kinds changes."""
+    start = await revision(world)
+    watch = asyncio.ensure_future(collect(world, start + 1, kinds=["Pod"], from_revision=start))
+    await world.core.registry.create(node())
+    responses = await watch
+    assert responses[-1].bookmark and not responses[-1].events
+
+
+async def test_a_revision_that_is_gone_ends_the_watch(world: World) -> None:
+    """OUT_OF_RANGE "compacted": list again."""
+    await world.core.registry.create(pod())
+    started_later = await world.another()
+    request = v1.WatchRequest(kinds=["Pod"], from_revision=1)
+    with pytest.raises(ApiError, match="compacted") as refused:
+        await anext(world.responses(request, started_later))
+    assert refused.value.code is Code.OUT_OF_RANGE
+
+
+async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) -> None:
+    """It holds nothing back: the ring moves on without it."""
+    slow = await world.another(ServerSettings(ring_events=10))
+    request = v1.WatchRequest(kinds=["Pod"], from_revision=slow.cache.revision)
+    stream = world.responses(request, slow)
+    await world.core.registry.create(pod("first"))
+    async with asyncio.timeout(5):
+        await anext(stream)
+        for number in range(30):
+            await world.core.registry.create(pod(f"p{number}"))
+        await slow.feed.fresh()
+        with pytest.raises(ApiError) as refused:
+            await anext(stream)
+    assert refused.value.code is Code.OUT_OF_RANGE
+
+
+async def test_a_watch_of_the_future_waits_for_it(world: World) -> None:
+    """A server behind the one that told the revision sends nothing twice."""
+    ahead = (await revision(world)) + 1
+    watch = asyncio.ensure_future(collect(world, ahead + 1, kinds=["Pod"], from_revision=ahead))
+    await asyncio.sleep(0)
+    await world.core.registry.create(pod("a"))
+    await world.core.registry.create(pod("b"))
+    assert seen(await watch) == [("ADDED", "b")]
+
+
+async def test_a_closing_server_ends_its_watches(world: World) -> None:
+    """UNAVAILABLE: the client goes on elsewhere."""
+    watch = asyncio.ensure_future(collect(world, 10**9, kinds=["Pod"]))
+    await asyncio.sleep(0.02)
+    world.core.watcher.close()
+    with pytest.raises(ApiError) as refused:
+        await watch
+    assert refused.value.code is Code.UNAVAILABLE
+    assert world.core.watcher.watching == 0
+
+
+async def test_an_unknown_kind_is_refused(world: World) -> None:
+    """INVALID_ARGUMENT in kubectl's words."""
+    with pytest.raises(ApiError, match="the server doesn't have a resource type"):
+        await collect(world, 1, kinds=["Pad"])
+
+
+async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
+    world: World,
+) -> None:
+    """Cut off while etcd compacts: the cache is loaded anew, watchers are told."""
+    other_store = world.store.session()
+    other = ServerCore(ServerSettings(bookmark_seconds=0.05), other_store)
+    await other.start()
+    world.others.append(other)
+    request = v1.WatchRequest(kinds=["Pod"], from_revision=other.cache.revision)
+    stream = world.responses(request, other)
+    watch = asyncio.ensure_future(anext(stream))
+    other_store.fault = Unavailable("cut off")
+    await asyncio.sleep(0)
+    await world.core.registry.create(pod("a"))
+    await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
+    await world.core.registry.create(pod("b"))
+    await world.store.compact(await revision(world))
+    other_store.fault = None
+    async with asyncio.timeout(5):
+        with pytest.raises(ApiError) as refused:
+            while True:
+                response = await watch
+                assert not response.events
+                watch = asyncio.ensure_future(anext(stream))
+    assert refused.value.code is Code.OUT_OF_RANGE
+    await other.feed.fresh()
+    assert list(other.cache.objects(KINDS["Pod"])) == ["default/b"]
