@@ -1,0 +1,163 @@
+"""What handlers of an informer see, on the cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from podsched.api.objects import Pod
+from podsched.client.errors import Unavailable
+from podsched.client.fake import FakeCluster
+from podsched.client.informer import Batch, Event, EventType, Informer
+from support.api_objects import node, pod
+
+
+class Followed:
+    """An informer under way and what its handler has seen."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.informer: Informer = cluster.informer(["Node", "Pod"])
+        self.batches: list[Batch] = []
+        self.task = asyncio.create_task(self.informer.run(self.batches.append))
+
+    async def settle(self) -> None:
+        """Until everything has been delivered."""
+        async with asyncio.timeout(5):
+            await self.informer.wait_for_revision(self.cluster.revision)
+            await self.informer.synced.wait()
+
+    def events(self) -> list[tuple[str, str]]:
+        return [(e.type.name, e.key) for batch in self.batches for e in batch.events]
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster(now=lambda: 1_700_000_000.0)
+
+
+@pytest.fixture
+async def followed(cluster: FakeCluster) -> AsyncIterator[Followed]:
+    cluster.create(pod("a"))
+    cluster.create(node("n"))
+    followed = Followed(cluster)
+    await followed.settle()
+    yield followed
+    followed.task.cancel()
+
+
+async def test_what_exists_is_added_in_the_order_of_the_kinds(followed: Followed) -> None:
+    """Nodes before pods, because they were asked for in that order."""
+    assert followed.events() == [("ADDED", "n"), ("ADDED", "default/a")]
+    assert followed.informer.revision == followed.cluster.revision
+
+
+async def test_a_change_comes_with_what_was_before(followed: Followed) -> None:
+    """old and new; the store has the new one when the handler is called."""
+    item = followed.cluster.object("Pod", "default/a")
+    assert isinstance(item, Pod)
+    item.spec.node_name = "n"
+    followed.cluster.update(item)
+    await followed.settle()
+    event: Event = followed.batches[-1].events[0]
+    assert isinstance(event.old, Pod) and isinstance(event.new, Pod)
+    assert (event.old.spec.node_name, event.new.spec.node_name) == ("", "n")
+    assert followed.informer.get("Pod", "default/a") is event.new
+
+
+async def test_a_deletion_comes_with_the_last_state(followed: Followed) -> None:
+    """old is what was known; the store has nothing any more."""
+    followed.cluster.delete("Pod", "default/a")
+    await followed.settle()
+    event = followed.batches[-1].events[0]
+    assert event.type is EventType.DELETED
+    assert event.old is not None and event.new is None
+    assert followed.informer.get("Pod", "default/a") is None
+
+
+async def test_a_broken_stream_is_resumed_with_nothing_lost_or_repeated(
+    followed: Followed,
+) -> None:
+    """What changed in between comes once, without listing again."""
+    followed.cluster.break_watches()
+    followed.cluster.create(pod("b"))
+    followed.cluster.create(pod("c"))
+    await followed.settle()
+    assert followed.events()[2:] == [("ADDED", "default/b"), ("ADDED", "default/c")]
+    assert followed.informer.relists == 0
+
+
+async def test_a_lost_history_is_made_up_by_the_differences(followed: Followed) -> None:
+    """After a compaction: gone, new, changed and reborn objects, and no event for the others."""
+    cluster = followed.cluster
+    cluster.create(pod("reborn"))
+    cluster.create(pod("gone"))
+    await followed.settle()
+    seen = len(followed.events())
+    cluster.fault = None
+    item = cluster.object("Pod", "default/a")
+    item.metadata.labels["x"] = "y"
+    followed.cluster.break_watches()
+    cluster.update(item)
+    cluster.delete("Pod", "default/gone")
+    cluster.delete("Pod", "default/reborn")
+    cluster.create(pod("reborn"))
+    cluster.create(pod("new"))
+    cluster.compact()
+    await followed.settle()
+    assert followed.informer.relists == 1
+    events = followed.events()[seen:]
+    assert sorted(events) == [
+        ("ADDED", "default/new"),
+        ("ADDED", "default/reborn"),
+        ("DELETED", "default/gone"),
+        ("DELETED", "default/reborn"),
+        ("MODIFIED", "default/a"),
+    ]
+    assert events.index(("DELETED", "default/reborn")) < events.index(("ADDED", "default/reborn"))
+
+
+async def test_an_outage_is_waited_out(followed: Followed) -> None:
+    """The informer goes on when calls succeed again."""
+    followed.cluster.fault = Unavailable("down")
+    followed.cluster.break_watches()
+    await asyncio.sleep(0)
+    followed.cluster.create(pod("b"))
+    followed.cluster.fault = None
+    await followed.settle()
+    assert ("ADDED", "default/b") in followed.events()
+
+
+async def test_waiting_for_a_revision_ends_with_it(followed: Followed) -> None:
+    """Not before the change has been handled."""
+    target = followed.cluster.revision + 1
+    waiting = asyncio.create_task(followed.informer.wait_for_revision(target))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    followed.cluster.create(pod("b"))
+    await waiting
+    assert ("ADDED", "default/b") in followed.events()
+
+
+async def test_a_large_list_comes_in_parts(cluster: FakeCluster) -> None:
+    """The revision moves with the last part only."""
+    for number in range(2500):
+        cluster.create(pod(f"p{number}"))
+    followed = Followed(cluster)
+    await followed.settle()
+    assert [batch.partial for batch in followed.batches] == [True, True, False]
+    assert [batch.revision for batch in followed.batches] == [0, 0, cluster.revision]
+    assert len(followed.events()) == 2500
+    followed.task.cancel()
+
+
+async def test_what_a_handler_raises_ends_the_informer(cluster: FakeCluster) -> None:
+    """Loudly: a handler that missed an event would be wrong for ever."""
+
+    def broken(batch: Batch) -> None:
+        raise RuntimeError("bug")
+
+    with pytest.raises(RuntimeError, match="bug"):
+        await cluster.informer(["Pod"]).run(broken)

@@ -1,0 +1,67 @@
+"""API servers on a real etcd, and clients of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from podsched.client.api_client import ApiClient
+from podsched.server.server import ApiServer, serve
+from podsched.server.settings import ServerSettings
+from podsched.store.etcd import EtcdOptions, EtcdStore, connect
+from podsched.store.protocol import Delete, Put, Write
+from podsched.v1.api_pb2 import Fence
+from support.api_objects import LOCK
+
+
+@dataclass
+class Servers:
+    """API servers on one etcd that is empty at first."""
+
+    endpoint: str
+    stores: list[EtcdStore] = field(default_factory=list)
+    running: list[ApiServer] = field(default_factory=list)
+    clients: list[ApiClient] = field(default_factory=list)
+
+    async def start(self, settings: ServerSettings | None = None) -> ApiServer:
+        """One more server."""
+        store = await connect(EtcdOptions((self.endpoint,)))
+        self.stores.append(store)
+        server = await serve(settings or ServerSettings(bookmark_seconds=0.2), store)
+        self.running.append(server)
+        return server
+
+    def client(self, *servers: ApiServer) -> ApiClient:
+        """A client of servers, the first one preferred."""
+        client = ApiClient([server.address for server in servers])
+        self.clients.append(client)
+        return client
+
+    async def new_term(self) -> Fence:
+        """A leader takes the lock."""
+        result = await self.stores[0].txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        return Fence(lock=LOCK, term=result.revision)
+
+    async def stop(self) -> None:
+        """Everything, clients first."""
+        for client in self.clients:
+            await client.close()
+        for server in self.running:
+            await server.stop(0.5)
+        for store in self.stores:
+            await store.close()
+
+
+@asynccontextmanager
+async def api_servers(endpoint: str) -> AsyncIterator[Servers]:
+    """No server yet; in the end all are stopped and what they stored is removed."""
+    servers = Servers(endpoint)
+    try:
+        yield servers
+    finally:
+        await servers.stop()
+        store = await connect(EtcdOptions((endpoint,)))
+        kvs = (await store.range("/podsched/", keys_only=True)).kvs
+        await store.write_many([Write((), (Delete(kv.key),)) for kv in kvs])
+        await store.close()
