@@ -207,6 +207,8 @@ def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     """An error that gRPC made itself: the server may never have seen the call."""
     if code is _Code.DEADLINE_EXCEEDED:
         return OutcomeUnknown(f"the server did not answer in time: {message}")
+    if code is _Code.CANCELLED:  # by the server: a caller that cancels gets CancelledError
+        return OutcomeUnknown("the server broke the call off")
     if code is _Code.UNAVAILABLE and "failed to connect" not in message.lower():
         return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)
