@@ -221,7 +221,11 @@ class LeaderElector:
     # -- its life ----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Race, lead, and race again, until stopped. Raises OSError if the beacon cannot listen."""
+        """Race, lead, and race again, until stopped.
+
+        Raises OSError if the beacon cannot listen, and an ExceptionGroup with whatever a callback
+        raised; the lock is not released then, its liveness key goes.
+        """
         if self._entered:
             raise RuntimeError("an elector runs once")
         self._entered = True

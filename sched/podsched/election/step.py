@@ -99,6 +99,7 @@ from podsched.election.events import (
     StopReason,
     StopRequested,
     StreamBroken,
+    TimerFired,
     TryAcquire,
     Unanswered,
     WriteKind,
@@ -137,8 +138,12 @@ def step(
     chance: in [0, 1); spreads polls over client-go's jitter and races over race_jitter.
     """
     turn = _Turn(now, chance)
-    if state.phase is Phase.STOPPED or _is_outdated(state, event):
+    if state.phase is Phase.STOPPED:
         return state, ()
+    if _is_outdated(state, event):
+        if state.phase is not Phase.LEADING or state.leads(now):
+            return state, ()
+        event = TimerFired()  # no news, except that it is too late to go on leading
     if isinstance(event, Observed):
         state = _learn(state, event.snapshot, turn)
     state = _HANDLERS[state.phase](state, event, turn)

@@ -1,0 +1,82 @@
+"""The stream to the leader, over real loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from podsched.election.stream import Beacon, follow
+
+pytestmark = pytest.mark.integration
+
+
+class Follower:
+    """A follower of "leader" at a port, and its reports."""
+
+    def __init__(self, port: int) -> None:
+        self.reports: list[bool] = []
+        address = f"127.0.0.1:{port}"
+        self.task = asyncio.create_task(follow(address, "leader", self.reports.append))
+
+
+@pytest.fixture
+async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
+    followers: list[Follower] = []
+
+    def start(port: int) -> Follower:
+        followers.append(Follower(port))
+        return followers[-1]
+
+    yield start
+    for follower in followers:
+        follower.task.cancel()
+    await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
+
+
+async def until(reports: list[bool], count: int) -> None:
+    async with asyncio.timeout(5):
+        while len(reports) < count:  # noqa: ASYNC110 - reports come by callback, from a socket
+            await asyncio.sleep(0.005)
+
+
+async def test_a_beacon_that_goes_away_is_reported_as_confirmed(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """Broken, and the address refuses since."""
+    beacon = Beacon("leader")
+    follower = follow_at(await beacon.start("127.0.0.1", 0))
+    await asyncio.sleep(0.05)
+    await beacon.close()
+    await until(follower.reports, 1)
+    assert follower.reports == [True]
+
+
+async def test_a_beacon_that_is_back_at_once_is_not_reported_as_gone(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """Only the connection broke."""
+    beacon = Beacon("leader")
+    follower = follow_at(await beacon.start("127.0.0.1", 0))
+    await asyncio.sleep(0.05)
+    for writer in tuple(beacon._writers):
+        writer.transport.abort()
+    await until(follower.reports, 1)
+    assert follower.reports == [False]
+    await beacon.close()
+    await until(follower.reports, 2)
+    assert follower.reports == [False, True]
+
+
+async def test_an_address_that_never_answered_says_nothing_about_the_leader(
+    follow_at: Callable[[int], Follower],
+) -> None:
+    """A wrong address or a firewall in the way is no reason to depose anybody."""
+    beacon = Beacon("somebody else")
+    port = await beacon.start("127.0.0.1", 0)
+    follower = follow_at(port)
+    await asyncio.sleep(0.05)
+    await beacon.close()
+    await asyncio.sleep(0.2)
+    assert follower.reports == []
