@@ -10,7 +10,7 @@ import yaml
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.api.resources import pod_requests
+from podsched.api.resources import requests_in_units
 from podsched.cli.printers import age, node_status, pod_status
 
 NONE = "<none>"
@@ -74,7 +74,7 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
     used: dict[str, int] = {}
     running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
     for pod in running:
-        for name, amount in pod_requests(pod).items():
+        for name, amount in requests_in_units(pod).items():
             used[name] = used.get(name, 0) + amount
     shown = {name: f"{used[name]}m" if name == "cpu" else str(used[name]) for name in used}
     lines.append(_mapping("Requested:", shown))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ import typer
 import yaml
 from rich.console import Console
 
-from podsched.api.kinds import Kind, find_kind, kind_of
+from podsched.api.kinds import Kind, find_kind, kind_of, unwrap
 from podsched.api.manifest import (
     ManifestError,
     describe,
@@ -25,8 +26,9 @@ from podsched.api.manifest import (
 from podsched.api.objects import AnyObject
 from podsched.cli import describing, printers
 from podsched.cli.session import FAILED, USAGE, Namespace, Server, fail, warn, with_client
-from podsched.client.client import ApiClient
-from podsched.client.errors import ClientError, NotFound
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError, NotFound, Unavailable
+from podsched.v1.api_pb2 import Object, WatchRequest
 
 Filename = Annotated[
     list[str],
@@ -116,7 +118,7 @@ async def _each(objects: Sequence[AnyObject], act: Any) -> int:
         try:
             print(f"{reference(message)} {await act(message)}")
         except ClientError as exc:
-            if exc.unreachable:
+            if isinstance(exc, Unavailable):
                 raise
             failures += 1
             print(f"error: {reference(message)}: {exc}", file=sys.stderr)
@@ -148,13 +150,13 @@ def apply(
                 return "created"
             try:
                 before = await client.get(
-                    kind.name, message.metadata.namespace, message.metadata.name
+                    kind.name, message.metadata.name, message.metadata.namespace
                 )
             except NotFound:
                 await client.create(message)
                 return "created"
             after = await client.patch(
-                kind.name, message.metadata.namespace, message.metadata.name, _merge_of(message)
+                kind.name, message.metadata.name, _merge_of(message), message.metadata.namespace
             )
             same = after.metadata.resource_version == before.metadata.resource_version
             return "unchanged" if same else "configured"
@@ -184,6 +186,19 @@ def create(
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
+
+
+async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
+    """The objects that change from a revision on, through broken connections."""
+    while True:
+        try:
+            async for response in client.watch(request):
+                for event in response.events:
+                    yield unwrap(Object.FromString(event.object))
+                if response.revision:
+                    request.from_revision = response.revision
+        except Unavailable:
+            await asyncio.sleep(0.5)
 
 
 def _print_objects(
@@ -233,7 +248,7 @@ def get(
         found = find_kind(kind)
         scope = "" if all_namespaces or not found.namespaced else namespace
         if name:
-            items = [await client.get(found.name, scope or namespace * found.namespaced, name)]
+            items = [await client.get(found.name, name, namespace if found.namespaced else "")]
             revision = int(items[0].metadata.resource_version)
         else:
             items, revision = await client.list(
@@ -249,14 +264,14 @@ def get(
 
     async def _watch(client: ApiClient, found: Kind, scope: str, one: str, revision: int) -> None:
         fields = ",".join(f for f in (field_selector, f"metadata.name={one}" if one else "") if f)
-        changes = client.watch(
-            [found.name],
+        request = WatchRequest(
+            kinds=[found.name],
             namespace=scope,
             label_selector=selector,
             field_selector=fields,
             from_revision=revision,
         )
-        async for _, obj in changes:
+        async for obj in changes(client, request):
             if output in (Output.TABLE, Output.WIDE):
                 cells = printers.row_of(
                     found, obj, time.time(), namespaces=all_namespaces, wide=output is Output.WIDE
@@ -281,7 +296,7 @@ def describe_command(
 
     async def work(client: ApiClient) -> None:
         found = find_kind(kind)
-        obj = await client.get(found.name, namespace if found.namespaced else "", name)
+        obj = await client.get(found.name, name, namespace if found.namespaced else "")
         selector = f"involvedObject.name={name},involvedObject.kind={found.name}"
         events, _ = await client.list(
             "Event", namespace if found.namespaced else "", field_selector=selector
@@ -328,7 +343,7 @@ def delete(
         failures = 0
         for found, where, name in targets:
             try:
-                await client.delete(found.name, where, name, grace_period_seconds=grace)
+                await client.delete(found.name, name, where, grace_period_seconds=grace)
                 print(f"{found.name.lower()}/{name} deleted")
             except NotFound as exc:
                 if not ignore_not_found:
@@ -381,12 +396,12 @@ def label(
     async def work(client: ApiClient) -> None:
         found = find_kind(kind)
         where = namespace if found.namespaced else ""
-        obj = await client.get(found.name, where, name)
+        obj = await client.get(found.name, name, where)
         present = obj.metadata.labels
         for key, value in wanted.items():
             if not overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
-        await client.patch(found.name, where, name, {"metadata": {"labels": wanted}})
+        await client.patch(found.name, name, {"metadata": {"labels": wanted}}, where)
         print(f"{found.name.lower()}/{name} labeled")
 
     with_client(server, work)
@@ -416,7 +431,7 @@ def taint(
     parsed = [_parse_taint(change) for change in changes]
 
     async def work(client: ApiClient) -> None:
-        node = await client.get("Node", "", name)
+        node = await client.get("Node", name)
         taints = [dict(t) for t in to_manifest(node).get("spec", {}).get("taints", [])]
         for key, value, effect, remove in parsed:
             kept = [
@@ -427,7 +442,7 @@ def taint(
             taints = kept
             if not remove:
                 taints.append({"key": key, "value": value, "effect": effect})
-        await client.patch("Node", "", name, {"spec": {"taints": taints or None}})
+        await client.patch("Node", name, {"spec": {"taints": taints or None}})
         print(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
 
     with_client(server, work)
@@ -436,7 +451,7 @@ def taint(
 def _set_unschedulable(server: str, names: Sequence[str], value: bool, done: str) -> None:
     async def work(client: ApiClient) -> None:
         for name in names:
-            await client.patch("Node", "", name, {"spec": {"unschedulable": value or None}})
+            await client.patch("Node", name, {"spec": {"unschedulable": value or None}})
             print(f"node/{name} {done}")
 
     with_client(server, work)

@@ -13,8 +13,8 @@ import typer
 
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
-from podsched.client.client import ApiClient
-from podsched.client.errors import ClientError
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError, Unavailable
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
@@ -76,6 +76,8 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except ClientError as exc:
-        fail(str(exc), UNREACHABLE if exc.unreachable else FAILED)
+        if isinstance(exc, Unavailable):
+            fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {exc}", UNREACHABLE)
+        fail(str(exc))
     except (UnknownKindError, ManifestError) as exc:
         fail(str(exc))
