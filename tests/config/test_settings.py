@@ -48,6 +48,14 @@ def test_the_defaults_are_pinned() -> None:
     assert asdict(ControllerSettings()) == {
         "node_monitor_period": 5.0,
         "node_monitor_grace_period": 40.0,
+        "node_eviction_rate": 0.1,
+        "secondary_node_eviction_rate": 0.01,
+        "unhealthy_zone_threshold": 0.55,
+        "large_cluster_size_threshold": 50,
+        "terminated_pod_gc_threshold": 12_500,
+        "pod_gc_period": 20.0,
+        "pod_gc_quarantine": 40.0,
+        "writes_per_second": 100.0,
     }
     assert asdict(AgentSettings()) == {
         "api_endpoints": ("127.0.0.1:7443",),
@@ -58,6 +66,9 @@ def test_the_defaults_are_pinned() -> None:
         "node_pods": 110,
         "heartbeat_period": 10.0,
         "run_delay": 0.0,
+        "zones": (),
+        "adopt": False,
+        "volume_controller": True,
     }
 
 

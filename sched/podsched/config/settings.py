@@ -156,9 +156,41 @@ class ControllerSettings(_Checked):
     """How often the nodes' heartbeats are looked at."""
     node_monitor_grace_period: float = 40.0
     """Silence after which a node's Ready becomes Unknown and it is tainted unreachable."""
+    node_eviction_rate: float = 0.1
+    """Nodes of a zone that get a NoExecute taint in a second while the zone is healthy; the first
+    gets it at once."""
+    secondary_node_eviction_rate: float = 0.01
+    """The same in a large zone of which unhealthy_zone_threshold is not Ready; 0 in a small one."""
+    unhealthy_zone_threshold: float = 0.55
+    """Share of a zone's nodes, at least 3, that must not be Ready for the zone to be unhealthy."""
+    large_cluster_size_threshold: int = 50
+    """Nodes up to which a zone is small."""
+    terminated_pod_gc_threshold: int = 12_500
+    """Finished pods that may exist before the oldest are deleted; 0: they are never deleted."""
+    pod_gc_period: float = 20.0
+    """How often leftovers are looked for."""
+    pod_gc_quarantine: float = 40.0
+    """How long a pod's node, or its owner, must be gone before the pod is deleted."""
+    writes_per_second: float = 100.0
+    """Evictions and deletions in a second, so that a mistake of the controllers has an end."""
 
     def _errors(self) -> Iterator[FieldError]:
-        yield from self._positive("node_monitor_period", "node_monitor_grace_period")
+        yield from self._positive(
+            "node_monitor_period",
+            "node_monitor_grace_period",
+            "node_eviction_rate",
+            "pod_gc_period",
+            "writes_per_second",
+        )
+        yield from self._not_negative(
+            "secondary_node_eviction_rate",
+            "large_cluster_size_threshold",
+            "terminated_pod_gc_threshold",
+            "pod_gc_quarantine",
+        )
+        if not 0 < self.unhealthy_zone_threshold <= 1:
+            share = self.unhealthy_zone_threshold
+            yield invalid("unhealthy_zone_threshold", share, "not in (0, 1]")
         if self.node_monitor_grace_period <= self.node_monitor_period:
             grace = self.node_monitor_grace_period
             reason = f"must be greater than node_monitor_period ({self.node_monitor_period:g})"
@@ -185,6 +217,13 @@ class AgentSettings(_Checked):
     """How often a node renews its heartbeat: kubelet's nodeLeaseDurationSeconds / 4."""
     run_delay: float = 0.0
     """Time from a pod's binding until it is Running."""
+    zones: tuple[str, ...] = ()
+    """Values of topology.kubernetes.io/zone, given to the nodes in turn; none: no such label."""
+    adopt: bool = False
+    """Play all nodes of the cluster, also those made by others and later."""
+    volume_controller: bool = True
+    """Bind claims and volumes, and provision volumes for StorageClasses, as far as that needs no
+    storage."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)

@@ -1,0 +1,390 @@
+"""The agent: follows nodes and pods, and does what `nodes`, `leases` and `pods` decide.
+
+    Node seen, ours         lease made, conditions repaired, its pods looked at; renewed each period
+    Node silent             no renewals, its pods are left as they are
+    Node no longer silent   Ready again, its pods looked at
+    Node gone               renewals end; its pods are the pod garbage collector's
+    Pod changed             `pods.step` now, and again when it says
+
+Guarantees: what is written was decided on the newest state seen; a write that fails is decided
+anew; an outage of the API is waited out. Not here: policy, state of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, cast
+
+from podsched.agent import leases, pods
+from podsched.agent.nodes import (
+    is_silent,
+    nodes_of_settings,
+    registration,
+    repaired_conditions,
+)
+from podsched.agent.volume_controller import VOLUME_KINDS, VolumeController
+from podsched.api.codec import write
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.client import errors
+from podsched.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from podsched.client.informer import Batch, Event, Informer
+from podsched.client.outbox import Outbox
+from podsched.config.settings import AgentSettings
+from podsched.lib.backoff import Backoff
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import AgentMetrics
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchResponse
+
+_log = get_logger("agent")
+_REGISTER_AT_ONCE = 500
+_RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
+
+
+class AgentClient(Protocol):
+    """What an agent needs of the API; `ApiClient` has it."""
+
+    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
+
+    async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
+
+    async def patch_many(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]: ...
+
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest]
+    ) -> Sequence[v1.BatchResult]: ...
+
+
+class AgentError(Exception):
+    """The agent cannot do what it was told: a node that the API refuses."""
+
+
+class _Seen(NamedTuple):
+    """Since when a pod has been in a state."""
+
+    state: tuple[str, str, int]
+    since: float
+
+
+class Agent:
+    """Plays the hollow nodes of the settings and `nodes`; `start`, then `wait` or `stop`.
+
+    now: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        client: AgentClient,
+        settings: AgentSettings,
+        nodes: Sequence[Node] = (),
+        *,
+        metrics: AgentMetrics | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._metrics = metrics
+        self._now = now
+        self._given = [*nodes_of_settings(settings), *nodes]
+        self._names = {node.metadata.name for node in self._given}
+        kinds = ["Node", "Pod", *(VOLUME_KINDS if settings.volume_controller else ())]
+        self._informer = Informer(client, kinds)
+        self._volumes: VolumeController | None = None
+        if settings.volume_controller:
+            self._volumes = VolumeController(client, self._informer, now=now)
+        self._wheel = leases.Wheel()
+        self._playing: dict[str, bool] = {}
+        """Nodes played; whether they are silent."""
+        self._pods_on: dict[str, dict[str, None]] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._timers: list[tuple[float, str, str]] = []
+        """When to look again: time, kind, key."""
+        self._timer_set = asyncio.Event()
+        self._statuses = Outbox(client.patch_many, self._pod_answered)
+        self._removals = Outbox(client.evict_pods, self._pod_answered)
+        self._node_patches = Outbox(client.patch_many, self._node_answered)
+        self._renewals = Outbox(self._send_renewals, self._renewed)
+        self._new_leases = Outbox(client.create_many, self._lease_made)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # ------------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Register the nodes and begin to play; returns when all of them are seen.
+
+        Raises AgentError when a node is refused.
+        """
+        await self._register()
+        runs = {
+            "agent informer": self._informer.run(self._handle),
+            "agent heartbeats": self._beat(),
+            "agent timers": self._run_timers(),
+            "agent pod statuses": self._statuses.run(),
+            "agent removals": self._removals.run(),
+            "agent node statuses": self._node_patches.run(),
+            "agent renewals": self._renewals.run(),
+            "agent leases": self._new_leases.run(),
+        }
+        self._tasks = [asyncio.create_task(run, name=name) for name, run in runs.items()]
+        if self._volumes is not None:
+            work = self._volumes.run()
+            self._tasks.append(asyncio.create_task(work, name="volume controller"))
+        synced = asyncio.create_task(self._informer.synced.wait(), name="await informer")
+        await asyncio.wait([synced, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        if not synced.done():
+            synced.cancel()
+            await self.wait()
+        _log.info("Playing hollow nodes", nodes=len(self._playing))
+
+    async def wait(self) -> None:
+        """Until stopped; raises what ended one of the tasks."""
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if not task.cancelled():
+                task.result()
+
+    async def stop(self) -> None:
+        """Play no more; the nodes fall silent, and a later agent goes on with them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all nodes are registered and followed."""
+        return self._informer.synced.is_set()
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The nodes played, silent ones included."""
+        return list(self._playing)
+
+    async def _register(self) -> None:
+        for start in range(0, len(self._given), _REGISTER_AT_ONCE):
+            batch = self._given[start : start + _REGISTER_AT_ONCE]
+            await self._register_batch(batch)
+
+    async def _register_batch(self, batch: Sequence[Node]) -> None:
+        pause = Backoff(0.1, 2.0)
+        while True:
+            try:
+                results = await self._client.create_many(
+                    [registration(node, self._now()) for node in batch]
+                )
+                break
+            except ClientError as error:
+                if not error.retryable:
+                    raise AgentError(f"cannot register nodes: {error}") from error
+                _log.info("Waiting for the API", error=str(error))
+                await asyncio.sleep(pause.failed())
+        for node, result in zip(batch, results, strict=True):
+            failed = errors.of_result(result)
+            if failed is not None and not isinstance(failed, AlreadyExists):
+                raise AgentError(f'node "{node.metadata.name}" is refused: {failed}') from failed
+
+    # ------------------------------------------------------------------ what is seen
+
+    def _handle(self, batch: Batch) -> None:
+        for event in batch.events:
+            if event.kind == "Pod":
+                self._pod_changed(event)
+            elif event.kind == "Node":
+                self._node_changed(event)
+            elif self._volumes is not None:
+                self._volumes.changed(event)
+
+    def _node_changed(self, event: Event) -> None:
+        name = event.key
+        if event.new is None:
+            if self._playing.pop(name, None) is not None:
+                self._wheel.remove(name)
+                self._renewals.drop(name)
+                self._new_leases.drop(name)
+                self._show_nodes()
+            return
+        if not self._settings.adopt and name not in self._names:
+            return
+        node = cast(Node, event.new)
+        silent, was_silent = is_silent(node), self._playing.get(name)
+        self._playing[name] = silent
+        if silent:
+            self._wheel.remove(name)
+            self._renewals.drop(name)
+            self._show_nodes()
+            return
+        if was_silent is None or was_silent:
+            self._wheel.add(name)
+            self._renewals.put(name, name)
+            self._show_nodes()
+            self._look_at_pods_of(name)
+        self._repair(node, resumed=bool(was_silent))
+
+    def _repair(self, node: Node, *, resumed: bool = False) -> None:
+        conditions = repaired_conditions(node, self._now(), resumed=resumed)
+        if not conditions:
+            return
+        patch = {"status": {"conditions": [write(condition) for condition in conditions]}}
+        name = node.metadata.name
+        request = v1.PatchRequest(
+            kind="Node",
+            name=name,
+            uid=node.metadata.uid,
+            resource_version=int(node.metadata.resource_version or 0),
+            merge_patch=json.dumps(patch).encode(),
+        )
+        self._node_patches.put(name, request)
+
+    def _pod_changed(self, event: Event) -> None:
+        old, new = cast(Pod | None, event.old), cast(Pod | None, event.new)
+        key = event.key
+        before = old.spec.node_name if old is not None else ""
+        after = new.spec.node_name if new is not None else ""
+        if before and before != after:
+            self._pods_on.get(before, {}).pop(key, None)
+        if after and before != after:
+            self._pods_on.setdefault(after, {})[key] = None
+        self._count(old, -1)
+        self._count(new, 1)
+        if new is None:
+            self._seen.pop(key, None)
+            self._statuses.drop(key)
+            self._removals.drop(key)
+        elif after:
+            self._look_at_pod(key, new)
+
+    def _look_at_pods_of(self, node: str) -> None:
+        for key in list(self._pods_on.get(node, ())):
+            pod = self._informer.get("Pod", key)
+            if pod is not None:
+                self._look_at_pod(key, cast(Pod, pod))
+
+    def _look_at_pod(self, key: str, pod: Pod) -> None:
+        """Decide about a bound pod as it is now."""
+        if self._playing.get(pod.spec.node_name, True):
+            return  # not ours, gone, or silent
+        now = self._now()
+        action = pods.step(pod, self._since(key, pod, now), now, self._settings.run_delay)
+        if isinstance(action, pods.Patch):
+            self._statuses.put(key, action.request)
+        elif isinstance(action, pods.Remove):
+            self._statuses.drop(key)
+            self._removals.put(key, action.request)
+        elif isinstance(action, pods.Later):
+            self._look_again("Pod", key, action.at)
+
+    def _since(self, key: str, pod: Pod, now: float) -> float:
+        metadata = pod.metadata
+        deleting = metadata.HasField("deletion_timestamp")
+        mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
+        state = (metadata.uid, pod.status.phase, mark)
+        seen = self._seen.get(key)
+        if seen is None or seen.state != state:
+            seen = self._seen[key] = _Seen(state, now)
+        return seen.since
+
+    # ------------------------------------------------------------------ time
+
+    def _look_again(self, kind: str, key: str, at: float) -> None:
+        heapq.heappush(self._timers, (at, kind, key))
+        if self._timers[0][0] == at:
+            self._timer_set.set()
+
+    async def _run_timers(self) -> None:
+        while True:
+            self._timer_set.clear()
+            now = self._now()
+            while self._timers and self._timers[0][0] <= now:
+                _, kind, key = heapq.heappop(self._timers)
+                self._timer_rang(kind, key)
+            left = self._timers[0][0] - self._now() if self._timers else None
+            try:
+                async with asyncio.timeout(left):
+                    await self._timer_set.wait()
+            except TimeoutError:
+                continue
+
+    def _timer_rang(self, kind: str, key: str) -> None:
+        item = self._informer.get(kind, key)
+        if isinstance(item, Pod) and item.spec.node_name:
+            self._look_at_pod(key, item)
+        elif isinstance(item, Node) and self._playing.get(key) is False:
+            self._repair(item)
+
+    async def _beat(self) -> None:
+        """Renew each lease once a period."""
+        loop = asyncio.get_running_loop()
+        part = self._settings.heartbeat_period / leases.SLOTS
+        at = loop.time()
+        while True:
+            for name in self._wheel.turn():
+                self._renewals.put(name, name)
+            at = max(at + part, loop.time() - self._settings.heartbeat_period)
+            await asyncio.sleep(max(0.0, at - loop.time()))
+
+    # ------------------------------------------------------------------ what became of writes
+
+    async def _send_renewals(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        # Made here, so that a renewal that had to wait says when it was sent.
+        return await self._client.patch_many(leases.renewals(names, self._now()))
+
+    def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
+        self._count_heartbeat("success" if result.code == 0 else "error")
+        if isinstance(errors.of_result(result), NotFound):
+            node = self._informer.get("Node", name)
+            if node is not None and self._playing.get(name) is False:
+                self._new_leases.put(name, leases.new_lease(cast(Node, node), self._now()))
+
+    def _lease_made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is not None and not isinstance(failed, AlreadyExists):
+            _log.warning("A lease could not be made", node=name, error=str(failed))
+
+    def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._again_after("Pod", key, errors.of_result(result))
+
+    def _node_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._again_after("Node", key, errors.of_result(result))
+
+    def _again_after(self, kind: str, key: str, failed: ClientError | None) -> None:
+        """Decide anew about what could not be written; by then its new state has been seen."""
+        if failed is None or isinstance(failed, NotFound):
+            return
+        wait = _RETRY_CONFLICT
+        if not isinstance(failed, Conflict):
+            _log.warning("A write failed", kind=kind, name=key, error=str(failed))
+            wait = _RETRY_ERROR
+        self._look_again(kind, key, self._now() + wait)
+
+    # ------------------------------------------------------------------ metrics
+
+    def _show_nodes(self) -> None:
+        if self._metrics is not None:
+            self._metrics.nodes.set(len(self._playing))
+
+    def _count(self, pod: Pod | None, amount: int) -> None:
+        if self._metrics is not None and pod is not None and pod.spec.node_name in self._playing:
+            self._metrics.pods.labels(pod.status.phase or "Pending").inc(amount)
+
+    def _count_heartbeat(self, result: str) -> None:
+        if self._metrics is not None:
+            self._metrics.heartbeats_total.labels(result).inc()
+
+
+async def run_agent(
+    client: AgentClient,
+    settings: AgentSettings,
+    nodes: Sequence[Node] = (),
+    *,
+    metrics: AgentMetrics | None = None,
+) -> None:
+    """Play until cancelled. Raises AgentError, and what ends a task of the agent."""
+    agent = Agent(client, settings, nodes, metrics=metrics)
+    try:
+        await agent.start()
+        await agent.wait()
+    finally:
+        await agent.stop()

@@ -1,0 +1,76 @@
+"""The leases by which nodes show that they live, and when each is due.
+
+Pure. Renewals are spread evenly over the period, so that thousands of nodes cost the servers a
+steady trickle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from podsched.api.codec import format_time
+from podsched.api.objects import Lease, Node, timestamp
+from podsched.v1.api_pb2 import PatchRequest
+
+NAMESPACE = "kube-node-lease"
+DURATION = 40
+"""Seconds: kubelet's nodeLeaseDurationSeconds."""
+SLOTS = 20
+"""Parts of a period in which renewals are sent."""
+
+
+class Wheel:
+    """Assigns each node one of the slots of a period, always the one with the fewest nodes."""
+
+    def __init__(self, slots: int = SLOTS) -> None:
+        self._slots: list[dict[str, None]] = [{} for _ in range(slots)]
+        self._slot_of: dict[str, int] = {}
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def add(self, name: str) -> None:
+        """Give the node a slot, if it has none."""
+        if name in self._slot_of:
+            return
+        least = min(range(len(self._slots)), key=lambda slot: len(self._slots[slot]))
+        self._slots[least][name] = None
+        self._slot_of[name] = least
+
+    def remove(self, name: str) -> None:
+        """The node is not due any more."""
+        slot = self._slot_of.pop(name, None)
+        if slot is not None:
+            del self._slots[slot][name]
+
+    def turn(self) -> list[str]:
+        """The nodes of the next slot."""
+        self._at = (self._at + 1) % len(self._slots)
+        return list(self._slots[self._at])
+
+
+def new_lease(node: Node, now: float) -> Lease:
+    """A node's first lease, owned by the node."""
+    lease = Lease()
+    lease.metadata.name = node.metadata.name
+    lease.metadata.namespace = NAMESPACE
+    if node.metadata.uid:
+        lease.metadata.owner_references.add(
+            api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid
+        )
+    lease.spec.holder_identity = node.metadata.name
+    lease.spec.lease_duration_seconds = DURATION
+    lease.spec.renew_time.CopyFrom(timestamp(now))
+    return lease
+
+
+def renewals(names: Iterable[str], now: float) -> list[PatchRequest]:
+    """The patches that renew the leases of these nodes."""
+    spec = {"renewTime": format_time(timestamp(now))}
+    patch = json.dumps({"spec": spec}).encode()
+    return [
+        PatchRequest(kind="Lease", namespace=NAMESPACE, name=name, merge_patch=patch)
+        for name in names
+    ]

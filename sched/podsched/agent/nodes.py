@@ -1,0 +1,163 @@
+"""What hollow nodes look like: from a shape or from manifests, and what registers and repairs them.
+
+Pure: Node messages in and out, `now` in Unix seconds. An existing node of the same name is adopted
+as it is; only conditions that nobody vouches for any more (Unknown, or no Ready at all) are set.
+A Ready=False that somebody wrote is left alone: tests of NotReady nodes rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, node_condition
+from podsched.api.objects import Node, NodeCondition, timestamp
+from podsched.config.settings import AgentSettings
+
+COUNT_ANNOTATION = "podsched.io/count"
+SILENCE_ANNOTATION = "podsched.io/silence"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+_STANDARD_LABELS = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+
+_READY = (TRUE, "KubeletReady", "kubelet is posting ready status")
+_HEALTHY = {
+    NODE_READY: _READY,
+    "MemoryPressure": (
+        FALSE,
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    "DiskPressure": (FALSE, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": (FALSE, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
+
+
+class BadNode(ValueError):
+    """A node manifest that cannot be played; the fault of whoever wrote it."""
+
+
+class Shape(NamedTuple):
+    """What each of a number of equal nodes has."""
+
+    cpu: str
+    memory: str
+    pods: int
+
+
+def nodes_of_settings(settings: AgentSettings) -> list[Node]:
+    """The nodes that the settings ask for: prefix0000, prefix0001, ..."""
+    shape = Shape(settings.node_cpu, settings.node_memory, settings.node_pods)
+    names = [f"{settings.node_name_prefix}{index:04d}" for index in range(settings.nodes)]
+    return nodes_of_shape(names, shape, settings.zones)
+
+
+def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()) -> list[Node]:
+    """Nodes of one shape, the zones given to them in turn."""
+    nodes = []
+    for index, name in enumerate(names):
+        node = Node()
+        node.metadata.name = name
+        if zones:
+            node.metadata.labels[ZONE_LABEL] = zones[index % len(zones)]
+        resources = {"cpu": shape.cpu, "memory": shape.memory, "pods": str(shape.pods)}
+        node.status.capacity.update(resources)
+        nodes.append(node)
+    return nodes
+
+
+def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
+    """The nodes that manifests ask for: as many copies of each as its annotation says.
+
+    Raises BadNode: a count that is no number, or a name twice.
+    """
+    nodes: dict[str, Node] = {}
+    for manifest in manifests:
+        for node in _copies(manifest):
+            if node.metadata.name in nodes:
+                raise BadNode(f'node "{node.metadata.name}" is there twice')
+            nodes[node.metadata.name] = node
+    return list(nodes.values())
+
+
+def _copies(manifest: Node) -> Iterable[Node]:
+    name = manifest.metadata.name
+    text = manifest.metadata.annotations.get(COUNT_ANNOTATION)
+    if text is None:
+        yield _copy(manifest, name)
+        return
+    if not (text.isascii() and text.isdigit()):
+        raise BadNode(f'node "{name}": {COUNT_ANNOTATION} must be a number, not "{text}"')
+    for index in range(int(text)):
+        node = _copy(manifest, f"{name}-{index}")
+        del node.metadata.annotations[COUNT_ANNOTATION]
+        node.metadata.labels[HOSTNAME_LABEL] = node.metadata.name
+        yield node
+
+
+def _copy(manifest: Node, name: str) -> Node:
+    node = Node()
+    node.CopyFrom(manifest)
+    node.metadata.name = name
+    return node
+
+
+def registration(node: Node, now: float) -> Node:
+    """A copy of the node as its kubelet would register it: labels, capacity, Ready."""
+    new = _copy(node, node.metadata.name)
+    labels = new.metadata.labels
+    for key, value in {**_STANDARD_LABELS, HOSTNAME_LABEL: node.metadata.name}.items():
+        if key not in labels:
+            labels[key] = value
+    status = new.status
+    for filled, given in (
+        (status.capacity, node.status.allocatable),
+        (status.allocatable, node.status.capacity),
+    ):
+        if not filled:
+            filled.update(dict(given))
+    given_conditions = {condition.type for condition in status.conditions}
+    for type_ in _HEALTHY:
+        if type_ not in given_conditions:
+            status.conditions.append(_healthy(type_, now))
+    return new
+
+
+def repaired_conditions(node: Node, now: float, *, resumed: bool = False) -> list[NodeCondition]:
+    """All conditions as they should be when the node reports, or nothing if they are well.
+
+    resumed: the node has just come back and says Ready whatever was said of it.
+    """
+    found = {condition.type: condition for condition in node.status.conditions}
+    ready = found.get(NODE_READY)
+    wrong = [c.type for c in found.values() if c.status == UNKNOWN and c.type in _HEALTHY]
+    if ready is None or (resumed and ready.status != TRUE and NODE_READY not in wrong):
+        wrong.append(NODE_READY)
+    if not wrong:
+        return []
+    kept = [condition for condition in node.status.conditions if condition.type not in wrong]
+    return kept + [_healthy(type_, now) for type_ in wrong]
+
+
+def _healthy(type_: str, now: float) -> NodeCondition:
+    status, reason, message = _HEALTHY[type_]
+    stamp = timestamp(now, whole=True)
+    return NodeCondition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        last_heartbeat_time=stamp,
+        last_transition_time=stamp,
+    )
+
+
+def is_silent(node: Node) -> bool:
+    """Whether the node is to seem dead: no heartbeat, and its pods are left as they are."""
+    return node.metadata.annotations.get(SILENCE_ANNOTATION) == "true"
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the node says Ready."""
+    condition = node_condition(node.status, NODE_READY)
+    return condition is not None and condition.status == TRUE

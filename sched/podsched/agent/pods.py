@@ -1,0 +1,188 @@
+"""What a hollow kubelet does for a pod, and when.
+
+Pure: `step` looks at a pod as it is and says what to do at `now` (Unix seconds), or when to look
+again. Nothing is remembered but when the pod was first seen in its state, and only to be more exact
+than the whole seconds of the API's times: an agent that starts again derives the same from these.
+
+    the pod                               is
+    bound, Pending, not being deleted     Running run_delay after its binding
+    Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
+    being deleted, never ran or finished  removed at once
+    being deleted, Running                removed when its grace period is over
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+from podsched.api.codec import format_time, write
+from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
+from podsched.api.objects import Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.v1.api_pb2 import EvictRequest, PatchRequest
+
+RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
+EXIT_CODE_ANNOTATION = "podsched.io/exit-code"
+_COMPLETED = "PodCompleted"
+
+
+class Patch(NamedTuple):
+    """Write the pod's status."""
+
+    request: PatchRequest
+    phase: str
+
+
+class Remove(NamedTuple):
+    """Delete the pod at once."""
+
+    request: EvictRequest
+
+
+class Later(NamedTuple):
+    """Nothing before this time."""
+
+    at: float
+
+
+Action = Patch | Remove | Later
+
+
+def step(pod: Pod, seen: float, now: float, run_delay: float) -> Action | None:
+    """What to do for a bound pod that has been seen in its present state since `seen`."""
+    if pod.metadata.HasField("deletion_timestamp"):
+        return _removal(pod, seen, now)
+    if is_finished(pod):
+        return None
+    if pod.status.phase == "Running":
+        return _completion(pod, seen, now)
+    at = _after(_bound_at(pod), seen, run_delay)
+    return Later(at) if at > now else _running(pod, now)
+
+
+def _after(stamp: Timestamp | None, seen: float, span: float) -> float:
+    """`span` seconds after what was seen at `seen` and has this time, cut to whole seconds."""
+    if stamp is None:
+        return seen + span
+    return min(seen, seconds_of(stamp) + 1) + span
+
+
+def _bound_at(pod: Pod) -> Timestamp | None:
+    condition = pod_condition(pod.status, "PodScheduled")
+    if condition is None or condition.status != TRUE:
+        return None
+    return condition.last_transition_time
+
+
+def _removal(pod: Pod, seen: float, now: float) -> Action:
+    grace = pod.metadata.deletion_grace_period_seconds
+    if grace > 0 and pod.status.phase == "Running":
+        # The mark has whole seconds; a process that ignores its SIGTERM lives the whole period.
+        at = min(seen + grace, seconds_of(pod.metadata.deletion_timestamp) + 1)
+        if at > now:
+            return Later(at)
+    request = EvictRequest(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        grace_period_seconds=0,
+        ignore_disruption_budgets=True,
+    )
+    request.preconditions.uid = pod.metadata.uid
+    return Remove(request)
+
+
+def _completion(pod: Pod, seen: float, now: float) -> Action | None:
+    span = _number(pod, RUN_SECONDS_ANNOTATION)
+    if span is None:
+        return None
+    started = pod.status.start_time if pod.status.HasField("start_time") else None
+    at = _after(started, seen, span)
+    return Later(at) if at > now else _finished(pod, now)
+
+
+def _number(pod: Pod, annotation: str) -> float | None:
+    """The annotation's value; None when it is missing or makes no sense."""
+    text = pod.metadata.annotations.get(annotation)
+    try:
+        value = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _running(pod: Pod, now: float) -> Patch:
+    stamp = timestamp(now, whole=True)
+    conditions = _with_conditions(
+        pod,
+        stamp,
+        PodCondition(type="PodReadyToStartContainers", status=TRUE),
+        PodCondition(type="Initialized", status=TRUE),
+        PodCondition(type="Ready", status=TRUE),
+        PodCondition(type="ContainersReady", status=TRUE),
+        PodCondition(type="PodScheduled", status=TRUE),
+    )
+    started = pod.status.start_time if pod.status.HasField("start_time") else stamp
+    status = {"phase": "Running", "startTime": format_time(started), "conditions": conditions}
+    return _patch(pod, status)
+
+
+def _finished(pod: Pod, now: float) -> Patch:
+    code = int(_number(pod, EXIT_CODE_ANNOTATION) or 0)
+    phase = "Failed" if code else "Succeeded"
+    reason = "PodFailed" if code else _COMPLETED
+    stamp = timestamp(now, whole=True)
+    conditions = _with_conditions(
+        pod,
+        stamp,
+        PodCondition(type="Initialized", status=TRUE, reason=reason),
+        PodCondition(type="Ready", status=FALSE, reason=reason),
+        PodCondition(type="ContainersReady", status=FALSE, reason=reason),
+    )
+    terminated = {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": format_time(pod.status.start_time),
+        "finishedAt": format_time(stamp),
+    }
+    containers = [
+        {
+            "name": container.name,
+            "image": container.image,
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": terminated},
+        }
+        for container in pod.spec.containers
+    ]
+    status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
+    return _patch(pod, status)
+
+
+def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:
+    """The pod's conditions, those wanted set, as a patch lists them: all of them."""
+    conditions = {condition.type: condition for condition in pod.status.conditions}
+    for condition in wanted:
+        old = conditions.get(condition.type)
+        if old is not None and old.status == condition.status and old.reason == condition.reason:
+            continue
+        same = old is not None and old.status == condition.status
+        moved = old.last_transition_time if old is not None and same else now
+        condition.last_transition_time.CopyFrom(moved)
+        conditions[condition.type] = condition
+    return [write(condition) for condition in conditions.values()]
+
+
+def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
+    # The version, because the conditions are written as a whole: one that somebody has added
+    # meanwhile must not get lost.
+    metadata = pod.metadata
+    request = PatchRequest(
+        kind="Pod",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=int(metadata.resource_version or 0),
+        merge_patch=json.dumps({"status": status}).encode(),
+    )
+    return Patch(request, str(status["phase"]))
