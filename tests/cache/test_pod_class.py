@@ -1,0 +1,117 @@
+"""Which pods share a class, and what a class says."""
+
+from __future__ import annotations
+
+import gc
+
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.v1 import objects_pb2 as v1
+from support.cache_world import info, make_pod
+
+
+def test_pods_of_one_template_share_a_class() -> None:
+    classes = PodClasses()
+    assert classes.intern(make_pod("a")) is classes.intern(make_pod("b"))
+
+
+def test_binding_a_pod_does_not_change_its_class() -> None:
+    classes = PodClasses()
+    waiting = classes.intern(make_pod("a", labels={"app": "web", "tier": "front"}))
+    bound = make_pod("a", labels={"app": "web", "tier": "front"}, node="node-1")
+    before = bound.SerializeToString(deterministic=True)
+    assert classes.intern(bound) is waiting
+    assert bound.SerializeToString(deterministic=True) == before
+
+
+def test_what_no_decision_depends_on_does_not_split_a_class() -> None:
+    classes = PodClasses()
+    plain = make_pod("a")
+    dressed = make_pod("b")
+    spec = dressed.spec
+    spec.hostname, spec.subdomain, spec.service_account_name = "b", "svc", "robot"
+    spec.containers[0].env.add(name="POD", value="b")
+    spec.containers[0].volume_mounts.add(name="kube-api-access-x7", mount_path="/run")
+    spec.containers[0].ports.add(container_port=80)
+    spec.volumes.add(name="kube-api-access-x7").projected.SetInParent()
+    dressed.status.phase = "Running"
+    dressed.status.container_statuses.add(name="main", ready=True, restart_count=3)
+    assert classes.intern(plain) is classes.intern(dressed)
+
+
+def test_the_spec_of_a_class_keeps_what_decisions_depend_on() -> None:
+    pod = make_pod("a", host_port=80, priority=7)
+    pod.spec.containers[0].ports.add(container_port=9)
+    pod.spec.volumes.add(name="cfg").config_map.SetInParent()
+    pod.spec.volumes.add(name="data").persistent_volume_claim.claim_name = "data"
+    pod.spec.volumes.add(name="more").persistent_volume_claim.claim_name = "more"
+    spec = PodClasses().intern(pod).spec
+    assert [port.host_port for port in spec.containers[0].ports] == [80]
+    claims = [volume.persistent_volume_claim.claim_name for volume in spec.volumes]
+    assert claims == ["data", "more"]
+    assert spec.priority == 7 and spec.containers[0].image == "app:1"
+
+
+def test_each_thing_a_decision_depends_on_splits_classes() -> None:
+    classes = PodClasses()
+    owned = make_pod("owned")
+    owned.metadata.owner_references.add(kind="ReplicaSet", name="rs", uid="1", controller=True)
+    tolerant = make_pod("tolerant")
+    tolerant.spec.tolerations.add(key="a", operator="Exists")
+    pods = [
+        make_pod("plain"),
+        make_pod("other", namespace="other"),
+        make_pod("labelled", labels={"a": "b"}),
+        make_pod("urgent", priority=1),
+        make_pod("big", requests={"cpu": "2"}),
+        make_pod("port", host_port=80),
+        owned,
+        tolerant,
+    ]
+    assert len({classes.intern(pod).id for pod in pods}) == len(pods)
+
+
+def test_an_ephemeral_volume_makes_the_class_depend_on_the_pod() -> None:
+    classes = PodClasses()
+
+    def with_scratch(name: str, uid: str = "") -> v1.Pod:
+        pod = make_pod(name, uid=uid)
+        pod.spec.volumes.add(name="scratch").ephemeral.volume_claim_template.SetInParent()
+        return pod
+
+    first = classes.intern(with_scratch("a"))
+    assert classes.intern(with_scratch("a")) is first
+    assert classes.intern(with_scratch("b")) is not first
+    assert classes.intern(with_scratch("a", uid="made anew")) is not first
+    assert first.spec.volumes[0].name == "scratch"
+
+
+def test_resources_given_in_place_count_and_split_the_class() -> None:
+    classes = PodClasses()
+    plain = classes.intern(make_pod("a", requests={"cpu": "100m"}))
+    resized = make_pod("a", requests={"cpu": "100m"})
+    status = resized.status.container_statuses.add(name="main")
+    status.resources.requests["cpu"] = "300m"
+    grown = classes.intern(resized)
+    assert grown is not plain and grown.requests["cpu"] == 300
+    resized.status.container_statuses[0].resources.requests["cpu"] = "100m"
+    assert classes.intern(resized) is plain
+
+
+def test_a_pod_info_has_the_times_and_marks_of_its_pod() -> None:
+    pod = make_pod("a", terminating=True, nominated="n1")
+    pod.metadata.creation_timestamp.seconds = 5
+    pod.status.start_time.seconds, pod.status.start_time.nanos = 7, 500_000_000
+    made = make_pod_info(pod, PodClasses())
+    assert (made.key, made.uid, made.name) == ("default/a", "uid-default-a", "a")
+    assert (made.creation_time, made.start_time) == (5.0, 7.5)
+    assert made.terminating and made.nominated_node_name == "n1"
+
+
+def test_classes_that_nobody_holds_are_forgotten() -> None:
+    classes = PodClasses(memo_size=8)
+    kept = info(classes, "kept", labels={"n": "kept"})
+    for i in range(100):
+        classes.intern(make_pod("x", labels={"n": str(i)}))
+    gc.collect()
+    assert len(classes) <= 9
+    assert info(classes, "again", labels={"n": "kept"}).cls is kept.cls
