@@ -2,7 +2,8 @@
 
 Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or
 ``score_node``. What a plugin reads beyond the one node (and the pod's class) it names in
-``inputs``, as any plugin does; without ``inputs`` its results are reused for as long as the node does not change.
+``inputs``, as any plugin does; without ``inputs`` its results are reused for as long as the node
+does not change.
 """
 
 from __future__ import annotations

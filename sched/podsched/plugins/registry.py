@@ -1,7 +1,8 @@
 """The one list of plugins: the built-in ones in default order, and users' own.
 
 A factory gets the plugin's arguments (the args object of its ``pluginConfig``, None for defaults)
-and the handle. Users' packages name their factories under the entry point group ``podsched.plugins``.
+and the handle. Users' packages name their factories under the entry point group
+``podsched.plugins``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""``simulate`` on single scenarios, and what it makes of broken ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podsched.api.manifest import to_manifest
+from podsched.engine.simulation import open_scenarios, simulate, simulate_lines
+from support.engine_world import node, pod
+
+
+def scenario(identity: str = "s", **parts: Any) -> dict[str, Any]:
+    objects = [to_manifest(node("a")), to_manifest(node("b", unschedulable=True))]
+    return {"id": identity, "objects": objects, "pod": to_manifest(pod("pending")), **parts}
+
+
+def test_a_pod_that_fits_gets_its_verdicts_scores_and_best_nodes() -> None:
+    result = simulate(scenario())
+    assert result["outcome"] == "Schedulable"
+    assert result["filter"]["a"] == {"code": "Success", "plugin": "", "reasons": []}
+    assert result["filter"]["b"]["reasons"] == ["node(s) were unschedulable"]
+    assert result["best"] == result["feasible"] == ["a"]
+    assert result["score"]["a"]["total"] == sum(result["score"]["a"]["plugins"].values())
+
+
+def test_a_cluster_without_nodes_has_kube_schedulers_words_for_it() -> None:
+    result = simulate(scenario(objects=[]))
+    assert result["message"] == "no nodes available to schedule pods"
+
+
+def test_the_objects_may_come_in_any_order_and_finished_pods_do_not_count() -> None:
+    done = pod("done", {"nodeName": "a", "containers": [{"name": "c"}]})
+    done.spec.containers[0].resources.requests["cpu"] = "4"
+    done.status.phase = "Succeeded"
+    whole = scenario()
+    whole["objects"] = [to_manifest(done), *reversed(whole["objects"])]
+    assert simulate(whole) == simulate(scenario())
+
+
+def test_a_broken_scenario_is_reported_and_the_rest_go_on() -> None:
+    bad_quantity = scenario("bad quantity")
+    bad_quantity["objects"][0]["status"]["allocatable"]["cpu"] = "many"
+    lines = [
+        json.dumps(scenario("first")),
+        "{",
+        json.dumps({"id": "no pod", "objects": []}),
+        json.dumps(bad_quantity),
+        json.dumps(scenario("bad config", config={"profiles": [{"colour": "red"}]})),
+        "",
+        json.dumps({"scenario": scenario("last")}),
+    ]
+    results = list(simulate_lines(lines))
+    broken = ["line 2", "no pod", "bad quantity", "bad config"]
+    assert [result["id"] for result in results] == ["first", *broken, "last"]
+    assert [result["id"] for result in results if "error" in result] == broken
+    assert "profiles[0].colour" in results[4]["error"]
+
+
+@pytest.mark.parametrize("name", ["cases.jsonl", "cases.jsonl.gz"])
+def test_files_are_read_plain_or_compressed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    content = (json.dumps(scenario("x")) + "\n").encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with open_scenarios(path) as lines:
+        assert [result["id"] for result in simulate_lines(lines)] == ["x"]
+
+
+def test_the_nominated_node_is_reported_when_it_fits() -> None:
+    pending = pod("pending")
+    pending.status.nominated_node_name = "a"
+    assert simulate(scenario(pod=to_manifest(pending)))["nominatedNodeUsed"] == "a"
+
+
+def test_a_profile_can_switch_scores_off() -> None:
+    config = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
+    result = simulate(scenario(config=config))
+    assert result["score"]["a"] == {"plugins": {}, "total": 1}
