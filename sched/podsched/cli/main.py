@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from podsched import __version__
-from podsched.cli import objects, servers
+from podsched.cli import bench, objects, servers
 
 app = typer.Typer(
     name="sched",
@@ -49,6 +49,7 @@ for _name, _command, _panel in (
     ("taint", objects.taint, _OBJECTS),
     ("cordon", objects.cordon, _OBJECTS),
     ("uncordon", objects.uncordon, _OBJECTS),
+    ("bench", bench.bench, _LOCAL),
     ("apiserver", servers.apiserver, _PROCESSES),
     ("scheduler", servers.scheduler, _PROCESSES),
 ):
