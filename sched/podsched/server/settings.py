@@ -39,6 +39,9 @@ class ServerSettings:
     bookmark_seconds: float = 1.0
     """A watch on which nothing happened for so long says how far it has come."""
 
+    watch_interval_seconds: float = 0.002
+    """Least time between two responses of one watch; the first after a pause is sent at once."""
+
     event_ttl_seconds: int = 3600
     """Life of Event objects, as kube-apiserver's --event-ttl."""
     max_events: int = 50_000
