@@ -48,6 +48,7 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "NodeDeclaredFeatures",
         ),
         "filter": (
             "NodeUnschedulable",
@@ -62,6 +63,7 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order() -> None
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "NodeDeclaredFeatures",
         ),
         "postFilter": ("DefaultPreemption",),
         "preScore": (

@@ -108,6 +108,7 @@ class NodeTable:
         images = images_of(node)
         changed |= self.images.change(row, known.images, images)
         known.images = images
+        changed |= known.node.status.declared_features != node.status.declared_features
         known.node = node
         self.version += changed
         return changed

@@ -34,7 +34,9 @@ _SPEC_FIELDS: Final = frozenset({
     "overhead", "resources", "host_network", "os", "host_users", "scheduling_group",
     "resource_claims", "runtime_class_name", "restart_policy",
 })  # fmt: skip
-_CONTAINER_FIELDS: Final = frozenset({"name", "image", "resources", "ports", "restart_policy"})
+_CONTAINER_FIELDS: Final = frozenset({
+    "name", "image", "resources", "ports", "restart_policy", "restart_policy_rules",
+})  # fmt: skip
 #: Sources of volumes that have a place or a limit; config maps, secrets and the like have neither.
 _VOLUME_FIELDS: Final = frozenset({
     "persistent_volume_claim", "ephemeral", "gce_persistent_disk", "aws_elastic_block_store",

@@ -106,6 +106,7 @@ _DEFAULTS = (
     ),
     _spec("ImageLocality", _P.SCORE, weight=1),
     _spec("DefaultBinder", _P.BIND),
+    _spec("NodeDeclaredFeatures", _FILTERS),
 )
 _KNOWN_BY_NAME = (
     _spec(
@@ -114,7 +115,6 @@ _KNOWN_BY_NAME = (
         DynamicResourcesArgs,
         runs=False,
     ),
-    _spec("NodeDeclaredFeatures", _FILTERS, runs=False),
     _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT}), runs=False),
     _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE, runs=False),
     _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, runs=False),

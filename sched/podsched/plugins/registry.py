@@ -20,6 +20,7 @@ from podsched.plugins import (
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption import DefaultPreemption
 from podsched.plugins.image_locality import ImageLocality
+from podsched.plugins.node_declared_features import NodeDeclaredFeatures
 from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
 from podsched.plugins.node_unschedulable import NodeUnschedulable
@@ -53,6 +54,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     ),
     "ImageLocality": _plain(ImageLocality),
     "DefaultBinder": _plain(DefaultBinder),
+    "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),
 }
 
 

@@ -1,0 +1,93 @@
+"""NodeDeclaredFeatures: the node declares every feature that the pod needs (kube-scheduler v1.36).
+
+Of the features that 1.36 knows, one shows in a pod that is to be scheduled: the restart rule
+RestartAllContainers. (The others concern resizes, which the scheduler does not see.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, Code
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) didn't match Pod's required features"
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+
+
+class NodeDeclaredFeatures:
+    """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
+
+    name: ClassVar[str] = "NodeDeclaredFeatures"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Nothing but the rows themselves."""
+        return ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Infers the features; skips pods that need none."""
+        needed = required_features(pod.cls.spec)
+        if not needed:
+            return PreFilterResult(SKIP)
+        state.data[self.name] = needed
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, nodes that lack one of the features."""
+        needed: frozenset[str] = state.data[self.name]
+        lacking = [not needed.issubset(_declared(nodes, row)) for row in rows.tolist()]
+        verdicts = Verdicter(len(rows))
+        mask = np.array(lacking, dtype=np.bool_)
+        verdicts.flag(mask, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Nodes added or with other features, and changes of the pod itself."""
+        actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
+        pod = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+        return [
+            ClusterEventWithHint(ClusterEvent(Resource.NODE, actions), _after_node_change),
+            ClusterEventWithHint(pod, _after_own_update),
+        ]
+
+
+def required_features(spec: v1.PodSpec) -> frozenset[str]:
+    """The features that a node must declare to run the pod."""
+    containers = (*spec.containers, *spec.init_containers)
+    rules = (rule for container in containers for rule in container.restart_policy_rules)
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        return frozenset({RESTART_ALL_CONTAINERS})
+    return frozenset()
+
+
+def _declared(nodes: NodeColumns, row: int) -> Sequence[str]:
+    return nodes.node(row).status.declared_features
+
+
+def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
+    if old is not None and new is not None:
+        before, after = old.status.declared_features, new.status.declared_features
+        return QueueingHint.SKIP if list(before) == list(after) else QueueingHint.QUEUE
+    return QueueingHint.QUEUE
+
+
+def _after_own_update(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if old is None or new is None or new.metadata.uid != pod.uid:
+        return QueueingHint.SKIP
+    changed = required_features(old.spec) != required_features(new.spec)
+    return QueueingHint.QUEUE if changed else QueueingHint.SKIP
