@@ -15,6 +15,7 @@ from support.election_model import (
     fingerprint,
     leads_in_the_end,
     new_world,
+    settle,
     somebody_could_lead,
 )
 
@@ -53,6 +54,13 @@ def test_two_candidates_keep_the_invariants_however_their_steps_interleave(
     """With one fault: a lost answer, a write that arrives late, a death, a wrong suspicion."""
     states, _ = explore(new_world(2, faults=1), suspicion=suspicion, limit=12_000, peace=True)
     assert states >= 12_000
+
+
+def test_leases_alone_keep_two_candidates_from_leading_at_once() -> None:
+    """From a settled leader on, without faults: nothing but delays and pauses of any length."""
+    settled = settle(new_world(2, faults=0))
+    states, _ = explore(settled, suspicion=False, limit=20_000, peace=False)
+    assert states >= 20_000
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -403,7 +403,7 @@ class _Print:
 def leads_in_the_end(world: World, *, within: int) -> bool:
     """Left in peace for so many ticks, somebody leads, and by the store's word."""
     for _ in range(within):
-        world = _settle(world)
+        world = settle(world)
         for replica in world.replicas:
             leads = replica.alive and replica.state.leads(world.now)
             if leads and replica.state.term == world.store.term != NO_TERM:
@@ -412,7 +412,7 @@ def leads_in_the_end(world: World, *, within: int) -> bool:
     return False
 
 
-def _settle(world: World) -> World:
+def settle(world: World) -> World:
     """Everything that can happen without faults and without time passing happens."""
     for _ in range(200):
         following = next(actions(world, ticks=0, faults=False), None)
