@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from podsched.server.errors import ApiError, Code
 from podsched.server.listing import Page
-from podsched.store.protocol import Put, Write
+from podsched.store.protocol import GetResult, Put, Write
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_world import World
@@ -113,3 +115,26 @@ async def test_a_list_that_cannot_be_understood_is_refused(
         await listed(world, **fields)  # type: ignore[arg-type]
     assert refused.value.code is Code.INVALID_ARGUMENT
     assert refused.value.violations[0].field == field
+
+
+async def test_reads_that_wait_together_share_a_question(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred lists that arrive while etcd is being asked cost one question more."""
+    asked: list[str] = []
+    answer = asyncio.Event()
+    get = world.store.get
+
+    async def slow(key: str) -> GetResult:
+        asked.append(key)
+        await answer.wait()
+        return await get(key)
+
+    monkeypatch.setattr(world.store, "get", slow)
+    lists = [asyncio.ensure_future(listed(world))]
+    for _ in range(100):
+        await asyncio.sleep(0)
+        lists.append(asyncio.ensure_future(listed(world)))
+    answer.set()
+    await asyncio.gather(*lists)
+    assert len(asked) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from podsched.api.objects import Pod, PodCondition, PodDisruptionBudget
@@ -326,3 +328,16 @@ async def test_a_pod_with_two_budgets_cannot_be_evicted(world: World) -> None:
     (outcome,) = await world.core.pods.evict([evict("a")], None)
     assert isinstance(outcome, ApiError)
     assert "more than one PodDisruptionBudget" in outcome.message
+
+
+async def test_two_servers_spend_a_budget_once(world: World) -> None:
+    """One disruption allowed, two evictions at the same moment through two servers: one goes."""
+    other = await world.another()
+    for name in ("a", "b"):
+        await running(world, name)
+    await allow(world, 1)
+    one, two = await asyncio.gather(
+        world.core.pods.evict([evict("a")], None), other.pods.evict([evict("b")], None)
+    )
+    refused = [outcome for outcome in (*one, *two) if isinstance(outcome, ApiError)]
+    assert [error.reason for error in refused] == ["DISRUPTION_BUDGET"]

@@ -107,6 +107,11 @@ class WatchCache:
         return self._touched[kind.name]
 
     @property
+    def kept(self) -> int:
+        """Number of changes in the ring."""
+        return len(self._ring)
+
+    @property
     def end(self) -> int:
         """The position after the newest change."""
         return self._start + len(self._ring)
