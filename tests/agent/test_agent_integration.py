@@ -4,68 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple
 
 import pytest
 
-from podsched.agent.agent import Agent
-from podsched.api.objects import Pod
-from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
-from podsched.config.settings import AgentSettings
-from podsched.server.server import serve
-from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
+from support.agent_world import AgentWorld, eventually
 from support.api_objects import binding, node, pod
 
 pytestmark = pytest.mark.integration
 
 
-class World(NamedTuple):
-    client: ApiClient
-    agents: list[Agent]
-
-    async def play(self, **settings: Any) -> Agent:
-        agent = Agent(self.client, AgentSettings(**settings))
-        self.agents.append(agent)
-        await agent.start()
-        return agent
-
-    async def pod(self, name: str) -> Pod | None:
-        try:
-            found = await self.client.get("Pod", name)
-        except NotFound:
-            return None
-        assert isinstance(found, Pod)
-        return found
-
-    async def phase(self, name: str) -> str:
-        found = await self.pod(name)
-        return found.status.phase if found is not None else "gone"
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    store = MemoryStore()
-    server = await serve(ServerSettings(bookmark_seconds=0.2), store)
-    world = World(ApiClient(server.address), [])
-    yield world
-    for agent in world.agents:
-        await agent.stop()
-    await world.client.close()
-    await server.stop(0)
-    await store.close()
-
-
-async def eventually(check: Callable[[], Any], within: float = 10.0) -> None:
-    deadline = time.monotonic() + within
-    while not await check():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        await asyncio.sleep(0.02)
-
-
-async def test_nodes_are_registered_ready_and_keep_their_leases_fresh(world: World) -> None:
+async def test_nodes_are_registered_ready_and_keep_their_leases_fresh(world: AgentWorld) -> None:
     agent = await world.play(nodes=3, heartbeat_period=0.5, zones=("a", "b"))
     assert agent.ready
     nodes = (await world.client.list("Node")).items
@@ -84,7 +32,7 @@ async def test_nodes_are_registered_ready_and_keep_their_leases_fresh(world: Wor
     assert await renewed()
 
 
-async def test_a_bound_pod_runs_and_leaves_when_its_grace_is_over(world: World) -> None:
+async def test_a_bound_pod_runs_and_leaves_when_its_grace_is_over(world: AgentWorld) -> None:
     await world.play(nodes=1)
     item = pod("web")
     item.spec.termination_grace_period_seconds = 1
@@ -105,11 +53,11 @@ async def test_a_bound_pod_runs_and_leaves_when_its_grace_is_over(world: World) 
     assert time.monotonic() - began >= 0.9
 
 
-async def gone(world: World, name: str) -> bool:
+async def gone(world: AgentWorld, name: str) -> bool:
     return await world.pod(name) is None
 
 
-async def test_a_pod_that_says_how_long_it_runs_ends(world: World) -> None:
+async def test_a_pod_that_says_how_long_it_runs_ends(world: AgentWorld) -> None:
     await world.play(nodes=1)
     for name, code in (("good", "0"), ("bad", "3")):
         item = pod(name)
@@ -124,7 +72,7 @@ async def test_a_pod_that_says_how_long_it_runs_ends(world: World) -> None:
     await eventually(ended)
 
 
-async def test_pods_of_other_nodes_are_left_alone(world: World) -> None:
+async def test_pods_of_other_nodes_are_left_alone(world: AgentWorld) -> None:
     await world.client.create(node("other"))
     await world.play(nodes=1)
     for name, where in (("theirs", "other"), ("ours", "node-0000")):
@@ -139,7 +87,7 @@ async def test_pods_of_other_nodes_are_left_alone(world: World) -> None:
     assert await world.phase("theirs") == "Pending"
 
 
-async def test_an_agent_that_starts_again_goes_on(world: World) -> None:
+async def test_an_agent_that_starts_again_goes_on(world: AgentWorld) -> None:
     first = await world.play(nodes=1)
     await first.stop()
     item = pod("web")
@@ -153,7 +101,7 @@ async def test_an_agent_that_starts_again_goes_on(world: World) -> None:
     await eventually(running)
 
 
-async def test_a_silent_node_does_nothing_until_it_resumes(world: World) -> None:
+async def test_a_silent_node_does_nothing_until_it_resumes(world: AgentWorld) -> None:
     await world.play(adopt=True)
     await world.client.create(node("n1"))
     silence = {"metadata": {"annotations": {"podsched.io/silence": "true"}}}

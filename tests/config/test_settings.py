@@ -69,6 +69,7 @@ def test_the_defaults_are_pinned() -> None:
         "zones": (),
         "adopt": False,
         "volume_controller": True,
+        "provisioners": ("podsched.io/hollow",),
     }
 
 

@@ -16,7 +16,7 @@ import asyncio
 import heapq
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from podsched.agent import leases, pods
@@ -26,7 +26,7 @@ from podsched.agent.nodes import (
     registration,
     repaired_conditions,
 )
-from podsched.agent.volume_controller import VOLUME_KINDS, VolumeController
+from podsched.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
 from podsched.api.codec import write
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.client import errors
@@ -45,14 +45,10 @@ _REGISTER_AT_ONCE = 500
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
-class AgentClient(Protocol):
+class AgentClient(VolumeClient, Protocol):
     """What an agent needs of the API; `ApiClient` has it."""
 
     def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
-
-    async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
-
-    async def patch_many(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]: ...
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest]
@@ -95,12 +91,15 @@ class Agent:
         self._informer = Informer(client, kinds)
         self._volumes: VolumeController | None = None
         if settings.volume_controller:
-            self._volumes = VolumeController(client, self._informer, now=now)
+            self._volumes = VolumeController(
+                client, self._informer, provisioners=settings.provisioners
+            )
         self._wheel = leases.Wheel()
         self._playing: dict[str, bool] = {}
         """Nodes played; whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
         self._seen: dict[str, _Seen] = {}
+        self._counted: dict[str, str] = {}
         self._timers: list[tuple[float, str, str]] = []
         """When to look again: time, kind, key."""
         self._timer_set = asyncio.Event()
@@ -247,8 +246,7 @@ class Agent:
             self._pods_on.get(before, {}).pop(key, None)
         if after and before != after:
             self._pods_on.setdefault(after, {})[key] = None
-        self._count(old, -1)
-        self._count(new, 1)
+        self._count(key, new)
         if new is None:
             self._seen.pop(key, None)
             self._statuses.drop(key)
@@ -365,9 +363,16 @@ class Agent:
         if self._metrics is not None:
             self._metrics.nodes.set(len(self._playing))
 
-    def _count(self, pod: Pod | None, amount: int) -> None:
-        if self._metrics is not None and pod is not None and pod.spec.node_name in self._playing:
-            self._metrics.pods.labels(pod.status.phase or "Pending").inc(amount)
+    def _count(self, key: str, pod: Pod | None) -> None:
+        """Keep the number of pods of each phase."""
+        if self._metrics is None:
+            return
+        before = self._counted.pop(key, None)
+        if before is not None:
+            self._metrics.pods.labels(before).inc(-1)
+        if pod is not None and pod.spec.node_name in self._playing:
+            phase = self._counted[key] = pod.status.phase or "Pending"
+            self._metrics.pods.labels(phase).inc()
 
     def _count_heartbeat(self, result: str) -> None:
         if self._metrics is not None:

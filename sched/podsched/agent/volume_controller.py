@@ -1,47 +1,213 @@
-"""Does what `volumes` decides. (Decisions follow.)"""
+"""Follows claims, volumes and classes, and writes what `volumes` decides.
+
+Guarantees: every write names the version it was decided on; one that fails is decided anew. Several
+agents may do this at the same time.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol, cast
 
-from podsched.api.objects import AnyObject
+from podsched.agent.volumes import (
+    BIND_COMPLETED,
+    PROVISIONER,
+    CreateVolume,
+    DeleteVolume,
+    Effect,
+    Round,
+    View,
+)
+from podsched.api.objects import (
+    AnyObject,
+    CSINode,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    object_key,
+)
+from podsched.client import errors
+from podsched.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.client.informer import Event, Informer
+from podsched.client.outbox import Outbox
+from podsched.lib.backoff import Backoff
+from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
-from podsched.v1.frames_pb2 import RawWatchResponse
 
-VOLUME_KINDS = ("StorageClass", "PersistentVolume", "PersistentVolumeClaim")
+VOLUME_KINDS = ("StorageClass", "CSINode", "PersistentVolume", "PersistentVolumeClaim")
+_log = get_logger("volume controller")
+_RETRY_SECONDS = 1.0
 
 
 class VolumeClient(Protocol):
-    """What the controller needs of the API."""
-
-    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
+    """What the controller needs of the API; `ApiClient` has it."""
 
     async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
 
     async def patch_many(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]: ...
 
+    async def delete(
+        self, kind: str, name: str, *, uid: str = "", resource_version: int = 0
+    ) -> AnyObject: ...
+
 
 class VolumeController:
-    """Binds claims and volumes."""
+    """`changed` for every event of VOLUME_KINDS and Node, `run` as a task."""
 
     def __init__(
         self,
         client: VolumeClient,
         informer: Informer,
         *,
-        now: Callable[[], float] = time.time,
+        provisioners: Collection[str] = (PROVISIONER,),
     ) -> None:
         self._client = client
         self._informer = informer
-        self._now = now
+        self._provisioners = provisioners
+        self._claims: dict[str, None] = {}
+        self._volumes: dict[str, None] = {}
+        self._something = asyncio.Event()
+        self._patches = Outbox(client.patch_many, self._patched)
+        self._creations = Outbox(client.create_many, self._created)
+
+    # ------------------------------------------------------------------ what is seen
 
     def changed(self, event: Event) -> None:
-        """A volume, claim or class has changed."""
+        """Note what may have to be written after a change."""
+        if event.kind == "PersistentVolumeClaim":
+            self._claim_changed(event)
+        elif event.kind == "PersistentVolume":
+            self._volume_changed(event)
+        elif event.kind == "StorageClass":
+            self._look_at_unbound(cast(StorageClass, event.new or event.old).metadata.name)
+        else:
+            return
+        self._something.set()
+
+    def _claim_changed(self, event: Event) -> None:
+        self._claims[event.key] = None
+        for item in (event.old, event.new):
+            name = cast(PersistentVolumeClaim, item).spec.volume_name if item is not None else ""
+            if name:
+                self._volumes[name] = None
+        if event.new is None:
+            # A volume may refer to the claim without the claim knowing.
+            for name, volume in self._view().volumes.items():
+                ref = volume.spec.claim_ref
+                if f"{ref.namespace}/{ref.name}" == event.key:
+                    self._volumes[name] = None
+
+    def _volume_changed(self, event: Event) -> None:
+        self._volumes[event.key] = None
+        volume = cast(PersistentVolume, event.new or event.old)
+        ref = volume.spec.claim_ref
+        if volume.spec.HasField("claim_ref"):
+            self._claims[f"{ref.namespace}/{ref.name}"] = None
+        if event.new is None:
+            for key, claim in self._view().claims.items():
+                if claim.spec.volume_name == event.key:
+                    self._claims[key] = None
+        elif volume.status.phase == "Available":
+            self._look_at_unbound(volume.spec.storage_class_name)
+
+    def _look_at_unbound(self, class_name: str) -> None:
+        for key, claim in self._view().claims.items():
+            if BIND_COMPLETED in claim.metadata.annotations:
+                continue
+            if claim.spec.storage_class_name in ("", class_name):
+                self._claims[key] = None
+
+    # ------------------------------------------------------------------ what is written
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._patches.run(), name="volume patches")
+            tasks.create_task(self._creations.run(), name="volume creations")
+            tasks.create_task(self._decide(), name="volume decisions")
+
+    async def _decide(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            claims, self._claims = self._claims, {}
+            volumes, self._volumes = self._volumes, {}
+            turn = Round(self._view())
+            effects = [effect for name in volumes for effect in turn.sync_volume(name)]
+            effects += [effect for key in claims for effect in turn.sync_claim(key)]
+            for effect in effects:
+                await self._perform(effect)
+
+    def _view(self) -> View:
+        objects = self._informer.objects
+        return View(
+            claims=cast(Mapping[str, PersistentVolumeClaim], objects("PersistentVolumeClaim")),
+            volumes=cast(Mapping[str, PersistentVolume], objects("PersistentVolume")),
+            classes=cast(Mapping[str, StorageClass], objects("StorageClass")),
+            nodes=cast(Mapping[str, Node], objects("Node")),
+            csi_nodes=cast(Mapping[str, CSINode], objects("CSINode")),
+            provisioners=self._provisioners,
+        )
+
+    async def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, CreateVolume):
+            self._creations.put(effect.volume.metadata.name, effect.volume)
+        elif isinstance(effect, DeleteVolume):
+            await self._delete(effect.volume)
+        else:
+            key = f"{effect.namespace}/{effect.name}" if effect.namespace else effect.name
+            self._patches.put(f"{effect.kind} {key}", effect)
+
+    async def _delete(self, volume: PersistentVolume) -> None:
+        metadata = volume.metadata
+        pause = Backoff(0.1, 2.0)
+        while True:
+            try:
+                version = int(metadata.resource_version or 0)
+                await self._client.delete(
+                    "PersistentVolume", metadata.name, uid=metadata.uid, resource_version=version
+                )
+                return
+            except (NotFound, Conflict):
+                return  # another has come first; the event says what it has done
+            except ClientError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(pause.failed())
+
+    def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, NotFound):
+            return
+        if not isinstance(failed, Conflict):
+            _log.warning("A write failed", kind=patch.kind, name=patch.name, error=str(failed))
+        key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
+        volume = patch.kind == "PersistentVolume"
+        self._later(self._volumes if volume else self._claims, key)
+        if volume:
+            # Whose claim it was to be is not known here: all of its class that wait look again.
+            self._look_at_unbound_of(key)
+
+    def _look_at_unbound_of(self, name: str) -> None:
+        volume = self._informer.get("PersistentVolume", name)
+        if isinstance(volume, PersistentVolume):
+            self._look_at_unbound(volume.spec.storage_class_name)
+
+    def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, AlreadyExists):
+            return
+        ref = volume.spec.claim_ref
+        _log.warning("Provisioning failed", name=object_key(volume), error=str(failed))
+        self._later(self._claims, f"{ref.namespace}/{ref.name}")
+
+    def _later(self, dirty: dict[str, None], key: str) -> None:
+        volumes = dirty is self._volumes
+
+        def look() -> None:
+            (self._volumes if volumes else self._claims)[key] = None
+            self._something.set()
+
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, look)

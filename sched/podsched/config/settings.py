@@ -222,8 +222,9 @@ class AgentSettings(_Checked):
     adopt: bool = False
     """Play all nodes of the cluster, also those made by others and later."""
     volume_controller: bool = True
-    """Bind claims and volumes, and provision volumes for StorageClasses, as far as that needs no
-    storage."""
+    """Bind claims and volumes, and provision volumes that exist as objects alone."""
+    provisioners: tuple[str, ...] = ("podsched.io/hollow",)
+    """StorageClasses' provisioners that the volume controller plays; others are left to others."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)

@@ -1,0 +1,423 @@
+"""Binding claims and volumes, and provisioning: the decisions of Kubernetes' volume controller.
+
+Pure: the objects as they are in, the next writes out; each write makes an event that leads to the
+next, so that a binding is volume first, claim second, and can be resumed after any of them.
+Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go) of Kubernetes 1.36, and
+the external provisioner for the provisioners played here.
+
+    claim                                                    then
+    no class named, a default class exists                   gets that class
+    volume bound to it beforehand (by user or scheduler)     bound to that volume
+    class binds at once, an available volume suits           bound to the smallest that does
+    class waits for a consumer, none chosen a node yet       stays Pending
+    class has a provisioner                                  annotated; provisioned if it is ours
+    volume                                                   then
+    no claimRef, or one without a uid                        Available
+    claimRef to a claim that names it                        Bound
+    claimRef to a claim that is gone                         Released; deleted if Delete and ours
+
+Non-goals: storage, resizing, protection finalizers, attaching.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from podsched.api import quantity
+from podsched.api.objects import (
+    CSINode,
+    Node,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
+from podsched.api.selectors import SelectorError, compile_selector
+from podsched.v1.api_pb2 import PatchRequest
+
+PROVISIONER = "podsched.io/hollow"
+"""The provisioner that is played unless told otherwise."""
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+class CreateVolume(NamedTuple):
+    """Store a provisioned volume."""
+
+    volume: PersistentVolume
+
+
+class DeleteVolume(NamedTuple):
+    """Remove a released volume, if it is still this version."""
+
+    volume: PersistentVolume
+
+
+Effect = PatchRequest | CreateVolume | DeleteVolume
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The objects as they are; claims and volumes by key."""
+
+    claims: Mapping[str, PersistentVolumeClaim]
+    volumes: Mapping[str, PersistentVolume]
+    classes: Mapping[str, StorageClass]
+    nodes: Mapping[str, Node]
+    csi_nodes: Mapping[str, CSINode]
+    provisioners: Collection[str] = (PROVISIONER,)
+
+
+@dataclass(slots=True)
+class Round:
+    """Decides about claims and volumes one after another; no volume is given away twice."""
+
+    view: View
+    _given: set[str] = field(default_factory=set)
+    _available: dict[str, list[tuple[int, str]]] | None = None
+
+    # ------------------------------------------------------------------ volumes
+
+    def sync_volume(self, name: str) -> list[Effect]:
+        """The next writes for a volume, none if all is as it should be."""
+        volume = self.view.volumes.get(name)
+        if volume is None or volume.metadata.HasField("deletion_timestamp"):
+            return []
+        ref = volume.spec.claim_ref
+        if not volume.spec.HasField("claim_ref") or not ref.uid:
+            return _phase(volume, "Available")
+        claim = self.view.claims.get(f"{ref.namespace}/{ref.name}")
+        if claim is None or claim.metadata.uid != ref.uid:
+            return self._released(volume)
+        if claim.spec.volume_name == name:
+            return _phase(volume, "Bound")
+        if claim.spec.volume_name and _yes(volume, BOUND_BY_CONTROLLER):
+            return [_unbound(volume)]
+        return []
+
+    def _released(self, volume: PersistentVolume) -> list[Effect]:
+        policy = volume.spec.persistent_volume_reclaim_policy
+        provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
+        if policy == "Delete" and provisioner in self.view.provisioners:
+            return [DeleteVolume(volume)]
+        if policy == "Recycle":
+            return [_unbound(volume)]
+        return _phase(volume, "Released")
+
+    # ------------------------------------------------------------------ claims
+
+    def sync_claim(self, key: str) -> list[Effect]:
+        """The next writes for a claim, none if all is as it should be or has to wait."""
+        claim = self.view.claims.get(key)
+        if claim is None or claim.metadata.HasField("deletion_timestamp"):
+            return []
+        if _yes(claim, BIND_COMPLETED):
+            return self._sync_bound(claim)
+        if claim.spec.volume_name:
+            volume = self.view.volumes.get(claim.spec.volume_name)
+            if volume is None or not _may_be_bound(volume, claim):
+                return []
+            return self._bind(volume, claim)
+        if not claim.spec.HasField("storage_class_name"):
+            default = self._default_class()
+            if default:
+                return [_patch("PersistentVolumeClaim", claim, _class_patch(default))]
+        waits = self._waits_for_consumer(claim)
+        volume = self._match(claim, only_prebound=waits)
+        if volume is not None:
+            return self._bind(volume, claim)
+        if waits and not claim.metadata.annotations.get(SELECTED_NODE):
+            return []
+        return self._provision(claim)
+
+    def _sync_bound(self, claim: PersistentVolumeClaim) -> list[Effect]:
+        volume = self.view.volumes.get(claim.spec.volume_name)
+        if volume is None or not _may_be_bound(volume, claim):
+            return _phase(claim, "Lost")
+        return self._bind(volume, claim)
+
+    def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
+        found = self.view.classes.get(claim.spec.storage_class_name)
+        return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
+
+    def _default_class(self) -> str:
+        """The newest of the classes that are marked as the default, "" if there is none."""
+        marked = [
+            (c.metadata.creation_timestamp.seconds, c.metadata.name)
+            for c in self.view.classes.values()
+            if c.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        ]
+        return max(marked)[1] if marked else ""
+
+    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
+        """The volume first: whoever holds the volume decides."""
+        self._given.add(volume.metadata.name)
+        ref = volume.spec.claim_ref
+        if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
+            return [_volume_bound(volume, claim)]
+        return _claim_bound(claim, volume)
+
+    # ------------------------------------------------------------------ matching
+
+    def _match(
+        self, claim: PersistentVolumeClaim, *, only_prebound: bool
+    ) -> PersistentVolume | None:
+        """The volume that was bound to the claim beforehand, else the smallest that suits."""
+        prebound = [
+            volume
+            for volume in self.view.volumes.values()
+            if volume.spec.claim_ref.name == claim.metadata.name
+            and _is_for(volume, claim)
+            and _suits(volume, claim)
+        ]
+        if prebound:
+            return min(prebound, key=_size_and_name)
+        if only_prebound:
+            return None
+        try:
+            selector = compile_selector(claim.spec.selector)
+        except SelectorError:
+            return None
+        anything = not claim.spec.HasField("selector")
+        for _, name in self._by_class().get(claim.spec.storage_class_name, ()):
+            volume = self.view.volumes[name]
+            if name in self._given or not _suits(volume, claim):
+                continue
+            if anything or selector.matches(volume.metadata.labels):
+                return volume
+        return None
+
+    def _by_class(self) -> Mapping[str, Sequence[tuple[int, str]]]:
+        """The available volumes of each class, the smallest first."""
+        if self._available is None:
+            self._available = {}
+            for volume in self.view.volumes.values():
+                if volume.status.phase == "Available" and not volume.spec.HasField("claim_ref"):
+                    name = volume.spec.storage_class_name
+                    self._available.setdefault(name, []).append(_size_and_name(volume))
+            for found in self._available.values():
+                found.sort()
+        return self._available
+
+    # ------------------------------------------------------------------ provisioning
+
+    def _provision(self, claim: PersistentVolumeClaim) -> list[Effect]:
+        found = self.view.classes.get(claim.spec.storage_class_name)
+        if found is None or found.provisioner in ("", NO_PROVISIONER):
+            return []
+        if claim.metadata.annotations.get(STORAGE_PROVISIONER) != found.provisioner:
+            annotations: dict[str, str | None] = {
+                STORAGE_PROVISIONER: found.provisioner,
+                BETA_STORAGE_PROVISIONER: found.provisioner,
+            }
+            return [_annotate(claim, annotations)]
+        if found.provisioner not in self.view.provisioners:
+            return []
+        if f"pvc-{claim.metadata.uid}" in self.view.volumes:
+            return []
+        terms = self._topology(claim, found)
+        if terms is None:
+            # As the external provisioner does: the scheduler is to choose another node.
+            return [_annotate(claim, {SELECTED_NODE: None})]
+        return [CreateVolume(provisioned(claim, found, terms))]
+
+    def _topology(
+        self, claim: PersistentVolumeClaim, found: StorageClass
+    ) -> list[NodeSelectorTerm] | None:
+        """From where the volume can be reached, [] from everywhere; None: nowhere on that node."""
+        name = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if not name:
+            return [_allowed_term(term) for term in found.allowed_topologies]
+        node = self.view.nodes.get(name)
+        if node is None:
+            return None
+        labels = node.metadata.labels
+        keys = self._topology_keys(name, found.provisioner)
+        allowed = [term for term in found.allowed_topologies if _allows(term, labels)]
+        if found.allowed_topologies:
+            if not allowed:
+                return None
+            keys = keys or [e.key for e in allowed[0].match_label_expressions]
+        keys = [key for key in keys or (ZONE_LABEL,) if key in labels]
+        return [_term({key: [labels[key]] for key in keys})] if keys else []
+
+    def _topology_keys(self, node: str, driver: str) -> list[str]:
+        found = self.view.csi_nodes.get(node)
+        drivers = found.spec.drivers if found is not None else ()
+        return [key for d in drivers if d.name == driver for key in d.topology_keys]
+
+
+def provisioned(
+    claim: PersistentVolumeClaim, found: StorageClass, terms: Sequence[NodeSelectorTerm]
+) -> PersistentVolume:
+    """The volume a class's provisioner makes for a claim, bound to it beforehand."""
+    volume = PersistentVolume()
+    volume.metadata.name = f"pvc-{claim.metadata.uid}"
+    volume.metadata.annotations[PROVISIONED_BY] = found.provisioner
+    spec = volume.spec
+    spec.capacity["storage"] = claim.spec.resources.requests["storage"]
+    spec.access_modes.extend(claim.spec.access_modes)
+    spec.persistent_volume_reclaim_policy = found.reclaim_policy or "Delete"
+    spec.storage_class_name = found.metadata.name
+    spec.mount_options.extend(found.mount_options)
+    spec.volume_mode = claim.spec.volume_mode
+    spec.claim_ref.CopyFrom(_reference(claim))
+    spec.csi.driver = found.provisioner
+    spec.csi.volume_handle = volume.metadata.name
+    if terms:
+        spec.node_affinity.required.node_selector_terms.extend(terms)
+    return volume
+
+
+def _term(values: Mapping[str, Iterable[str]]) -> NodeSelectorTerm:
+    term = NodeSelectorTerm()
+    for key, allowed in values.items():
+        term.match_expressions.add(key=key, operator="In", values=allowed)
+    return term
+
+
+def _allowed_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
+    return _term({e.key: e.values for e in term.match_label_expressions})
+
+
+def _allows(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(e.key) in e.values for e in term.match_label_expressions)
+
+
+# ---------------------------------------------------------------------------------- conditions
+
+
+def _yes(item: PersistentVolume | PersistentVolumeClaim, annotation: str) -> bool:
+    return annotation in item.metadata.annotations
+
+
+def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume's claimRef is this claim (IsVolumeBoundToClaim)."""
+    ref = volume.spec.claim_ref
+    if (ref.namespace, ref.name) != (claim.metadata.namespace, claim.metadata.name):
+        return False
+    return ref.uid in ("", claim.metadata.uid)
+
+
+def _may_be_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return not volume.spec.HasField("claim_ref") or _is_for(volume, claim)
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Mode, access modes and size; the class does not matter for a volume bound beforehand."""
+    wanted, offered = claim.spec, volume.spec
+    if volume.metadata.HasField("deletion_timestamp"):
+        return False
+    if (wanted.volume_mode or "Filesystem") != (offered.volume_mode or "Filesystem"):
+        return False
+    if not set(wanted.access_modes) <= set(offered.access_modes):
+        return False
+    request = wanted.resources.requests.get("storage", "0")
+    return quantity.value(offered.capacity.get("storage", "0")) >= quantity.value(request)
+
+
+def _size_and_name(volume: PersistentVolume) -> tuple[int, str]:
+    return quantity.value(volume.spec.capacity.get("storage", "0")), volume.metadata.name
+
+
+# ---------------------------------------------------------------------------------- writes
+
+
+def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
+    metadata = claim.metadata
+    return ObjectReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+    )
+
+
+def _patch(
+    kind: str, item: PersistentVolume | PersistentVolumeClaim, patch: Mapping[str, Any]
+) -> PatchRequest:
+    metadata = item.metadata
+    return PatchRequest(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=int(metadata.resource_version or 0),
+        merge_patch=json.dumps(patch).encode(),
+    )
+
+
+def _phase(item: PersistentVolume | PersistentVolumeClaim, phase: str) -> list[Effect]:
+    if item.status.phase == phase:
+        return []
+    return [_patch(type(item).__name__, item, {"status": {"phase": phase}})]
+
+
+def _annotate(claim: PersistentVolumeClaim, annotations: Mapping[str, str | None]) -> PatchRequest:
+    return _patch("PersistentVolumeClaim", claim, {"metadata": {"annotations": annotations}})
+
+
+def _class_patch(name: str) -> dict[str, Any]:
+    return {"spec": {"storageClassName": name}}
+
+
+def _unbound(volume: PersistentVolume) -> PatchRequest:
+    patch = {
+        "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
+        "spec": {"claimRef": None},
+        "status": {"phase": "Available"},
+    }
+    return _patch("PersistentVolume", volume, patch)
+
+
+def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
+    ref = _reference(claim)
+    patch: dict[str, Any] = {
+        "spec": {
+            "claimRef": {
+                "apiVersion": ref.api_version,
+                "kind": ref.kind,
+                "namespace": ref.namespace,
+                "name": ref.name,
+                "uid": ref.uid,
+            }
+        },
+        "status": {"phase": "Bound"},
+    }
+    if not volume.spec.HasField("claim_ref"):
+        patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+    return _patch("PersistentVolume", volume, patch)
+
+
+def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Effect]:
+    name = volume.metadata.name
+    well = claim.status.phase == "Bound" and claim.spec.volume_name == name
+    if well and _yes(claim, BIND_COMPLETED):
+        return []
+    annotations = {BIND_COMPLETED: "yes"}
+    if not claim.spec.volume_name:
+        annotations[BOUND_BY_CONTROLLER] = "yes"
+    status = {
+        "phase": "Bound",
+        "accessModes": list(volume.spec.access_modes),
+        "capacity": dict(volume.spec.capacity),
+    }
+    patch = {
+        "metadata": {"annotations": annotations},
+        "spec": {"volumeName": name},
+        "status": status,
+    }
+    return [_patch("PersistentVolumeClaim", claim, patch)]

@@ -1,0 +1,60 @@
+"""An API server over gRPC on a store in memory, and agents that play against it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
+
+from podsched.agent.agent import Agent
+from podsched.api.objects import Pod
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import NotFound
+from podsched.config.settings import AgentSettings
+from podsched.server.server import serve
+from podsched.server.settings import ServerSettings
+from podsched.store.memory import MemoryStore
+
+
+class AgentWorld(NamedTuple):
+    client: ApiClient
+    agents: list[Agent]
+
+    async def play(self, **settings: Any) -> Agent:
+        agent = Agent(self.client, AgentSettings(**settings))
+        self.agents.append(agent)
+        await agent.start()
+        return agent
+
+    async def pod(self, name: str) -> Pod | None:
+        try:
+            found = await self.client.get("Pod", name)
+        except NotFound:
+            return None
+        assert isinstance(found, Pod)
+        return found
+
+    async def phase(self, name: str) -> str:
+        found = await self.pod(name)
+        return found.status.phase if found is not None else "gone"
+
+
+async def started_world() -> AsyncIterator[AgentWorld]:
+    """A world, taken down after it has been used."""
+    store = MemoryStore()
+    server = await serve(ServerSettings(bookmark_seconds=0.2), store)
+    world = AgentWorld(ApiClient(server.address), [])
+    yield world
+    for agent in world.agents:
+        await agent.stop()
+    await world.client.close()
+    await server.stop(0)
+    await store.close()
+
+
+async def eventually(check: Callable[[], Any], within: float = 10.0) -> None:
+    deadline = time.monotonic() + within
+    while not await check():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        await asyncio.sleep(0.02)
