@@ -26,9 +26,12 @@ class CallObserver(Protocol):
     """Is told of every call that has ended: for metrics and traces."""
 
     def call_ended(
-        self, method: str, code: str, started: float, ended: float, traceparent: str
+        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
     ) -> None:
-        """`started` and `ended` are monotonic seconds; code is the gRPC status' name."""
+        """`started` and `ended` are monotonic seconds; code is the gRPC status' name.
+
+        request: the decoded message, None if it could not be decoded; parent: a traceparent or "".
+        """
 
 
 def unary(
@@ -41,9 +44,10 @@ def unary(
 
     async def call(raw: bytes, context: Any) -> bytes:
         started = time.monotonic()
-        code = "OK"
+        code, request = "OK", None
         try:
-            return await handle(_decoded(parse, raw))
+            request = _decoded(parse, raw)
+            return await handle(request)
         except ApiError as error:
             code = error.code.name
             raise await _abort(context, error) from None
@@ -55,7 +59,7 @@ def unary(
             raise await _abort(context, _incident(method, error)) from None
         finally:
             if observer is not None:
-                _observe(observer, method, code, started, context)
+                _observe(observer, method, request, code, started, context)
 
     return grpc.unary_unary_rpc_method_handler(call)
 
@@ -70,9 +74,10 @@ def streaming(
 
     async def call(raw: bytes, context: Any) -> AsyncIterator[bytes]:
         started = time.monotonic()
-        code = "OK"
+        code, request = "OK", None
         try:
-            async for response in handle(_decoded(parse, raw)):
+            request = _decoded(parse, raw)
+            async for response in handle(request):
                 yield response
         except ApiError as error:
             code = error.code.name
@@ -85,7 +90,7 @@ def streaming(
             raise await _abort(context, _incident(method, error)) from None
         finally:
             if observer is not None:
-                _observe(observer, method, code, started, context)
+                _observe(observer, method, request, code, started, context)
 
     return grpc.unary_stream_rpc_method_handler(call)
 
@@ -113,7 +118,9 @@ def _incident(method: str, error: Exception) -> ApiError:
     return errors.internal(incident)
 
 
-def _observe(observer: CallObserver, method: str, code: str, started: float, context: Any) -> None:
+def _observe(
+    observer: CallObserver, method: str, request: Any, code: str, started: float, context: Any
+) -> None:
     metadata = context.invocation_metadata() or ()
-    traceparent = next((value for key, value in metadata if key == "traceparent"), "")
-    observer.call_ended(method, code, started, time.monotonic(), traceparent)
+    parent = next((value for key, value in metadata if key == "traceparent"), "")
+    observer.call_ended(method, request, code, started, time.monotonic(), parent)

@@ -74,7 +74,7 @@ class Lister:
                 if self._cache.last_change(kind) > revision or self._cache.revision < revision:
                     return await self._from_etcd(request, scope, revision, after)
             else:
-                if not request.allow_stale:
+                if not request.allow_stale or not self._feed.ready.is_set():
                     await self._feed.fresh()
                 revision, after = self._cache.revision, ""
         except StoreError as error:
