@@ -89,6 +89,4 @@ def _report(result: BenchResult, *, as_json: bool) -> None:
         f"  {result.pods_per_second:,.0f} pods/s ({result.bound} bound in {result.seconds:.2f} s)"
     )
     print(f"  all created after {result.create_seconds:.2f} s")
-    print(
-        f"  from creation to binding: p50 {result.p50_seconds:.3f} s, p99 {result.p99_seconds:.3f} s"
-    )
+    print(f"  creation to binding: p50 {result.p50_seconds:.3f} s, p99 {result.p99_seconds:.3f} s")

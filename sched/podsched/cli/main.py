@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from podsched import __version__
-from podsched.cli import bench, objects, servers
+from podsched.cli import bench, local, objects, servers, status
 
 app = typer.Typer(
     name="sched",
@@ -49,9 +49,13 @@ for _name, _command, _panel in (
     ("taint", objects.taint, _OBJECTS),
     ("cordon", objects.cordon, _OBJECTS),
     ("uncordon", objects.uncordon, _OBJECTS),
+    ("demo", local.demo, _LOCAL),
+    ("up", local.up, _LOCAL),
     ("bench", bench.bench, _LOCAL),
+    ("status", status.status, _OBJECTS),
     ("apiserver", servers.apiserver, _PROCESSES),
     ("scheduler", servers.scheduler, _PROCESSES),
+    ("agent", servers.agent, _PROCESSES),
 ):
     app.command(_name, rich_help_panel=_panel)(_command)
 

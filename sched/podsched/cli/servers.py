@@ -13,7 +13,12 @@ from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.session import FAILED, USAGE, Server, endpoints, fail
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
-from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
+from podsched.config.settings import (
+    AgentSettings,
+    EvaluatorSettings,
+    SchedulerSettings,
+    TelemetrySettings,
+)
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
@@ -229,4 +234,60 @@ def scheduler(
     run_or_fail(
         ProcessOptions("scheduler", identity, telemetry),
         lambda process: run_replica(process, options),
+    )
+
+
+def agent(
+    server: Server = "",
+    nodes: Annotated[int, typer.Option(min=0, help="Hollow nodes to register.")] = 0,
+    node_cpu: Annotated[str, typer.Option(help="CPU of each.")] = "4",
+    node_memory: Annotated[str, typer.Option(help="Memory of each.")] = "32Gi",
+    node_pods: Annotated[int, typer.Option(min=1, help="Pods each takes.")] = 110,
+    node_prefix: Annotated[str, typer.Option(help="Names are this and a number.")] = "node-",
+    zones: Annotated[
+        str, typer.Option(help="Zones given to the nodes in turn, separated by commas.")
+    ] = "",
+    manifests: Annotated[
+        list[str] | None,
+        typer.Option(help="Node manifests, file or directory; podsched.io/count says how many."),
+    ] = None,
+    adopt: Annotated[bool, typer.Option(help="Play all nodes of the cluster.")] = False,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats of a node.")] = 10.0,
+    run_delay: Annotated[float, typer.Option(help="Seconds from binding to Running.")] = 0.0,
+    volume_controller: Annotated[bool, typer.Option(help="Bind and provision volumes.")] = True,
+    health_listen: HealthListen = LOOPBACK,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
+) -> None:
+    """Play hollow nodes: register, heartbeat, run pods, end pods."""
+    from podsched.agent.nodes import nodes_of_manifests
+    from podsched.api.objects import Node
+    from podsched.app.hollow import run_hollow_nodes
+    from podsched.cli.objects import read_manifests
+
+    given = []
+    for obj in read_manifests(manifests, "", strict=False) if manifests else []:
+        if not isinstance(obj, Node):
+            fail(f"--manifests: {obj.metadata.name} is not a Node", USAGE)
+        given.append(obj)
+    try:
+        settings = AgentSettings(
+            api_endpoints=tuple(endpoints(server)),
+            nodes=nodes,
+            node_name_prefix=node_prefix,
+            node_cpu=node_cpu,
+            node_memory=node_memory,
+            node_pods=node_pods,
+            heartbeat_period=heartbeat,
+            run_delay=run_delay,
+            zones=tuple(z for z in zones.split(",") if z),
+            adopt=adopt,
+            volume_controller=volume_controller,
+        )
+    except ConfigError as exc:
+        fail(str(exc), USAGE)
+    telemetry = telemetry_settings(health_listen, log_format, log_level, "", 0.0)
+    run_or_fail(
+        ProcessOptions("agent", node_prefix, telemetry),
+        lambda process: run_hollow_nodes(process, settings, nodes_of_manifests(given)),
     )

@@ -1,0 +1,43 @@
+"""The agent process: hollow nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from podsched.agent.agent import Agent
+from podsched.api.objects import Node
+from podsched.app.process import Process
+from podsched.client.api_client import ApiClient
+from podsched.config.settings import AgentSettings
+from podsched.telemetry.health import Probe
+from podsched.telemetry.metrics import AgentMetrics
+
+
+async def run_hollow_nodes(
+    process: Process, settings: AgentSettings, nodes: Sequence[Node]
+) -> None:
+    """Plays the nodes until the process is asked to stop; a bug in the agent ends it."""
+    client = ApiClient(settings.api_endpoints)
+    agent = Agent(client, settings, nodes, metrics=AgentMetrics(process.registry))
+    process.checks.add(
+        "registered",
+        lambda: "" if agent.ready else "not all nodes are registered",
+        {Probe.READYZ},
+    )
+    health = await process.serve_health()
+    starting = asyncio.create_task(agent.start(), name="start the agent")
+    stopping = asyncio.create_task(process.stopping.wait(), name="wait for the stop")
+    try:
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            waiting = asyncio.create_task(agent.wait(), name="play")
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                waiting.result()
+    finally:
+        starting.cancel()
+        await agent.stop()
+        await health.stop()
+        await client.close()

@@ -1,0 +1,123 @@
+"""``sched up`` and ``sched demo``: all of podsched on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from podsched.app.demo import DemoFailed, DemoOptions, run_demo
+from podsched.app.demo_report import print_report
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ProcessFailed
+from podsched.cli.servers import split_address
+from podsched.cli.session import FAILED, USAGE, fail
+from podsched.client.errors import ClientError
+from podsched.store.errors import StoreError
+
+
+def up(
+    replicas: Annotated[int, typer.Option(min=1, help="Scheduler replicas.")] = 3,
+    nodes: Annotated[int, typer.Option(min=0, help="Hollow nodes.")] = 3,
+    node_cpu: Annotated[str, typer.Option(help="CPU of each.")] = "4",
+    node_memory: Annotated[str, typer.Option(help="Memory of each.")] = "32Gi",
+    node_pods: Annotated[int, typer.Option(min=1, help="Pods each takes.")] = 110,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keeps data and logs; default: a directory that is removed.")
+    ] = None,
+    api: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the API server.")] = (
+        "127.0.0.1:7443"
+    ),
+    api_servers: Annotated[int, typer.Option(min=1, help="API servers.")] = 1,
+    config: Annotated[
+        Path | None, typer.Option(help="A KubeSchedulerConfiguration file for the replicas.")
+    ] = None,
+    evaluator: Annotated[str, typer.Option(help="auto, local or ray; local starts no Ray.")] = (
+        "auto"
+    ),
+    etcd_endpoints: Annotated[
+        str, typer.Option(help="An etcd to use; without it one is started.")
+    ] = "",
+) -> None:
+    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes; Ctrl-C stops it all."""
+    split_address("--api", api)
+    if evaluator not in ("auto", "local", "ray"):
+        fail(f'--evaluator: "{evaluator}" is not auto, local or ray', USAGE)
+    if config is not None and not config.is_file():
+        fail(f"{config}: no such file", USAGE)
+    members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
+    with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
+        options = LocalClusterOptions(
+            data_dir=(data_dir or Path(scratch)).resolve(),
+            replicas=replicas,
+            api_servers=api_servers,
+            api_address=api,
+            etcd_endpoints=members,
+            nodes=nodes,
+            node_cpu=node_cpu,
+            node_memory=node_memory,
+            node_pods=node_pods,
+            evaluator=evaluator,
+            scheduler_config=config.resolve() if config else None,
+        )
+        try:
+            asyncio.run(_up(LocalCluster(options)))
+        except (ProcessFailed, StoreError, OSError) as exc:
+            fail(str(exc), FAILED)
+
+
+async def _up(cluster: LocalCluster) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    starting = asyncio.create_task(cluster.start(), name="start")
+    waiting = asyncio.create_task(stopping.wait(), name="wait for the stop")
+    await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return
+    starting.result()
+    try:
+        if cluster.ray_problem:
+            print(f"warning: {cluster.ray_problem}; nodes are evaluated locally", flush=True)
+        print(
+            f"podsched is ready: API {cluster.server}, {len(cluster.schedulers)} scheduler "
+            f"replicas, {cluster.options.nodes} hollow nodes, logs in {cluster.log_dir}",
+            flush=True,
+        )
+        await waiting
+        print("stopping", flush=True)
+    finally:
+        await cluster.stop()
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    evaluator: Annotated[str, typer.Option(help="auto, local or ray.")] = "ray",
+    kills: Annotated[int, typer.Option(min=0, max=2, help="How often the leader is killed.")] = 1,
+) -> None:
+    """Schedule a workload on a fresh cluster, kill the leader on the way, report what happened."""
+    console = Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        if not as_json:
+            console.print(text)
+
+    try:
+        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator, kills=kills), say))
+    except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
+        fail(str(exc), FAILED)
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    else:
+        print_report(report)
+    if not report.good:
+        fail("the demo did not end as it should: see the report", FAILED)

@@ -1,0 +1,110 @@
+"""``sched status``: who leads, who stands by, and where everything is."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from podsched.api.objects import Lease, Pod, seconds_of
+from podsched.app.presence import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
+from podsched.cli.printers import age
+from podsched.cli.session import Server, endpoints, with_client
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import NotFound
+
+
+async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
+    """The state of the replicas and of the lock, as plain data."""
+    namespace, _, name = lock.partition("/")
+    now = time.time()
+    try:
+        record = cast(Lease, await client.get("Lease", name, namespace))
+    except NotFound:
+        record = Lease()
+    listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
+    replicas = [_replica(cast(Lease, item), record, now) for item in listing.items]
+    pods = [cast(Pod, item) for item in (await client.list("Pod")).items]
+    nodes = (await client.list("Node")).items
+    about = [r for r in replicas if r["state"] != "gone"]
+    return {
+        "leader": record.spec.holder_identity,
+        "transitions": record.spec.lease_transitions,
+        "renewTime": record.spec.renew_time.ToJsonString() if record.spec.holder_identity else "",
+        "replicas": replicas,
+        "endpoints": {
+            "api": sorted({r["api"] for r in about} | {client.endpoint}),
+            "etcd": sorted({e for r in about for e in r["etcd"].split(",") if e}),
+        },
+        "nodes": len(nodes),
+        "pods": {
+            "bound": sum(bool(p.spec.node_name) for p in pods),
+            "pending": sum(not p.spec.node_name for p in pods),
+        },
+    }
+
+
+def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
+    about = {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
+    renewed = seconds_of(lease.spec.renew_time)
+    state = about.get("state", "")
+    if now - renewed > STALE_AFTER:
+        state = "gone"
+    elif state == "leading" and record.spec.holder_identity != lease.spec.holder_identity:
+        # It has been killed or deposed and has not said so (yet).
+        state = "deposed"
+    leading = state == "leading"
+    return {
+        "identity": lease.spec.holder_identity,
+        "pid": int(about.get("pid") or 0),
+        "host": about.get("host", ""),
+        "state": state,
+        "term": int(about.get("term") or 0) if leading else None,
+        "transitions": record.spec.lease_transitions if leading else None,
+        "renewTime": (record if leading else lease).spec.renew_time.ToJsonString(),
+        "seenSecondsAgo": round(max(0.0, now - renewed), 1),
+        "health": about.get("health", ""),
+        "api": about.get("api", ""),
+        "etcd": about.get("etcd", ""),
+    }
+
+
+def status(
+    server: Server = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    lock: Annotated[str, typer.Option(help="The election's lock.")] = "kube-system/kube-scheduler",
+) -> None:
+    """Show each scheduler replica, who leads, and the endpoints."""
+    state = with_client(server, lambda client: collect(client, lock))
+    if as_json:
+        print(json.dumps(state, indent=2))
+        return
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
+    for heading in ("REPLICA", "PID", "STATE", "TERM", "TRANSITIONS", "SEEN", "HEALTH"):
+        table.add_column(heading, no_wrap=True)
+    for replica in sorted(state["replicas"], key=lambda r: str(r["identity"])):
+        table.add_row(
+            replica["identity"],
+            str(replica["pid"]),
+            replica["state"],
+            str(replica["term"] or ""),
+            "" if replica["transitions"] is None else str(replica["transitions"]),
+            f"{age(replica['seenSecondsAgo'])} ago",
+            replica["health"],
+        )
+    console.print(table)
+    console.print()
+    console.print(
+        f"Leader:  {state['leader'] or 'nobody'} (renewed {state['renewTime'] or 'never'})"
+    )
+    console.print(f"API:     {', '.join(state['endpoints']['api'] or endpoints(server))}")
+    console.print(f"etcd:    {', '.join(state['endpoints']['etcd'])}")
+    pods = state["pods"]
+    console.print(
+        f"Cluster: {state['nodes']} nodes, {pods['bound']} pods bound, {pods['pending']} pending"
+    )
