@@ -54,7 +54,9 @@ class FilterColumn:
 class ScoreColumn:
     """Raw and weighted scores of one Score plugin on the feasible rows."""
 
-    __slots__ = ("active", "by_extremes", "high", "low", "named", "raw", "scored", "scores")
+    __slots__ = (
+        "active", "by_extremes", "high", "known", "low", "named", "raw", "scored", "scores",
+    )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
         self.named = named
@@ -70,6 +72,13 @@ class ScoreColumn:
         #: Smallest and largest raw score of the feasible rows.
         self.low = 0
         self.high = 0
+        #: False when PreScore has to be run (again).
+        self.known = False
+
+    def forget(self) -> None:
+        """All rows are to be scored again, after PreScore."""
+        self.scored[:] = False
+        self.known = False
 
     @property
     def normalizes(self) -> bool:

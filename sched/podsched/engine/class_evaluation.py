@@ -228,10 +228,11 @@ class ClassEvaluation:
         first_rejections(self.filters, judged, self.plugin, self.bits)
         self._filter_with_nominees(pod, judged)
         self._raise_errors()
-        feasible_changed = self._update_feasible(
-            judged if changed is None else _union(judged, changed)
-        )
-        self._score(pod, rows, everything=everything, feasible_changed=feasible_changed)
+        gone = None if changed is None else changed[~self._candidate[changed]]
+        if gone is not None and len(gone):
+            judged = np.concatenate([judged, gone])
+        feasible_changed = self._update_feasible(judged)
+        self._score(pod, rows, judged, everything=everything, feasible_changed=feasible_changed)
         self._stale.clear()
 
     def _read_inputs(self, pod: PodInfo) -> None:
@@ -395,38 +396,39 @@ class ClassEvaluation:
 
     # ------------------------------------------------------------------ score
 
-    def _score(self, pod: PodInfo, rows: Rows, *, everything: bool, feasible_changed: bool) -> None:
+    def _score(
+        self, pod: PodInfo, rows: Rows, judged: Rows, *, everything: bool, feasible_changed: bool
+    ) -> None:
+        """Scores ``rows``, which changed, and those of ``judged`` that became feasible."""
         feasible = self._feasible_rows
-        if not len(feasible):
-            for column in self.scores:
-                column.scored[:] = False
-            return
-        touched, all_touched = rows[self.feasible[rows]], everything
+        fitting = judged[self.feasible[judged]]
+        all_touched = False
         for column in self.scores:
             name = column.named.name
-            stale = everything or name in self._stale
-            stale = stale or (feasible_changed and column.depends_on_feasible)
-            if stale or not column.scored.any():
+            stale = everything or name in self._stale or not column.known
+            if stale or (feasible_changed and column.depends_on_feasible):
+                column.forget()
+                if not len(feasible):
+                    continue
                 pre_score_one(self.runtime, column.named, self.state, pod, self.cluster, feasible)
-                column.scored[:] = False
-            else:
-                column.scored[rows] = False
-            active = name not in self.state.skip_score
-            all_touched |= active != column.active
-            column.active = active
-            if active:
-                asked, others = self._score_column(pod, column, feasible)
-                all_touched |= others or len(asked) == len(feasible)
-                touched = _union(touched, asked)
-        self._add_up(feasible if all_touched else touched)
+                column.active = name not in self.state.skip_score
+                column.known = all_touched = True
+                self._score_column(pod, column, feasible, feasible)
+                continue
+            column.scored[rows] = False
+            unscored = fitting[~column.scored[fitting]]
+            if len(unscored) or feasible_changed:
+                all_touched |= self._score_column(pod, column, unscored, feasible)
+        self._add_up(feasible if all_touched else fitting)
 
-    def _score_column(self, pod: PodInfo, column: ScoreColumn, feasible: Rows) -> tuple[Rows, bool]:
-        """Scores the rows not scored yet; returns them, and whether other rows' scores changed."""
-        asked = feasible[~column.scored[feasible]]
-        if len(asked):
+    def _score_column(self, pod: PodInfo, column: ScoreColumn, rows: Rows, feasible: Rows) -> bool:
+        """Scores rows; whether other rows' scores changed with them."""
+        if not column.active or not len(feasible):
+            return False
+        if len(rows):
             nodes = self.cluster.nodes
-            column.put(asked, score_one(column.named, self.state, pod, nodes, asked))
-        return asked, column.weigh(self.state, asked, feasible)
+            column.put(rows, score_one(column.named, self.state, pod, nodes, rows))
+        return column.weigh(self.state, rows, feasible)
 
     def _add_up(self, rows: Rows) -> None:
         total = np.zeros(len(rows), dtype=np.int64)
