@@ -53,13 +53,17 @@ class Columns:
 
     # ------------------------------------------------------------------ nodes
 
-    def add_node(self, node: v1.Node) -> int:
-        """Adds a node and returns its row. Raises ValueError when there is one of that name."""
+    def add_node(self, node: v1.Node, row: int | None = None) -> int:
+        """Adds a node and returns its row. Raises ValueError when there is one of that name.
+
+        ``row``: where to put it, in columns that copy others and so take all their rows; it must
+        exist (``reserve``) and be free.
+        """
         if node.metadata.name in self._table.row_of:
             raise ValueError(f"node {node.metadata.name} is there already")
-        if self._table.is_full:
+        if row is None and self._table.is_full:
             self._grow(self.size + max(FIRST_SIZE, self.size // 8))
-        row = self._table.add(node)
+        row = self._table.add(node, row)
         self._journal.rows.append(row)
         return row
 
@@ -339,6 +343,14 @@ class Columns:
 
     def value(self, value_id: int) -> str:
         return self._table.value(value_id)
+
+    def values_from(self, start: int) -> list[str]:
+        """The label values with ids of ``start`` and more, in order of their ids."""
+        return self._table.values_from(start)
+
+    def adopt_values(self, start: int, values: list[str]) -> None:
+        """Takes over the ids that other columns gave out, so that theirs mean the same here."""
+        self._table.adopt_values(start, values)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
         return self._ports.get(row, _NO_PORTS)

@@ -86,10 +86,15 @@ class NodeTable:
             raise LookupError(f"row {row} has no node")
         return known.node
 
-    def add(self, node: v1.Node) -> int:
-        """Gives the node a row. The table must not be full, nor know the name."""
+    def add(self, node: v1.Node, row: int | None = None) -> int:
+        """Gives the node a row: the first free one, or the one told.
+
+        The table must not be full, nor know the name, nor have a node in that row. A table is
+        filled in one of the two ways, not in both.
+        """
         name = node.metadata.name
-        row = self._free.pop()
+        if row is None:
+            row = self._free.pop()
         self.row_of[name] = row
         self.names[row] = name
         self._rows[row] = _Row(v1.Node())
@@ -223,6 +228,25 @@ class NodeTable:
             found = self._value_ids[value] = len(self._values)
             self._values.append(value)
         return found
+
+    def values_from(self, start: int) -> list[str]:
+        """The values with ids of ``start`` and more, in order of their ids."""
+        return self._values[start:]
+
+    def adopt_values(self, start: int, values: list[str]) -> None:
+        """Gives these values the ids from ``start`` on, as they have in another table.
+
+        Ids given out here from there on are taken back, and with them the labels' columns, which
+        are built again when asked for.
+        """
+        if self._values[start : start + len(values)] == values:
+            return
+        for own in self._values[start:]:
+            del self._value_ids[own]
+        del self._values[start:]
+        self._values += values
+        self._value_ids.update((value, start + i) for i, value in enumerate(values))
+        self._labels.clear()
 
     def value(self, value_id: int) -> str:
         """The value of an id; "" for ABSENT."""
