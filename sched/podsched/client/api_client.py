@@ -297,7 +297,7 @@ class ApiClient:
         raw = request.SerializeToString()
         metadata = (("traceparent", traceparent),) if traceparent else None
         pause = _FIRST_PAUSE
-        tried = 1
+        tried, cause = 1, ""
         while True:
             endpoint = self.endpoint
             try:
@@ -311,7 +311,8 @@ class ApiClient:
                 self._channels.leave(endpoint)
                 may_repeat = repeatable or not error.outcome_unknown
                 if not may_repeat or loop.time() + pause >= deadline:
-                    raise error from rpc_error
+                    raise _with_cause(error, cause) from rpc_error
+                cause = error.message
             if tried >= len(self._channels):  # every server has had its chance: wait a little
                 await asyncio.sleep(pause * (0.5 + self._jitter.random()))
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -326,6 +327,13 @@ class ApiClient:
     ) -> Sequence[v1.BatchResult]:
         raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
         return v1.BatchResponse.FromString(raw).results
+
+
+def _with_cause(error: Unavailable, cause: str) -> Unavailable:
+    """The last error of several tries, with what the one before said: a deadline says little."""
+    if not cause or cause == error.message:
+        return error
+    return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
 
 
 __all__ = ["ApiClient", "ClientError", "ClientOptions", "Listing"]

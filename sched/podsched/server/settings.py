@@ -47,8 +47,9 @@ class ServerSettings:
     max_events: int = 50_000
     """Most Event objects kept; beyond it the oldest are deleted for new ones."""
 
-    freshness_timeout_seconds: float = 10.0
-    """How long a list waits for the watch cache before it fails with UNAVAILABLE."""
+    freshness_timeout_seconds: float = 4.0
+    """How long a list waits for the watch cache before it fails with UNAVAILABLE; less than the
+    clients' deadline of 10 s, so that they learn the cause and can ask another server."""
     write_timeout_seconds: float = 30.0
     """How long a write may take at the store before its outcome is reported as unknown."""
     max_write_rounds: int = 16

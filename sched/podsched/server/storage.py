@@ -36,6 +36,10 @@ from podsched.store.protocol import (
 from podsched.v1.api_pb2 import Fence
 
 
+# Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
+_LOOK_AGAIN_SECONDS = 2.0
+
+
 class New(NamedTuple):
     """An object to be created; also: further ops of the same write."""
 
@@ -218,7 +222,7 @@ class ObjectStorage:
         """Look whether a write of unknown outcome was applied; what was written tells."""
         if error.outcome_unknown:
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
                     kv = (await self._store.get(object_key(kind, key))).kv
             except (StoreError, TimeoutError):
                 return errors.of_store(error)
