@@ -41,6 +41,14 @@ class Feed:
 
     async def run(self) -> None:
         """Follow etcd until cancelled or until the store is closed."""
+        try:
+            await self._follow()
+        finally:
+            for task in (self._reading, self._queued):
+                if task is not None:
+                    task.cancel()
+
+    async def _follow(self) -> None:
         while True:
             try:
                 await self._load()
@@ -70,6 +78,7 @@ class Feed:
         """A revision of etcd not older than any write completed before this call."""
         if self._queued is None:
             self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
+            self._queued.add_done_callback(_heard)
         return await asyncio.shield(self._queued)
 
     async def _ask(self, before: asyncio.Task[int] | None) -> int:
@@ -98,3 +107,9 @@ class Feed:
         """Write a key under the watched prefix, whose change the watch must deliver."""
         with contextlib.suppress(StoreError):
             await self._store.write(Write((), (Put(keys.SYNC, b""),)))
+
+
+def _heard(task: asyncio.Task[int]) -> None:
+    """Readers who have given up meanwhile do not hear of the fault; it is not a lost one."""
+    if not task.cancelled():
+        task.exception()

@@ -35,7 +35,6 @@ from podsched.store.protocol import (
 )
 from podsched.v1.api_pb2 import Fence
 
-
 # Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
 _LOOK_AGAIN_SECONDS = 2.0
 
