@@ -16,6 +16,7 @@ from podsched.plugins import (
     node_affinity,
     node_resources_balanced_allocation,
     node_resources_fit,
+    pod_topology_spread,
 )
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption import DefaultPreemption
@@ -48,6 +49,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "NodeAffinity": lambda args, handle: node_affinity.new(args),
     "NodePorts": _plain(NodePorts),
     "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
+    "PodTopologySpread": pod_topology_spread.new,
     "DefaultPreemption": DefaultPreemption,
     "NodeResourcesBalancedAllocation": lambda args, handle: node_resources_balanced_allocation.new(
         args

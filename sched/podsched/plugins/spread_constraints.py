@@ -1,0 +1,218 @@
+"""The topology spread constraints that apply to a pod: its own, or the profile's defaults.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread/common.go`` and
+``framework/plugins/helper/spread.go``. Defaults select the pods that the Services and the
+controller (ReplicationController, ReplicaSet, StatefulSet) of the pod select; a pod that nothing
+selects has no defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from podsched.api.selectors import (
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_selector,
+    from_labels,
+)
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
+
+#: The kinds that the selector of default constraints depends on.
+OWNER_KINDS: Final = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
+
+
+class MatchingPods:
+    """The query for pods of a namespace that a selector matches.
+
+    Terminating pods do not count, nor any for an empty selector. ``in_trial`` they do: that is what
+    kube-scheduler adds and takes off when pods come and go in a trial.
+    """
+
+    __slots__ = ("_hash", "in_trial", "namespace", "selector")
+
+    def __init__(self, namespace: str, selector: Selector, *, in_trial: bool = False) -> None:
+        self.namespace = namespace
+        self.selector = selector
+        self.in_trial = in_trial
+        self._hash = hash((namespace, selector, in_trial))
+
+    def counts(self, pod: PodInfo) -> int:
+        if pod.cls.namespace != self.namespace:
+            return 0
+        if not self.in_trial and (pod.terminating or self.selector.empty):
+            return 0
+        return int(self.selector.matches(pod.cls.labels))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MatchingPods) and (
+            (self.namespace, self.in_trial, self.selector)
+            == (other.namespace, other.in_trial, other.selector)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint with its selector compiled; ``honor_*`` say which nodes take part."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints for one pod. ``hard`` are filtered by, ``soft`` scored by.
+
+    ``require_all``: nodes that lack one of the topology keys are not scored.
+    """
+
+    namespace: str
+    hard: tuple[Constraint, ...] = ()
+    soft: tuple[Constraint, ...] = ()
+    require_all: bool = True
+    queries: tuple[MatchingPods, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        queries = (MatchingPods(self.namespace, c.selector) for c in (*self.hard, *self.soft))
+        object.__setattr__(self, "queries", tuple(queries))
+
+    @property
+    def hard_queries(self) -> tuple[MatchingPods, ...]:
+        return self.queries[: len(self.hard)]
+
+    @property
+    def soft_queries(self) -> tuple[MatchingPods, ...]:
+        return self.queries[len(self.hard) :]
+
+
+SYSTEM_DEFAULTS: Final = (
+    v1.TopologySpreadConstraint(
+        topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=3
+    ),
+    v1.TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY, max_skew=5),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulting:
+    """The constraints for pods without own ones; ``system``: they are kube-scheduler's."""
+
+    constraints: tuple[v1.TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
+    system: bool = True
+
+    def versions(self, cluster: ClusterView) -> Hashable:
+        """Versions of all that the defaults depend on beside the pod."""
+        if not self.constraints:
+            return ()
+        version = cluster.version
+        return tuple([version(kind) for kind in OWNER_KINDS])
+
+    def of(self, pod: PodInfo, cluster: ClusterView) -> Constraints:
+        """The defaults for a pod; none when nothing selects it."""
+        cls = pod.cls
+        if not self.constraints:
+            return Constraints(cls.namespace)
+        selector = default_selector(pod, cluster)
+        if selector.empty:
+            return Constraints(cls.namespace)
+
+        def chosen(action: str) -> tuple[Constraint, ...]:
+            return tuple(
+                compiled(constraint, selector)
+                for constraint in self.constraints
+                if constraint.when_unsatisfiable == action
+            )
+
+        return Constraints(
+            cls.namespace, chosen(DO_NOT_SCHEDULE), chosen(SCHEDULE_ANYWAY), not self.system
+        )
+
+
+def own_constraints(pod: PodInfo) -> Constraints:
+    """The constraints of the pod's own spec. Raises SelectorError."""
+    cls = pod.cls
+    hard: list[Constraint] = []
+    soft: list[Constraint] = []
+    for constraint in cls.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+            continue
+        declared = constraint.label_selector if constraint.HasField("label_selector") else None
+        selector = compile_selector(declared)
+        matched = {k: cls.labels[k] for k in constraint.match_label_keys if k in cls.labels}
+        if matched and selector.requirements is not None:
+            selector = joined(from_labels(matched), selector.requirements)
+        into = hard if constraint.when_unsatisfiable == DO_NOT_SCHEDULE else soft
+        into.append(compiled(constraint, selector))
+    return Constraints(cls.namespace, tuple(hard), tuple(soft))
+
+
+def compiled(constraint: v1.TopologySpreadConstraint, selector: Selector) -> Constraint:
+    """A constraint with this selector; what it leaves open is 1 domain, Honor and Ignore."""
+    return Constraint(
+        constraint.topology_key,
+        constraint.max_skew,
+        selector,
+        constraint.min_domains if constraint.HasField("min_domains") else 1,
+        constraint.node_affinity_policy != "Ignore",
+        constraint.node_taints_policy == "Honor",
+    )
+
+
+def joined(selector: Selector, more: Iterable[Requirement] | None) -> Selector:
+    """The selector with more requirements."""
+    if not more:
+        return selector
+    return Selector((*(selector.requirements or ()), *more))
+
+
+def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
+    """What the Services and the controller of a pod select; empty when there are none."""
+    namespace, labels = pod.cls.namespace, pod.cls.labels
+    merged: dict[str, str] = {}
+    for service in cluster.list("Service", namespace):
+        wanted = service.spec.selector
+        if all(labels.get(key) == value for key, value in wanted.items()):
+            merged.update(wanted)
+    owner = _controller(pod.pod.metadata.owner_references)
+    if owner is None:
+        return from_labels(merged)
+    if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
+        controller = cluster.get(owner.kind, namespace, owner.name)
+        if controller is not None:
+            merged.update(controller.spec.selector)
+    elif owner.api_version == "apps/v1" and owner.kind in ("ReplicaSet", "StatefulSet"):
+        controller = cluster.get(owner.kind, namespace, owner.name)
+        return joined(from_labels(merged), _controller_selector(controller))
+    return from_labels(merged)
+
+
+def _controller_selector(
+    controller: v1.ReplicaSet | v1.StatefulSet | None,
+) -> tuple[Requirement, ...] | None:
+    if controller is None or not controller.spec.HasField("selector"):
+        return None
+    try:
+        return compile_selector(controller.spec.selector).requirements
+    except SelectorError:
+        return None
+
+
+def _controller(references: Sequence[v1.OwnerReference]) -> v1.OwnerReference | None:
+    return next((reference for reference in references if reference.controller), None)
