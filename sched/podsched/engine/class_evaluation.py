@@ -12,7 +12,7 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import Bits, Rows, Scores, status_of
+from podsched.framework.verdicts import Bits, Rows, Scores, Verdicts, status_of
 
 #: In place of a plugin's index: the row has no node.
 NO_NODE = -3
@@ -65,6 +65,21 @@ class LiveCluster(ClusterView, Protocol):
 
     @property
     def nodes(self) -> JournaledColumns: ...
+
+
+class Findings(Protocol):
+    """What plugins said of some rows, by plugin; plugins that are missing were not asked.
+
+    ``verdicts`` and ``fits`` (no filter asked rejects the row) are parallel to the rows; ``raw``
+    scores are of the rows that fit alone.
+    """
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdicts]: ...
+    @property
+    def fits(self) -> Bools: ...
+    @property
+    def raw(self) -> Mapping[str, Scores]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +225,56 @@ class ClassEvaluation:
             self.failure = failure
             self._position = None
 
+    # ------------------------------------------------------------------ evaluation elsewhere
+
+    def begin(self, pod: PodInfo) -> bool:
+        """Gets ready for a first evaluation whose bulk is done elsewhere (``sharding``).
+
+        Runs PreFilter, and PreScore where it does not depend on the feasible rows. False when the
+        class is evaluated already, or is turned down before Filter. Raises PluginFailure.
+        """
+        self.failure = None
+        self._read_inputs(pod)
+        if not self.pre_filtered.status.ok or self._position is not None:
+            return False
+        self._changed_rows()
+        for column in self.filters:
+            column.active = column.named.name not in self.state.skip_filter
+        for score in self.scores:
+            if not score.depends_on_feasible:
+                nobody = np.empty(0, dtype=np.intp)
+                pre_score_one(self.runtime, score.named, self.state, pod, self.cluster, nobody)
+                score.active = score.named.name not in self.state.skip_score
+                score.known = True
+        return True
+
+    def adopt(self, pod: PodInfo, rows: Rows, findings: Findings) -> None:
+        """Takes over what was found elsewhere for rows, as they were at ``begin``.
+
+        Rows not among them are evaluated here, those changed since at the next refresh.
+        Raises PluginFailure.
+        """
+        kept = self._candidate[rows]
+        known = np.zeros(len(self.feasible), dtype=np.bool_)
+        known[rows] = True
+        rest = np.flatnonzero(self._candidate & ~known)
+        for column in self.filters:
+            found = findings.verdicts.get(column.named.name)
+            if found is not None:
+                verdicts = Verdicts(found.bits[kept], found.reasons)
+                column.put(rows[kept], verdicts, all_rows=True)
+            asked = self._candidates() if found is None else rest
+            if column.active and len(asked):
+                own = filter_one(column.named, self.state, pod, self.cluster.nodes, asked)
+                column.put(asked, own, all_rows=False)
+        fitting = kept & findings.fits
+        for score in self.scores:
+            raw = findings.raw.get(score.named.name)
+            if raw is not None:
+                score.put(rows[fitting], raw[kept[findings.fits]])
+        self._stale.clear()
+        self._judge(pod, self._candidates(), rows[:0], adopted=True)
+
     def _refresh(self, pod: PodInfo) -> None:
         self._read_inputs(pod)
         if not self.pre_filtered.status.ok:
@@ -219,21 +284,43 @@ class ClassEvaluation:
         everything = changed is None
         rows = self._candidates() if changed is None else self._update_candidates(changed)
         stale = self._filter(pod, rows, everything=everything)
-        renominated = self._read_nominations()
-        if self._overruled is not None:
-            again = np.array([self._overruled], dtype=np.intp)
-            renominated = _union(renominated, again[self._candidate[again]])
-            self._overruled = None
-        judged = self._candidates() if stale else _union(rows, renominated)
-        first_rejections(self.filters, judged, self.plugin, self.bits)
-        self._filter_with_nominees(pod, judged)
-        self._raise_errors()
+        judged = self._candidates() if stale else _union(rows, self._renominated())
         gone = None if changed is None else changed[~self._candidate[changed]]
         if gone is not None and len(gone):
             judged = np.concatenate([judged, gone])
-        feasible_changed = self._update_feasible(judged)
-        self._score(pod, rows, judged, everything=everything, feasible_changed=feasible_changed)
+        self._judge(pod, judged, rows, everything=everything)
         self._stale.clear()
+
+    def _judge(
+        self,
+        pod: PodInfo,
+        judged: Rows,
+        rows: Rows,
+        *,
+        everything: bool = False,
+        adopted: bool = False,
+    ) -> None:
+        """Feasibility and scores of rows whose verdicts are there; ``rows`` changed."""
+        self._renominated()
+        first_rejections(self.filters, judged[self._candidate[judged]], self.plugin, self.bits)
+        self._filter_with_nominees(pod, judged)
+        self._raise_errors()
+        feasible_changed = self._update_feasible(judged)
+        weigh_all = everything or adopted
+        for column in self.scores:
+            stale = everything or column.named.name in self._stale
+            if stale or (feasible_changed and column.depends_on_feasible):
+                column.forget()
+        self._score(pod, rows, judged, feasible_changed=feasible_changed, weigh_all=weigh_all)
+
+    def _renominated(self) -> Rows:
+        """Rows to judge again: their nominated pods changed, or they have been overruled."""
+        rows = self._read_nominations()
+        if self._overruled is not None:
+            again = np.array([self._overruled], dtype=np.intp)
+            rows = _union(rows, again[self._candidate[again]])
+            self._overruled = None
+        return rows
 
     def _read_inputs(self, pod: PodInfo) -> None:
         """PreFilter, for plugins whose inputs changed; notes them as stale."""
@@ -397,38 +484,32 @@ class ClassEvaluation:
     # ------------------------------------------------------------------ score
 
     def _score(
-        self, pod: PodInfo, rows: Rows, judged: Rows, *, everything: bool, feasible_changed: bool
+        self, pod: PodInfo, rows: Rows, judged: Rows, *, feasible_changed: bool, weigh_all: bool
     ) -> None:
         """Scores ``rows``, which changed, and those of ``judged`` that became feasible."""
         feasible = self._feasible_rows
         fitting = judged[self.feasible[judged]]
-        all_touched = False
+        all_touched = weigh_all
         for column in self.scores:
-            name = column.named.name
-            stale = everything or name in self._stale or not column.known
-            if stale or (feasible_changed and column.depends_on_feasible):
-                column.forget()
+            column.scored[rows] = False
+            unscored, weigh = fitting, weigh_all
+            if not column.known:
                 if not len(feasible):
                     continue
                 pre_score_one(self.runtime, column.named, self.state, pod, self.cluster, feasible)
-                column.active = name not in self.state.skip_score
-                column.known = all_touched = True
-                self._score_column(pod, column, feasible, feasible)
-                continue
-            column.scored[rows] = False
-            unscored = fitting[~column.scored[fitting]]
-            if len(unscored) or feasible_changed:
-                all_touched |= self._score_column(pod, column, unscored, feasible)
+                column.active = column.named.name not in self.state.skip_score
+                column.known = all_touched = weigh = True
+                unscored = feasible
+            if column.active and len(feasible):
+                unscored = unscored[~column.scored[unscored]]
+                if len(unscored):
+                    nodes = self.cluster.nodes
+                    raw = score_one(column.named, self.state, pod, nodes, unscored)
+                    column.put(unscored, raw)
+                if weigh or len(unscored) or feasible_changed:
+                    asked = feasible if weigh else unscored
+                    all_touched |= column.weigh(self.state, asked, feasible)
         self._add_up(feasible if all_touched else fitting)
-
-    def _score_column(self, pod: PodInfo, column: ScoreColumn, rows: Rows, feasible: Rows) -> bool:
-        """Scores rows; whether other rows' scores changed with them."""
-        if not column.active or not len(feasible):
-            return False
-        if len(rows):
-            nodes = self.cluster.nodes
-            column.put(rows, score_one(column.named, self.state, pod, nodes, rows))
-        return column.weigh(self.state, rows, feasible)
 
     def _add_up(self, rows: Rows) -> None:
         total = np.zeros(len(rows), dtype=np.int64)
