@@ -142,3 +142,15 @@ def test_removing_a_terminating_pod_shows_in_counts_that_include_such_pods() -> 
     fork.remove_pod(0, next(iter(fork.pods(0).values())))
     assert fork.own_delta(QUERIES[0])[0] == 0
     assert fork.own_delta(QUERIES[1])[0] == -1
+
+
+def test_ports_freed_on_a_fork_are_free_even_after_they_were_looked_at() -> None:
+    classes = PodClasses()
+    columns = cluster([], classes)
+    fork = columns.fork(np.array([0]))
+    pods = [info(classes, f"p{port}", host_port=port) for port in (80, 81)]
+    for pod in pods:
+        fork.add_pod(0, pod)
+        assert ("0.0.0.0", "TCP", int(pod.name[1:])) in fork.used_ports(0)
+    fork.remove_pod(0, pods[0])
+    assert dict(fork.used_ports(0)) == {("0.0.0.0", "TCP", 81): 1}

@@ -50,6 +50,9 @@ class Columns:
         self._ports: dict[int, dict[Port, int]] = {}
         self._port_rows: Rows | None = None
         self._journal = Journal()
+        #: Rows on which pods' start times changed: no result depends on them, importance among
+        #: preemption victims does, so copies of the columns elsewhere have to be told.
+        self._restated = Journal()
 
     # ------------------------------------------------------------------ nodes
 
@@ -161,6 +164,8 @@ class Columns:
         old = pods[pod.uid]
         if old.cls is pod.cls and old.terminating == pod.terminating:
             pods[pod.uid] = pod
+            if old.start_time != pod.start_time:
+                self._note_restated(row)
         else:
             self.remove_pod(row, old)
             self.add_pod(row, pod)
@@ -186,7 +191,7 @@ class Columns:
         for index, amount in footprint.amounts:
             self._usage[index].array[rows] += amount
         if footprint.counters:
-            self._counters.add_many(footprint, rows, 1)
+            self._counters.add_one_each(footprint, rows)
         self._journal.extend(numbers)
 
     def footprint(self, pod: PodInfo) -> Footprint:
@@ -255,10 +260,24 @@ class Columns:
         if len(rows) > JOURNAL_LIMIT:
             self._journal.trim()
 
+    def _note_restated(self, row: int) -> None:
+        self._restated.rows.append(row)
+        if len(self._restated.rows) > JOURNAL_LIMIT:
+            self._restated.trim()
+
     @property
     def position(self) -> int:
         """A place in the journal of changed rows."""
         return self._journal.position
+
+    @property
+    def restated_position(self) -> int:
+        """A place in the journal of rows whose pods' start times changed."""
+        return self._restated.position
+
+    def restated_since(self, position: int) -> Rows | None:
+        """Like ``changed_since``, for start times alone."""
+        return self._restated.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
         """The distinct rows changed since, ascending; None when all have to be looked at again."""
@@ -292,6 +311,10 @@ class Columns:
     def nodes_version(self) -> int:
         """Changes on every change of a node that a plugin can see, unlike heartbeats."""
         return self._table.version
+
+    def node_version(self, row: int) -> int:
+        """Changes when the row has another node, or its node changes visibly; 0 without a node."""
+        return self._table.row_version(row)
 
     @property
     def names(self) -> Sequence[str]:

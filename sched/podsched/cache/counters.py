@@ -190,14 +190,14 @@ class Counters:
         for carried, amount in footprint.carried:
             self._count_carried(carried, amount * pods)
 
-    def add_many(self, footprint: Footprint, rows: Rows, pods: int) -> None:
-        """The same on several distinct rows."""
+    def add_one_each(self, footprint: Footprint, rows: Rows) -> None:
+        """Counts one more pod of the footprint on each of several distinct rows."""
         self._tick += 1
         for counter, amount in footprint.counters:
-            counter.column.array[rows] += amount * pods
+            counter.column.array[rows] += amount
             counter.version = self._tick
         for carried, amount in footprint.carried:
-            self._count_carried(carried, amount * pods * len(rows))
+            self._count_carried(carried, amount * len(rows))
 
     def _count_carried(self, carried: CarriedCounter, change: int) -> None:
         was = carried.total

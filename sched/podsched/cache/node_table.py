@@ -33,6 +33,7 @@ class _Row:
     taints: TaintKey = ()
     allocatable: dict[str, int] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
+    version: int = 0
 
 
 class NodeTable:
@@ -86,6 +87,11 @@ class NodeTable:
             raise LookupError(f"row {row} has no node")
         return known.node
 
+    def row_version(self, row: int) -> int:
+        """The table's version when the row's node last changed; 0 for a row without a node."""
+        known = self._rows[row]
+        return 0 if known is None else known.version
+
     def add(self, node: v1.Node, row: int | None = None) -> int:
         """Gives the node a row: the first free one, or the one told.
 
@@ -115,7 +121,9 @@ class NodeTable:
         known.images = images
         changed |= known.node.status.declared_features != node.status.declared_features
         known.node = node
-        self.version += changed
+        if changed:
+            self.version += 1
+            known.version = self.version
         return changed
 
     def _update_topology(self, row: int, known: _Row, node: v1.Node) -> bool:
