@@ -1,0 +1,51 @@
+"""An actor that holds connections to the API servers and makes BindPods calls in batches.
+
+Protobuf messages cross Ray as bytes: objects of generated classes pickle slowly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.actors.terms import Adoption, StaleTerm, TermGuard
+from podsched.client.api_client import ApiClient
+from podsched.client.cluster import GrpcCluster
+from podsched.engine.binding import BinderUnavailable
+from podsched.engine.scheduler import ClientBinder
+from podsched.v1 import api_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class NotBound:
+    """The call as a whole failed, or its outcome is unknown."""
+
+    problem: str
+
+
+class BinderActor:
+    """Binds through a connection of its own. Its methods run in the actor's event loop."""
+
+    def __init__(self, fingerprint: str, endpoints: tuple[str, ...]) -> None:
+        self._guard = TermGuard(fingerprint)
+        self._endpoints = endpoints
+        self._binder: ClientBinder | None = None
+
+    async def adopt(self, term: int, fingerprint: str) -> Adoption:
+        return self._guard.adopt(term, fingerprint)
+
+    async def bind(
+        self, term: int, request: bytes, traceparent: str
+    ) -> bytes | NotBound | StaleTerm:
+        """Makes the call of a serialized BindPodsRequest; answers a serialized BatchResponse."""
+        refusal = self._guard.refusal(term)
+        if refusal is not None:
+            return refusal
+        if self._binder is None:
+            # Here and not in the constructor: a channel belongs to the event loop it is made in.
+            self._binder = ClientBinder(GrpcCluster(ApiClient(self._endpoints)))
+        message = api_pb2.BindPodsRequest.FromString(request)
+        try:
+            results = await self._binder.bind(message.bindings, message.fence, traceparent)
+        except BinderUnavailable as exc:
+            return NotBound(str(exc))
+        return api_pb2.BatchResponse(results=results).SerializeToString()

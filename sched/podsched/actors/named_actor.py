@@ -1,0 +1,89 @@
+"""A detached actor that a leader adopts, or replaces where it cannot be adopted, and calls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from podsched.actors.ray_cluster import RayCluster, RayUnavailable
+from podsched.actors.terms import Adoption, StaleTerm, fingerprint_of
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("ray")
+
+#: A new actor's process starts and imports in 1 to 5 s, longer on a busy machine.
+START_TIMEOUT = 30.0
+#: What an actor that is alive may take to answer a handshake.
+ADOPT_TIMEOUT = 3.0
+#: A killed actor's name is free a moment later.
+NAME_PAUSE = 0.1
+
+
+class NamedActor:
+    """One actor of a term. ``ready`` is False while it is missing: then do the work locally."""
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        name: str,
+        actor_class: type,
+        arguments: tuple[Any, ...],
+        term: int,
+    ) -> None:
+        self._cluster = cluster
+        self.name = name
+        self._class = actor_class
+        self._fingerprint = fingerprint_of(actor_class.__name__, arguments)
+        self._arguments = (self._fingerprint, *arguments)
+        self._term = term
+        self._handle: Any = None
+        self._had_one = False
+        self.ready = False
+
+    async def ensure(self) -> None:
+        """Adopts or creates the actor. Raises RayUnavailable."""
+        found = await self._cluster.find(self.name)
+        if found is not None and not await self._adopt(found, ADOPT_TIMEOUT):
+            _log.info("Replacing an actor", actor=self.name)
+            await self._cluster.kill(found)
+            await asyncio.sleep(NAME_PAUSE)
+            found = None
+        if found is None:
+            found = await self._cluster.create(self.name, self._class, self._arguments)
+            if not await self._adopt(found, START_TIMEOUT):
+                raise RayUnavailable(f"{self.name} did not take up its work")
+            if self._had_one:
+                self._cluster.metrics.ray_actor_replaced(self.name.rpartition("-")[0])
+        self._had_one = True
+        self._handle = found
+        self.ready = True
+
+    async def _adopt(self, handle: Any, timeout: float) -> bool:
+        try:
+            answer = await self._cluster.call(
+                handle.adopt, self._term, self._fingerprint, timeout=timeout, name="adopt"
+            )
+        except RayUnavailable:
+            return False
+        if answer is Adoption.STALE:
+            raise RayUnavailable(f"{self.name} follows a later term")
+        return answer is Adoption.ADOPTED
+
+    async def call(self, method: str, *arguments: Any, timeout: float) -> Any:
+        """Calls with the term as first argument. After a failure the actor is not ``ready``.
+
+        Raises RayUnavailable, also when the actor follows another term by now.
+        """
+        if not self.ready:
+            raise RayUnavailable(f"{self.name} is not there")
+        try:
+            answer = await self._cluster.call(
+                getattr(self._handle, method), self._term, *arguments, timeout=timeout, name=method
+            )
+        except RayUnavailable:
+            self.ready = False
+            raise
+        if isinstance(answer, StaleTerm):
+            self.ready = False
+            raise RayUnavailable(f"{self.name} follows term {answer.term}, not {self._term}")
+        return answer

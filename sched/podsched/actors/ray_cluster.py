@@ -1,0 +1,257 @@
+"""The connection to a Ray cluster: joined beside the work, watched, and joined again when lost.
+
+Everything of Ray that can block runs in a daemon thread (joining takes 0.3 to 10 s, leaving a dead
+cluster 5 s), and Ray is imported there too, so that a replica that never uses it never pays for
+it. Ray's errors end here: callers get ``RayUnavailable`` and do the work themselves.
+
+    apart --its port answers, ray.init--> joined --port silent, or ``lost()``--> leaving --> apart
+
+Two settings of Ray make it fit to be lost: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
+ends its process 60 s after the head is gone (seen with 2.60), and without
+RAY_ENABLE_AUTO_CONNECT=0 a call between two connections would start a cluster of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("ray")
+
+T = TypeVar("T")
+
+NAMESPACE = "podsched"
+_FOREVER = str(10**9)
+_DRIVER_ENVIRONMENT: Mapping[str, str] = {
+    "RAY_gcs_rpc_server_reconnect_timeout_s": _FOREVER,
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+JOIN_TIMEOUT = 30.0
+LEAVE_TIMEOUT = 15.0
+CONTROL_TIMEOUT = 20.0
+WATCH_PERIOD = 1.0
+#: Probes that must fail in a row: a head under load may miss one.
+MISSED_PROBES = 2
+
+
+class RayUnavailable(Exception):
+    """There is no cluster, or an actor died or did not answer in time: do the work locally."""
+
+
+class RayMetrics(Protocol):
+    """What is counted about Ray."""
+
+    def ray_call(self, call: str, result: str, seconds: float) -> None: ...
+    def ray_actor_replaced(self, actor: str) -> None: ...
+    def evaluator_mode(self, mode: str) -> None: ...
+
+
+class NoRayMetrics:
+    """Counts nothing."""
+
+    def ray_call(self, call: str, result: str, seconds: float) -> None:
+        pass
+
+    def ray_actor_replaced(self, actor: str) -> None:
+        pass
+
+    def evaluator_mode(self, mode: str) -> None:
+        pass
+
+
+async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
+    """Runs what may block for ever; unlike an executor's, the thread never delays the exit."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)  # type: ignore[arg-type]
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result: T | None = None
+        failed: BaseException | None = None
+        try:
+            result = function()
+        except BaseException as exc:
+            failed = exc
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(finish, result, failed)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
+
+
+class RayCluster:
+    """One per process, as Ray itself. ``joined`` is set while actors can be called."""
+
+    def __init__(self, address: str, retry_period: float, metrics: RayMetrics) -> None:
+        self.address = address or os.environ.get("RAY_ADDRESS", "")
+        self.metrics = metrics
+        self.joined = asyncio.Event()
+        self._retry_period = retry_period
+        self._lost = asyncio.Event()
+        self._ray: Any = None
+        self.cpus = 1
+
+    async def run(self) -> None:
+        """Joins, watches and joins again, until cancelled."""
+        try:
+            while True:
+                if await self._answers() and await self._join():
+                    await self._watch()
+                    await self._leave()
+                await asyncio.sleep(self._retry_period)
+        finally:
+            self.joined.clear()
+
+    def lost(self, reason: str) -> None:
+        """Someone found the cluster unusable: leave it and join anew."""
+        if self.joined.is_set() and not self._lost.is_set():
+            _log.warning("The Ray cluster is lost", address=self.address, reason=reason)
+            self._lost.set()
+
+    async def close(self) -> None:
+        """Leaves the cluster; its detached actors stay for the next leader."""
+        if self._ray is not None:
+            await self._leave()
+
+    # ------------------------------------------------------------------ joining and leaving
+
+    async def _answers(self) -> bool:
+        host, _, port = self.address.rpartition(":")
+        if not port.isdigit():
+            return True
+        try:
+            async with asyncio.timeout(WATCH_PERIOD):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    async def _join(self) -> bool:
+        try:
+            async with asyncio.timeout(JOIN_TIMEOUT):
+                self._ray, self.cpus = await in_daemon_thread(self._init, "join ray")
+        except Exception as exc:
+            # ray.init raises whatever its many layers do; none of it matters but that it failed.
+            _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
+            await self._leave()
+            return False
+        _log.info("Joined the Ray cluster", address=self.address, cpus=self.cpus)
+        self._lost.clear()
+        self.joined.set()
+        return True
+
+    def _init(self) -> tuple[Any, int]:
+        for name, value in _DRIVER_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        import ray
+
+        ray.init(
+            address=self.address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level="ERROR",
+        )
+        return ray, max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    async def _watch(self) -> None:
+        missed = 0
+        while missed < MISSED_PROBES and not self._lost.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_PERIOD):
+                    await self._lost.wait()
+            missed = 0 if await self._answers() else missed + 1
+        self.lost("its head does not answer")
+
+    async def _leave(self) -> None:
+        self.joined.clear()
+        ray, self._ray = self._ray, None
+
+        def shut_down() -> None:
+            # After a failed ray.init there may be half a connection to take down.
+            import ray as imported
+
+            (ray or imported).shutdown()
+
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT):
+                await in_daemon_thread(shut_down, "leave ray")
+        except Exception as exc:
+            _log.warning("Leaving the Ray cluster failed", error=str(exc))
+
+    # ------------------------------------------------------------------ actors
+
+    async def find(self, name: str) -> Any | None:
+        """The handle of a named actor, None when there is none. Raises RayUnavailable."""
+
+        def find(ray: Any) -> Any | None:
+            try:
+                return ray.get_actor(name, namespace=NAMESPACE)
+            except ValueError:
+                return None
+
+        return await self._control("find an actor", find)
+
+    async def create(
+        self, name: str, actor_class: type, arguments: tuple[Any, ...], **options: Any
+    ) -> Any:
+        """Creates a detached actor. Raises RayUnavailable, also when the name is taken."""
+
+        def create(ray: Any) -> Any:
+            remote = ray.remote(actor_class).options(
+                name=name, namespace=NAMESPACE, lifetime="detached", num_cpus=0, **options
+            )
+            return remote.remote(*arguments)
+
+        return await self._control("create an actor", create)
+
+    async def kill(self, handle: Any) -> None:
+        """Ends an actor. Raises RayUnavailable."""
+        await self._control("kill an actor", lambda ray: ray.kill(handle, no_restart=True))
+
+    async def _control(self, what: str, function: Callable[[Any], T]) -> T:
+        ray = self._ray
+        if ray is None or not self.joined.is_set():
+            raise RayUnavailable("not joined to a Ray cluster")
+        try:
+            async with asyncio.timeout(CONTROL_TIMEOUT):
+                return await in_daemon_thread(lambda: function(ray), f"ray: {what}")
+        except Exception as exc:
+            raise RayUnavailable(f"{what}: {exc or type(exc).__name__}") from exc
+
+    async def call(self, method: Any, *arguments: Any, timeout: float, name: str) -> Any:
+        """Awaits a call of an actor's method. Raises RayUnavailable after ``timeout`` seconds."""
+        if not self.joined.is_set():
+            raise RayUnavailable("not joined to a Ray cluster")
+        began = time.monotonic()
+        result = "error"
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await method.remote(*arguments)
+            result = "ok"
+            return answer
+        except TimeoutError as exc:
+            result = "timeout"
+            raise RayUnavailable(f"{name}: no answer within {timeout:g} s") from exc
+        except Exception as exc:
+            raise RayUnavailable(f"{name}: {type(exc).__name__}: {str(exc)[:200]}") from exc
+        finally:
+            self.metrics.ray_call(name, result, time.monotonic() - began)

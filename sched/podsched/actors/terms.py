@@ -1,0 +1,65 @@
+"""Terms of actors: whom they obey, and how a new leader takes them over.
+
+Actors are detached and outlive the leader that made them. A leader presents its term (which only
+ever grows from leader to leader) and the fingerprint of what it would have created; an actor of
+the same fingerprint follows the higher term from then on and refuses calls of any other.
+
+    created --adopt(term >= own)--> follows the term --adopt(higher)--> follows that one
+       |                                  |
+       '--adopt(other fingerprint)--------'--> FOREIGN: the leader kills it and makes its own
+
+Refusals are values, so that they cross Ray without being wrapped in errors.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import pickle
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+
+class Adoption(enum.Enum):
+    """What an actor says to a leader that wants to take it over."""
+
+    ADOPTED = "follows the term from now on"
+    STALE = "follows a higher term already"
+    FOREIGN = "was made by other code or with another configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTerm:
+    """The answer to a call of a term that the actor does not follow; ``term`` is its own."""
+
+    term: int
+
+
+class TermGuard:
+    """The term that an actor follows; 0 until the first adoption."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        self.term = 0
+
+    def adopt(self, term: int, fingerprint: str) -> Adoption:
+        if fingerprint != self._fingerprint:
+            return Adoption.FOREIGN
+        if term < self.term:
+            return Adoption.STALE
+        self.term = term
+        return Adoption.ADOPTED
+
+    def refusal(self, term: int) -> StaleTerm | None:
+        """The answer to a call of this term, when it is not the one followed."""
+        return None if term == self.term else StaleTerm(self.term)
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """Tells actors of other versions or configurations apart; equal for equal picklable parts."""
+    try:
+        release = version("podsched")
+    except PackageNotFoundError:
+        release = ""
+    return hashlib.sha256(pickle.dumps((release, parts), protocol=5)).hexdigest()
