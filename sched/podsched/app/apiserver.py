@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from podsched.app.process import Process
+from podsched.server.observing import ServerTelemetry
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
@@ -22,7 +23,9 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         OSError: the address cannot be had. StoreError: etcd cannot be reached.
     """
     store = await connect(etcd)
-    server = ApiServer(settings, store)
+    telemetry = ServerTelemetry(process.registry, process.tracer)
+    server = ApiServer(settings, store, observer=telemetry)
+    telemetry.follow(server.core)
     process.checks.add(
         "watch-cache",
         lambda: "" if server.ready else "the watch cache is not loaded",

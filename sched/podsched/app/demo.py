@@ -301,7 +301,7 @@ async def _kill_leader(
 ) -> Kill:
     terms = len(observer.leaders)
     leader = observer.leaders[-1].identity
-    process = next(p for p in cluster.schedulers if p.spec.name == leader)
+    process = cluster.replica_of(leader)
     killed = time.monotonic()
     process.kill(signal.SIGKILL)
     say(f"Killed the leader, {leader}, with SIGKILL; pods go on being submitted")

@@ -135,6 +135,14 @@ class LocalCluster:
             environment=self.options.environment,
         )
 
+    def replica_of(self, identity: str) -> ManagedProcess:
+        """The process that an identity belongs to. Raises LookupError."""
+        name = identity.rpartition("_")[0]
+        for process in self.schedulers:
+            if process.spec.name == name:
+                return process
+        raise LookupError(f"no replica of this cluster has the identity {identity}")
+
     async def add_replica(self, index: int) -> ManagedProcess:
         """Starts one more scheduler replica, named scheduler-<index>."""
         process = await self._spawn(self._scheduler_spec(index))

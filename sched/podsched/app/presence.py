@@ -25,9 +25,9 @@ PERIOD = 2.0
 STALE_AFTER = 10.0
 
 
-def lease_name(identity: str) -> str:
-    """The name of a replica's Lease: its identity in the letters that names may have."""
-    letters = [c if c.isalnum() or c in "-." else "-" for c in identity.lower()]
+def lease_name(replica: str) -> str:
+    """The name of a replica's Lease: the replica's in the letters that names may have."""
+    letters = [c if c.isalnum() or c in "-." else "-" for c in replica.lower()]
     return f"replica-{''.join(letters)}"[:253].rstrip("-.")
 
 
@@ -35,12 +35,17 @@ class Presence:
     """Keeps one replica's Lease."""
 
     def __init__(
-        self, client: ApiClient, identity: str, about: Callable[[], Mapping[str, str]]
+        self,
+        client: ApiClient,
+        replica: str,
+        identity: str,
+        about: Callable[[], Mapping[str, str]],
     ) -> None:
+        """``replica``: a name that outlives restarts; ``identity``: of this process."""
         self._client = client
         self._identity = identity
         self._about = about
-        self._name = lease_name(identity)
+        self._name = lease_name(replica)
         self._changed = asyncio.Event()
 
     async def run(self) -> None:

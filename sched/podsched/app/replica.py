@@ -56,9 +56,13 @@ class ReplicaOptions:
     election: ElectionOptions
 
 
-def default_identity() -> str:
-    """hostname_UUID, as kube-scheduler's."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
+def unique_identity(name: str) -> str:
+    """``name_<random>``, after client-go's hostname_UUID; without a name the host's.
+
+    Unique to the process: one that is started again under the same name must not be taken for the
+    one before it, which may still be believed to lead.
+    """
+    return f"{name or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 class Replica:
@@ -67,7 +71,7 @@ class Replica:
     def __init__(self, process: Process, options: ReplicaOptions) -> None:
         self._process = process
         self._options = options
-        self.identity = options.settings.identity or default_identity()
+        self.identity = unique_identity(options.settings.identity)
         self._client = ApiClient(options.settings.api_endpoints)
         self._cluster = GrpcCluster(self._client)
         self._informer = self._cluster.informer(WATCHED_KINDS)
@@ -174,7 +178,12 @@ class Replica:
         )
         self._add_checks(elector)
         health = await self._process.serve_health(lambda: to_plain(self._options.config))
-        presence = Presence(self._client, self.identity, lambda: self._about(elector, health.url))
+        presence = Presence(
+            self._client,
+            self._options.settings.identity or self.identity,
+            self.identity,
+            lambda: self._about(elector, health.url),
+        )
         work: dict[str, Callable[[], Any]] = {
             "informer": lambda: self._informer.run(self._handle),
             "events": self._recorder.run,

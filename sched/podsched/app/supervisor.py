@@ -59,6 +59,11 @@ class ManagedProcess:
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process else None
 
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process when it has ended; negative: the signal that ended it."""
+        return self._process.returncode if self._process is not None else None
+
     async def start(self) -> None:
         await self._spawn()
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.spec.name}")

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.console import Console
 
 from podsched.api.kinds import Kind, find_kind, kind_of, unwrap
 from podsched.api.manifest import (
@@ -221,12 +220,7 @@ def _print_objects(
     table = printers.table_of(
         kind, items, time.time(), namespaces=namespaces, wide=output is Output.WIDE
     )
-    _console().print(table)
-
-
-def _console() -> Console:
-    # A pipe has no width: a table there must not be cut.
-    return Console(highlight=False) if sys.stdout.isatty() else Console(width=400, highlight=False)
+    printers.plain_console().print(table)
 
 
 def get(

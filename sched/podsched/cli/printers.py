@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from podsched.api.kinds import Kind
@@ -170,3 +172,8 @@ def table_of(
 def row_of(kind: Kind, obj: AnyObject, now: float, *, namespaces: bool, wide: bool) -> list[str]:
     """The cells of one object, for ``get -w``."""
     return [c.cell(obj, now) for c in columns_of(kind, namespaces=namespaces, wide=wide)]
+
+
+def plain_console() -> Console:
+    """Where tables go. A pipe has no width: a table there must not be cut."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(width=400, highlight=False)

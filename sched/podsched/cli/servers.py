@@ -177,7 +177,9 @@ def scheduler(
     config: Annotated[
         Path | None, typer.Option("--config", help="A KubeSchedulerConfiguration file.")
     ] = None,
-    identity: Annotated[str, typer.Option(help="Name of this replica; unique.")] = "",
+    identity: Annotated[
+        str, typer.Option(help="Name of this replica; a random part is added. Default: the host's.")
+    ] = "",
     evaluator: Annotated[
         str, typer.Option(help="Where nodes are evaluated: auto, local or ray.")
     ] = "auto",
@@ -206,11 +208,10 @@ def scheduler(
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica: it stands by, and schedules while it holds the lease."""
-    from podsched.app.replica import ReplicaOptions, default_identity, run_replica
+    from podsched.app.replica import ReplicaOptions, run_replica
     from podsched.election.elector import ElectionOptions
 
     host, port = split_address("--listen-peers", listen_peers)
-    identity = identity or default_identity()
     try:
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),

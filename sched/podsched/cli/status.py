@@ -7,12 +7,11 @@ import time
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from podsched.api.objects import Lease, Pod, seconds_of
 from podsched.app.presence import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
-from podsched.cli.printers import age
+from podsched.cli.printers import age, plain_console
 from podsched.cli.session import Server, endpoints, with_client
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
@@ -83,7 +82,7 @@ def status(
     if as_json:
         print(json.dumps(state, indent=2))
         return
-    console = Console(highlight=False)
+    console = plain_console()
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
     for heading in ("REPLICA", "PID", "STATE", "TERM", "TRANSITIONS", "SEEN", "HEALTH"):
         table.add_column(heading, no_wrap=True)

@@ -66,7 +66,8 @@ class Budgets:
         if not self._by_namespace:
             return [], list(pods)
         allowed: dict[int, int] = {}
-        violating, others = [], []
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
         for pod in pods:
             (violating if self._violates(pod, allowed) else others).append(pod)
         return violating, others

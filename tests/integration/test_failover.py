@@ -1,0 +1,106 @@
+"""Leaders are really killed, paused and stopped, under load, and what etcd holds afterwards is
+judged."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from podsched.bench.workloads import copies, pod_template
+from podsched.client.errors import FenceLost
+from podsched.v1.api_pb2 import Binding, Fence
+from support.real_cluster import eventually, metric, real_cluster
+
+pytestmark = pytest.mark.integration
+
+
+async def test_every_pod_is_bound_once_though_the_leader_is_killed_three_times(
+    tmp_path: Path,
+) -> None:
+    async with real_cluster(tmp_path, replicas=3, api_servers=2, nodes=30) as real:
+        submitter = await real.submit("pod", 1000)
+        for kill in range(3):
+            await eventually("more bindings", lambda k=kill: real.bound("pod") > 200 * (k + 1))
+            terms = len(real.observer.leaders)
+            victim = real.leader()
+            victim.kill(signal.SIGKILL)
+            await eventually("a new leader", lambda t=terms: len(real.observer.leaders) > t)
+            assert real.leader() is not victim
+        assert await submitter.wait() == 0
+        await eventually("all pods bound", lambda: real.bound("pod") == 1000, within=60)
+        await real.check_history("pod", 1000)
+        assert len(real.observer.leaders) == 4
+
+
+async def test_a_killed_leader_is_replaced_long_before_its_lease_ends(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path) as real:
+        submitter = await real.submit("pod", 100)
+        await eventually("some bindings", lambda: real.bound("pod") > 20)
+        terms = len(real.observer.leaders)
+        real.leader().kill(signal.SIGKILL)
+        # The lease lasts 15 s; the liveness key 2 s; the stream is reset at once.
+        await eventually("a leader", lambda: len(real.observer.leaders) > terms, within=5)
+        assert await submitter.wait() == 0
+        await eventually("all pods bound", lambda: real.bound("pod") == 100)
+        await real.check_history("pod", 100)
+
+
+async def test_a_stopping_leader_hands_over_and_ends_with_exit_code_0(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path) as real:
+        submitter = await real.submit("pod", 200)
+        await eventually("some bindings", lambda: real.bound("pod") > 20)
+        terms, leader = len(real.observer.leaders), real.leader()
+        await leader.stop()
+        assert leader.exit_code == 0
+        await eventually("a leader", lambda: len(real.observer.leaders) > terms, within=5)
+        assert await submitter.wait() == 0
+        await eventually("all pods bound", lambda: real.bound("pod") == 200)
+        await real.check_history("pod", 200)
+
+
+async def test_a_paused_leader_is_replaced_and_its_late_writes_fail_on_the_fence(
+    tmp_path: Path,
+) -> None:
+    async with real_cluster(tmp_path, nodes=60) as real:
+        total, deposed_writes = 0, 0.0
+        for attempt in range(4):
+            # Much at a time, so that the leader is paused with bindings still to be sent.
+            prefix = f"pod{attempt}"
+            await real.client.create_pods(list(copies(pod_template(cpu="10m"), prefix, 1000)))
+            total += 1000
+            await eventually("some bindings", lambda p=prefix: real.bound(p) > 50)
+            terms, paused = len(real.observer.leaders), real.leader()
+            paused.kill(signal.SIGSTOP)
+            await eventually("a new leader", lambda t=terms: len(real.observer.leaders) > t)
+            await eventually("all bound", lambda p=prefix: real.bound(p) == 1000, within=30)
+            paused.kill(signal.SIGCONT)
+            await asyncio.sleep(1.0)
+            deposed_writes = metric(paused, "podsched_fence_lost_total")
+            await real.check_history(prefix, 1000)
+            if deposed_writes:
+                break
+        assert deposed_writes, "no deposed leader tried to write: nothing was shown"
+        assert paused.pid is not None, "a deposed leader stands by again"
+
+
+async def test_only_the_fence_keeps_a_deposed_leaders_binding_out(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path, replicas=2, nodes=2) as real:
+        lease = await real.lease()
+        old = Fence(lock="kube-system/kube-scheduler", term=real.observer.leaders[-1].term)
+        assert lease.spec.holder_identity == real.observer.leaders[-1].identity
+        real.leader().kill(signal.SIGKILL)
+        await eventually("a new leader", lambda: len(real.observer.leaders) > 1)
+        # A pod no scheduler here is responsible for, so that nobody else binds it.
+        [pod] = copies(pod_template(schedulerName="nobody"), "pod", 1)
+        stored = await real.client.create(pod)
+        binding = Binding(
+            namespace="default", name="pod-0", uid=stored.metadata.uid, node_name="node-0000"
+        )
+        with pytest.raises(FenceLost):
+            await real.client.bind(binding, fence=old)
+        assert not (await real.truth()).pods["default/pod-0"].spec.node_name
+        await real.client.bind(binding)
+        assert (await real.truth()).pods["default/pod-0"].spec.node_name == "node-0000"

@@ -1,0 +1,142 @@
+"""A cluster of real processes for failover tests, with what they need to look at it and to break
+it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from podsched.api.objects import Lease
+from podsched.app.demo import Observer, overcommitted
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ManagedProcess
+from podsched.app.truth import Truth, read_truth
+from podsched.client.api_client import ApiClient
+from podsched.client.informer import Informer
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.etcd import connect
+
+SUBMIT = """
+import asyncio, sys
+from podsched.bench.workloads import copies, pod_template
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import of_result
+
+async def main(server, prefix, count, pause):
+    pods = list(copies(pod_template(), prefix, count))
+    async with ApiClient(server) as client:
+        for start in range(0, count, 10):
+            for result in await client.create_pods(pods[start:start + 10]):
+                error = of_result(result)
+                if error is not None:
+                    raise error
+            await asyncio.sleep(pause)
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))
+"""
+
+
+class RealCluster:
+    """A running cluster, an observer of its pods and leaders, and a client."""
+
+    def __init__(self, cluster: LocalCluster, client: ApiClient, observer: Observer) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.observer = observer
+
+    def leader(self) -> ManagedProcess:
+        """The process that leads, as far as was observed."""
+        identity = self.observer.leaders[-1].identity
+        return self.cluster.replica_of(identity)
+
+    async def submit(
+        self, prefix: str, count: int, pause: float = 0.02
+    ) -> asyncio.subprocess.Process:
+        """Starts another process that submits ``count`` pods named prefix-number."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SUBMIT, self.cluster.server, prefix, str(count), str(pause)
+        )
+
+    def bound(self, prefix: str) -> int:
+        """Pods of a prefix that were seen bound."""
+        return sum(key.startswith(f"default/{prefix}-") for key in self.observer.bound_at)
+
+    async def truth(self) -> Truth:
+        """What etcd holds."""
+        store = await connect(EtcdOptions(endpoints=self.cluster.etcd_endpoints))
+        try:
+            return await read_truth(store)
+        finally:
+            await store.close()
+
+    async def check_history(self, prefix: str, count: int) -> None:
+        """Every pod bound once, no node beyond its capacity, terms strictly increasing."""
+        truth = await self.truth()
+        keys = [f"default/{prefix}-{i}" for i in range(count)]
+        unbound = [k for k in keys if k not in truth.pods or not truth.pods[k].spec.node_name]
+        assert not unbound, f"not bound: {unbound[:5]} and {len(unbound)} in all"
+        twice = {k: n for k, n in self.observer.nodes_of.items() if len(n) > 1}
+        assert not twice, f"bound twice: {twice}"
+        assert not overcommitted(truth)
+        terms = [leader.term for leader in self.observer.leaders]
+        assert terms == sorted(set(terms)), f"terms do not increase: {terms}"
+
+    async def lease(self) -> Lease:
+        lease = await self.client.get("Lease", "kube-scheduler", "kube-system")
+        assert isinstance(lease, Lease)
+        return lease
+
+
+def metric(process: ManagedProcess, name: str) -> float:
+    """The sum over all labels of a metric of a process."""
+    url = f"http://127.0.0.1:{process.spec.health_port}/metrics"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text = answer.read().decode()
+    values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+    return sum(float(value) for value in values)
+
+
+async def eventually(
+    what: str, check: Callable[[], bool | Awaitable[bool]], within: float = 20.0
+) -> None:
+    """Waits until ``check`` is true; fails with ``what`` when it is not in time."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = check()
+        if not isinstance(answer, bool):
+            answer = await answer
+        if answer:
+            return
+        assert time.monotonic() < deadline, f"not within {within:.0f} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealCluster]:
+    """Starts a cluster, and stops it whatever happens."""
+    defaults: dict[str, Any] = {"evaluator": "local", "nodes": 10, "fsync": False}
+    cluster = LocalCluster(LocalClusterOptions(data_dir=data_dir, **(defaults | options)))
+    await cluster.start()
+    client = ApiClient(cluster.server)
+    observer = Observer()
+    informer = Informer(client, ["Lease", "Pod"])
+    watching = asyncio.create_task(informer.run(observer.handle), name="watch")
+    try:
+        await informer.synced.wait()
+        await eventually("a leader", lambda: bool(observer.leaders))
+        yield RealCluster(cluster, client, observer)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await client.close()
+        for process in cluster.processes:
+            process.kill(signal.SIGCONT)
+        await cluster.stop()
