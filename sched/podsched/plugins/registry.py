@@ -13,6 +13,7 @@ from typing import Any
 
 from podsched.framework.plugin import Handle, Plugin, PluginFactory
 from podsched.plugins import (
+    inter_pod_affinity,
     node_affinity,
     node_resources_balanced_allocation,
     node_resources_fit,
@@ -50,6 +51,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "NodePorts": _plain(NodePorts),
     "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
     "PodTopologySpread": pod_topology_spread.new,
+    "InterPodAffinity": inter_pod_affinity.new,
     "DefaultPreemption": DefaultPreemption,
     "NodeResourcesBalancedAllocation": lambda args, handle: node_resources_balanced_allocation.new(
         args

@@ -1,0 +1,155 @@
+"""What stands between a pod class and the pods there are: its own terms, and theirs that mean it.
+
+Found once per class and looked up again only when terms appear or disappear or namespaces change,
+so that a cluster without such terms costs a comparison of versions per pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import cast
+from weakref import WeakKeyDictionary
+
+from podsched.framework.nodes import ClusterView, PodQuery, TermFamily
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.plugins.affinity_terms import (
+    ATTRACTING,
+    PREFERRING,
+    REPELLING,
+    AffinityTerm,
+    AllTerms,
+    Meant,
+    SomeTerms,
+    Weighted,
+    namespace_labels,
+    resolved,
+    terms_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Queries by topology key.
+
+    Filter reads ``affinity`` (of pods that all required terms mean, with the terms' keys),
+    ``anti_affinity`` and ``repelled``; Score reads ``preferred`` and, with its weight for each pod
+    counted, ``weighted``.
+    """
+
+    meant: Meant
+    affinity: AllTerms | None = None
+    affinity_keys: tuple[str, ...] = ()
+    anti_affinity: tuple[tuple[str, SomeTerms], ...] = ()
+    repelled: tuple[tuple[str, tuple[PodQuery, ...]], ...] = ()
+    preferred: tuple[tuple[str, SomeTerms], ...] = ()
+    weighted: tuple[tuple[str, tuple[tuple[int, PodQuery], ...]], ...] = ()
+    queries: tuple[PodQuery, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[PodQuery, None] = {}
+        if self.affinity is not None:
+            found[self.affinity] = None
+        found |= dict.fromkeys(query for _, query in (*self.anti_affinity, *self.preferred))
+        found |= dict.fromkeys(query for _, queries in self.repelled for query in queries)
+        found |= dict.fromkeys(query for _, queries in self.weighted for _, query in queries)
+        object.__setattr__(self, "queries", tuple(found))
+
+    @property
+    def scores(self) -> bool:
+        """Whether anything can make nodes differ in score."""
+        return bool(self.preferred or self.weighted)
+
+
+@dataclass(slots=True)
+class _Known:
+    relations: Relations
+    version: Hashable
+    #: Unlike any other that a class had.
+    serial: int
+
+
+class RelationsIndex:
+    """The relations of each class, kept current. ``hard_weight``: hardPodAffinityWeight."""
+
+    def __init__(self, hard_weight: int, *, ignore_preferred: bool) -> None:
+        self._hard_weight = hard_weight
+        self._ignore_preferred = ignore_preferred
+        self._classes: WeakKeyDictionary[PodClass, _Known] = WeakKeyDictionary()
+        self._serial = 0
+
+    def of(self, pod: PodInfo, cluster: ClusterView) -> tuple[Relations, int]:
+        """The relations of the pod's class, and a number that changes whenever they do."""
+        nodes = cluster.nodes
+        version = (
+            nodes.carried_version(REPELLING),
+            nodes.carried_version(ATTRACTING),
+            nodes.carried_version(PREFERRING),
+            cluster.version("Namespace"),
+        )
+        known = self._classes.get(pod.cls)
+        if known is not None and known.version == version:
+            return known.relations, known.serial
+        relations = self._find(pod, cluster)
+        if known is not None and known.relations == relations:
+            known.version = version
+            return known.relations, known.serial
+        self._serial += 1
+        self._classes[pod.cls] = _Known(relations, version, self._serial)
+        return relations, self._serial
+
+    def _find(self, pod: PodInfo, cluster: ClusterView) -> Relations:
+        terms = terms_of(pod.cls)
+        near = tuple(resolved(term, cluster) for term in terms.required_affinity)
+        far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
+        preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]
+        labels = namespace_labels(pod.namespace, cluster)
+        meant = Meant(pod.namespace, frozenset(pod.cls.labels.items()), frozenset(labels.items()))
+        weighted: dict[str, list[tuple[int, PodQuery]]] = {}
+        if preferred or not self._ignore_preferred:
+            weighted = self._weighted(meant, cluster)
+        return Relations(
+            meant,
+            AllTerms(near) if near else None,
+            tuple(dict.fromkeys(term.topology_key for term in near)),
+            _by_key(far),
+            _repelled(meant, cluster),
+            _by_key(preferred),
+            tuple((key, tuple(queries)) for key, queries in weighted.items()),
+        )
+
+    def _weighted(
+        self, meant: Meant, cluster: ClusterView
+    ) -> dict[str, list[tuple[int, PodQuery]]]:
+        found: dict[str, list[tuple[int, PodQuery]]] = {}
+        if self._hard_weight:
+            for term, query in carried(ATTRACTING, cluster):
+                if meant.by(cast(AffinityTerm, term)):
+                    key = cast(AffinityTerm, term).topology_key
+                    found.setdefault(key, []).append((self._hard_weight, query))
+        for pair, query in carried(PREFERRING, cluster):
+            weight, term = cast(Weighted, pair)
+            if meant.by(term):
+                found.setdefault(term.topology_key, []).append((weight, query))
+        return found
+
+
+def carried(family: TermFamily, cluster: ClusterView) -> list[tuple[Hashable, PodQuery]]:
+    """The terms of a family that some pod carries, with the query for its pods."""
+    return list(cluster.nodes.carried(family).items())
+
+
+def _repelled(meant: Meant, cluster: ClusterView) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
+    found: dict[str, list[PodQuery]] = {}
+    for carried_term, query in carried(REPELLING, cluster):
+        term = cast(AffinityTerm, carried_term)
+        if meant.by(term):
+            found.setdefault(term.topology_key, []).append(query)
+    return tuple((key, tuple(queries)) for key, queries in found.items())
+
+
+def _by_key(terms: list[Weighted]) -> tuple[tuple[str, SomeTerms], ...]:
+    by_key: dict[str, list[Weighted]] = {}
+    for weighted in terms:
+        by_key.setdefault(weighted[1].topology_key, []).append(weighted)
+    return tuple((key, SomeTerms(tuple(of_key))) for key, of_key in by_key.items())

@@ -1,0 +1,232 @@
+"""The terms of inter-pod affinity, compiled: which pods a term means, and queries to count them.
+
+Rules: kube-scheduler v1.36 ``framework/types.go`` (AffinityTerm). ``matchLabelKeys`` and
+``mismatchLabelKeys`` are not read: the API server has merged them into the label selector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+PLUGIN: Final = "InterPodAffinity"
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Pods that ``selector`` matches, in namespaces named or selected by their labels."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+    selector: Selector
+    topology_key: str
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        content = (self.namespaces, self.namespace_selector, self.selector, self.topology_key)
+        object.__setattr__(self, "_hash", hash(content))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def matches(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> bool:
+        """Whether the term means a pod of that namespace with these labels."""
+        if namespace in self.namespaces or self.namespace_selector.matches(namespace_labels):
+            return self.selector.matches(labels)
+        return False
+
+    def matches_pod(self, pod: PodInfo) -> bool:
+        """The same for the terms of ``resolved``, for which no namespace has labels."""
+        return self.matches(pod.cls.namespace, pod.cls.labels, NO_LABELS)
+
+
+Weighted = tuple[int, AffinityTerm]
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerms:
+    """All terms of a pod; ``preferred`` have negative weights for anti-affinity."""
+
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[Weighted, ...] = ()
+    #: Why some of the terms could not be compiled; they are left out.
+    problem: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether there is any required term."""
+        return bool(self.required_affinity or self.required_anti_affinity)
+
+
+_NO_TERMS: Final = PodTerms()
+
+
+def terms_of(cls: PodClass) -> PodTerms:
+    """The compiled terms of a pod class."""
+    found = cls.compiled.get(PLUGIN)
+    if found is None:
+        found = cls.compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)
+    return cast(PodTerms, found)
+
+
+def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
+    """The terms of a spec whose pod is in a namespace."""
+    affinity = spec.affinity
+    if not affinity.HasField("pod_affinity") and not affinity.HasField("pod_anti_affinity"):
+        return _NO_TERMS
+    problems: list[str] = []
+
+    def required(terms: Iterable[v1.PodAffinityTerm]) -> tuple[AffinityTerm, ...]:
+        try:
+            return tuple(_compile(term, namespace) for term in terms)
+        except SelectorError as failure:
+            problems.append(str(failure))
+            return ()
+
+    def preferred(terms: Iterable[v1.WeightedPodAffinityTerm], sign: int) -> tuple[Weighted, ...]:
+        declared = list(terms)
+        compiled = required(term.pod_affinity_term for term in declared)
+        weights = (sign * term.weight for term in declared)
+        return tuple(zip(weights, compiled, strict=False))
+
+    near, far = affinity.pod_affinity, affinity.pod_anti_affinity
+    return PodTerms(
+        required(near.required_during_scheduling_ignored_during_execution),
+        required(far.required_during_scheduling_ignored_during_execution),
+        preferred(near.preferred_during_scheduling_ignored_during_execution, 1)
+        + preferred(far.preferred_during_scheduling_ignored_during_execution, -1),
+        ", ".join(problems),
+    )
+
+
+def _compile(term: v1.PodAffinityTerm, namespace: str) -> AffinityTerm:
+    selected = term.HasField("namespace_selector")
+    namespaces = term.namespaces or (() if selected else (namespace,))
+    return AffinityTerm(
+        frozenset(namespaces),
+        compile_selector(term.namespace_selector if selected else None),
+        compile_selector(term.label_selector if term.HasField("label_selector") else None),
+        term.topology_key,
+    )
+
+
+def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
+    """A pod's own term with the namespaces that its namespaceSelector selects now.
+
+    kube-scheduler v1.36 leaves the selector in the term and matches it against no labels at all, so
+    that one of NotIn or DoesNotExist alone selects every namespace; so it is here.
+    """
+    selector = term.namespace_selector
+    if selector.empty or selector == NOTHING:
+        return term
+    selected = (
+        namespace.metadata.name
+        for namespace in cluster.list("Namespace")
+        if selector.matches(namespace.metadata.labels)
+    )
+    return replace(term, namespaces=term.namespaces.union(selected))
+
+
+def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
+    """The labels of a namespace; none when it is not there."""
+    found = cluster.get("Namespace", "", namespace)
+    return NO_LABELS if found is None else dict(found.metadata.labels)
+
+
+# ---------------------------------------------------------------------------------- queries
+
+
+class AllTerms:
+    """The query for pods that every one of some resolved terms means; of no terms, none."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
+        self.terms = terms
+        self._hash = hash(("all", terms))
+
+    def counts(self, pod: PodInfo) -> int:
+        return int(bool(self.terms) and all(term.matches_pod(pod) for term in self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AllTerms) and self.terms == other.terms
+
+
+class SomeTerms:
+    """For each pod the sum of the weights of those of some resolved terms that mean it."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[Weighted, ...]) -> None:
+        self.terms = terms
+        self._hash = hash(("some", terms))
+
+    def counts(self, pod: PodInfo) -> int:
+        return sum(weight for weight, term in self.terms if term.matches_pod(pod))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SomeTerms) and self.terms == other.terms
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What terms of other pods see of a pod."""
+
+    namespace: str
+    labels: frozenset[tuple[str, str]]
+    namespace_labels: frozenset[tuple[str, str]]
+
+    def by(self, term: AffinityTerm) -> bool:
+        """Whether the term means the pod."""
+        return term.matches(self.namespace, dict(self.labels), dict(self.namespace_labels))
+
+
+@dataclass(frozen=True, slots=True)
+class RepelledBy:
+    """For each pod the number of its required anti-affinity terms of a key that mean another pod.
+
+    Asked of forks: it counts terms that no pod of the base carries, too.
+    """
+
+    meant: Meant
+    topology_key: str
+
+    def counts(self, pod: PodInfo) -> int:
+        terms = terms_of(pod.cls).required_anti_affinity
+        return sum(t.topology_key == self.topology_key and self.meant.by(t) for t in terms)
+
+
+@dataclass(slots=True)
+class CarriedTerms:
+    """A family of terms that pods carry: an attribute of ``PodTerms``."""
+
+    name: str
+    attribute: str
+
+    def terms(self, pod: PodInfo) -> Sequence[Hashable]:
+        found: Sequence[Hashable] = getattr(terms_of(pod.cls), self.attribute)
+        return found
+
+
+#: Required anti-affinity that keeps others away.
+REPELLING: Final = CarriedTerms("required anti-affinity", "required_anti_affinity")
+#: Required affinity, which scores by hardPodAffinityWeight.
+ATTRACTING: Final = CarriedTerms("required affinity", "required_affinity")
+#: (weight, term) of preferred affinity and, with a negative weight, anti-affinity.
+PREFERRING: Final = CarriedTerms("preferred affinity", "preferred")
