@@ -22,8 +22,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from podsched.cache.columns import Columns
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -165,29 +168,61 @@ class DeltaEncoder:
         self._sent: dict[int, _Sent] = {}
         self._number = 0
         self._values_sent = 0
+        self._due: set[int] = set()
         self._position = self._restated = -1
 
-    def encode(self) -> Delta | None:
-        """What changed since the last delta; None when nothing did."""
-        rows = self._changed_rows()
+    def encode(self, limit: int | None = None) -> Delta | None:
+        """What changed since the last delta; None when nothing did.
+
+        ``limit``: look at so many changed rows at most and leave the others to the next delta, so
+        that no call takes long.
+        """
+        self._due.update(self._changed_rows())
         self._position = self._columns.position
         self._restated = self._columns.restated_position
         writer = _DeltaWriter(self.classes)
+        self._forget_gone(writer)
+        rows = sorted(self._due)[:limit]
+        self._due.difference_update(rows)
         for row in rows:
             self._compare(row, writer)
         # The order matters: ids are given out while rows are compared.
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
-        values = self._columns.values_from(self._values_sent)
+        first, values = self.take_values()
         if not (writer.changed or classes or forgotten or values) and self._number:
             return None
-        nodes = NodeDelta(
-            tuple(writer.nodes), tuple(writer.removed_nodes), self._values_sent, tuple(values)
-        )
+        nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes), first, values)
         delta = Delta(self._number, self._columns.size, classes, forgotten, nodes, writer.pods)
-        self._values_sent += len(values)
         self._number += 1
         return delta
+
+    def take_values(self) -> tuple[int, tuple[str, ...]]:
+        """(first id, label values) that the shard has to be told before it reads a CycleState."""
+        first = self._values_sent
+        values = tuple(self._columns.values_from(first))
+        self._values_sent += len(values)
+        return first, values
+
+    def unsent(self) -> Rows | None:
+        """Ascending rows that the shard may not have as they are now; None: perhaps all."""
+        changed = self._columns.changed_since(self._position)
+        if changed is None or not self._due:
+            return changed
+        return np.union1d(changed, np.array(sorted(self._due), dtype=np.intp))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last ``encode`` left rows to the next."""
+        return bool(self._due)
+
+    def _forget_gone(self, writer: _DeltaWriter) -> None:
+        """Tells of nodes that left their rows, before any of them comes back in another row."""
+        names = self._columns.names
+        for row in sorted(self._due & self._sent.keys()):
+            if self._sent[row].name != names[row]:
+                writer.removed_nodes.append(self._sent.pop(row).name)
+        self._due = {row for row in self._due if names[row] and self._owns(names[row])}
 
     def _changed_rows(self) -> Iterable[int]:
         changed = self._columns.changed_since(self._position)
@@ -200,12 +235,6 @@ class DeltaEncoder:
         columns = self._columns
         name = columns.names[row]
         sent = self._sent.get(row)
-        if sent is not None and sent.name != name:
-            writer.removed_nodes.append(sent.name)
-            del self._sent[row]
-            sent = None
-        if not name or not self._owns(name):
-            return
         if sent is None:
             sent = self._sent[row] = _Sent(name, 0, {})
         version = columns.node_version(row)
