@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from podsched import __version__
-from podsched.cli import bench, local, objects, servers, status
+from podsched.cli import bench, config, local, objects, servers, simulate, status
 
 app = typer.Typer(
     name="sched",
@@ -53,16 +54,28 @@ for _name, _command, _panel in (
     ("up", local.up, _LOCAL),
     ("bench", bench.bench, _LOCAL),
     ("status", status.status, _OBJECTS),
+    ("simulate", simulate.simulate_command, _OBJECTS),
     ("apiserver", servers.apiserver, _PROCESSES),
     ("scheduler", servers.scheduler, _PROCESSES),
     ("agent", servers.agent, _PROCESSES),
 ):
     app.command(_name, rich_help_panel=_panel)(_command)
 
+app.add_typer(config.app, name="config", rich_help_panel=_PROCESSES)
+
 
 def main() -> None:
-    """Entry point of the console command."""
+    """Entry point of the console command; no traceback reaches a user who has not asked for it."""
     try:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as exc:
+        if os.environ.get("SCHED_DEBUG"):
+            raise
+        what = " ".join(str(exc).split())
+        print(
+            f"error: a bug in sched: {type(exc).__name__}: {what} (SCHED_DEBUG=1 shows where)",
+            file=sys.stderr,
+        )
+        sys.exit(70)

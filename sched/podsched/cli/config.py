@@ -1,0 +1,49 @@
+"""``sched config``: the scheduler's configuration, printed and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podsched.app.user_plugins import user_plugin_specs
+from podsched.cli.session import FAILED, USAGE, fail, warn
+from podsched.config.errors import ConfigError
+from podsched.config.load import default_config, load_config, to_yaml
+
+app = typer.Typer(
+    help="The scheduler's configuration (KubeSchedulerConfiguration v1).", no_args_is_help=True
+)
+
+
+@app.command()
+def default() -> None:
+    """Print the effective default configuration."""
+    print(to_yaml(default_config()), end="")
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration file.")],
+    print_effective: Annotated[
+        bool, typer.Option("--print", help="Print it with all defaults filled in.")
+    ] = False,
+) -> None:
+    """Validate a file; every mistake is shown, with its field path."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"{file}: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    try:
+        config = load_config(text, name=str(file), known_plugins=user_plugin_specs())
+    except ConfigError as exc:
+        count = len(exc.errors)
+        fail(f"{count} mistake{'s' if count > 1 else ''}:\n{exc}", FAILED)
+    for warning in config.warnings:
+        warn(f"{file}: {warning}")
+    if print_effective:
+        print(to_yaml(config), end="")
+    else:
+        names = ", ".join(profile.scheduler_name for profile in config.profiles)
+        print(f"{file}: valid; profiles: {names}")

@@ -1,0 +1,197 @@
+"""``sched simulate``: what the scheduler would decide, without touching a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from podsched.api.defaulting import default_object
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import ManifestError, to_manifest
+from podsched.api.objects import AnyObject, Pod, PodStatus, PriorityClass
+from podsched.api.priorities import PriorityClasses
+from podsched.api.quantity import QuantityError
+from podsched.api.validation import validate
+from podsched.cli.objects import read_manifests
+from podsched.cli.printers import plain_console
+from podsched.cli.session import FAILED, USAGE, Server, fail, with_client
+from podsched.client.api_client import ApiClient
+from podsched.config.errors import ConfigError
+from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
+
+#: Kinds that no decision depends on.
+_IRRELEVANT = frozenset({"Event", "Lease"})
+
+
+def simulate_command(
+    filename: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", help="The cluster: manifests of nodes, pods, ..."),
+    ] = None,
+    pod: Annotated[str, typer.Option("--pod", help="The pod to place: a manifest, or -.")] = "",
+    live: Annotated[bool, typer.Option("--live", help="Take the cluster from the server.")] = False,
+    scenarios: Annotated[
+        Path | None,
+        typer.Option("--scenarios", help="Scenarios, one JSON object a line, plain or .gz."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A KubeSchedulerConfiguration file.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+    server: Server = "",
+) -> None:
+    """Show what would be decided for a pod: verdicts, scores, the node, preemption.
+
+    The cluster is that of -f, of the server with --live, or both together. With --scenarios each
+    line of the file is a scenario of its own, and each result one line of JSON.
+    """
+    if output not in ("table", "json"):
+        fail(f'--output: "{output}" is neither table nor json', USAGE)
+    if scenarios is not None:
+        if filename or pod or live:
+            fail("--scenarios stands alone: it brings its own clusters and pods", USAGE)
+        _run_scenarios(scenarios)
+        return
+    if not pod:
+        fail("name the pod to place: --pod FILE (or scenarios: --scenarios FILE)", USAGE)
+    if not filename and not live:
+        fail("name the cluster: -f FILE, --live, or both", USAGE)
+    objects = read_manifests(filename, "default", strict=False) if filename else []
+    if live:
+        objects = with_client(server, _everything) + objects
+    [wanted] = _only_pod(read_manifests([pod], "default", strict=False))
+    scenario = _scenario(objects, wanted, config)
+    try:
+        result = simulate(scenario)
+    except (ManifestError, ConfigError, QuantityError, BadScenario) as exc:
+        fail(str(exc), FAILED)
+    if output == "json":
+        print(json.dumps(result, indent=2, sort_keys=True))
+    else:
+        _print(wanted, result)
+
+
+def _run_scenarios(path: Path) -> None:
+    try:
+        with open_scenarios(path) as lines:
+            for result in simulate_lines(lines):
+                print(json.dumps(result, separators=(",", ":"), sort_keys=True))
+    except (OSError, EOFError) as exc:
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
+    sys.stdout.flush()
+
+
+async def _everything(client: ApiClient) -> list[AnyObject]:
+    found: list[AnyObject] = []
+    for kind in KINDS.values():
+        if kind.name not in _IRRELEVANT:
+            found += (await client.list(kind.name)).items
+    return found
+
+
+def _only_pod(objects: Sequence[AnyObject]) -> list[Pod]:
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    if len(pods) != 1 or len(objects) != 1:
+        fail("--pod: the file must hold exactly one Pod", USAGE)
+    return pods
+
+
+def _scenario(objects: Iterable[AnyObject], pod: Pod, config: Path | None) -> dict[str, Any]:
+    """The scenario as an API server would hand it over: defaults filled in."""
+    given = list(objects)
+    classes = PriorityClasses(o for o in given if isinstance(o, PriorityClass))
+    now = time.time()
+    problems = []
+    for index, obj in enumerate([*given, pod]):
+        if obj.metadata.uid and obj is not pod:
+            continue  # It comes from a server, which has done this.
+        status = PodStatus()
+        if isinstance(obj, Pod):
+            status.CopyFrom(obj.status)
+        problems += default_object(obj, now=now, uid=f"simulated-{index}", priority_classes=classes)
+        if isinstance(obj, Pod):
+            # Defaulting makes a new pod of it; what runs already has a status.
+            obj.status.CopyFrom(status)
+    problems += validate("Pod", pod)
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        fail(f'Pod "{pod.metadata.name}" is invalid:\n{lines}')
+    scenario: dict[str, Any] = {
+        "id": f"{pod.metadata.namespace}/{pod.metadata.name}",
+        "objects": [to_manifest(obj) for obj in given],
+        "pod": to_manifest(pod),
+    }
+    if config is not None:
+        import yaml
+
+        try:
+            scenario["config"] = yaml.safe_load(config.read_text())
+        except OSError as exc:
+            fail(f"{config}: {exc.strerror}", USAGE)
+        except yaml.YAMLError as exc:
+            fail(f"{config}: {' '.join(str(exc).split())}", USAGE)
+    return scenario
+
+
+def _print(pod: Pod, result: dict[str, Any]) -> None:
+    console = plain_console()
+    outcome = result["outcome"]
+    console.print(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
+    if result.get("message"):
+        console.print(f"  {result['message']}")
+    pre = result.get("prefilter", {})
+    if pre.get("code") not in (None, "Success"):
+        console.print(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
+    if result.get("best"):
+        console.print(f"  Best: {', '.join(result['best'])}")
+    if result.get("nominatedNodeUsed"):
+        console.print(f"  Nominated node: {result['nominatedNodeUsed']}")
+    console.print()
+    if result.get("filter"):
+        console.print(_nodes_table(result))
+    if result.get("preemption"):
+        console.print()
+        _print_preemption(result["preemption"])
+
+
+def _nodes_table(result: dict[str, Any]) -> Table:
+    scores = result.get("score") or {}
+    plugins = sorted({name for node in scores.values() for name in node["plugins"]})
+    shown = [p for p in plugins if any(n["plugins"].get(p) for n in scores.values())]
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
+    for heading in ("NODE", "VERDICT", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])):
+        table.add_column(heading, no_wrap=True)
+    order = sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n))
+    for node in order:
+        status = result["filter"][node]
+        row = [node, status["code"], status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
+        if shown:
+            score = scores.get(node)
+            row.append(str(score["total"]) if score else "-")
+            row += [str(score["plugins"].get(p, 0)) if score else "-" for p in shown]
+        table.add_row(*row)
+    return table
+
+
+def _print_preemption(preemption: dict[str, Any]) -> None:
+    console = plain_console()
+    if not preemption.get("eligible"):
+        console.print(f"Preemption: {preemption.get('reason', 'not eligible')}")
+        return
+    selected = preemption.get("selected")
+    if not selected:
+        console.print("Preemption: no node would be freed by it")
+        return
+    console.print(f"Preemption: {selected}, evicting {', '.join(preemption['victims'])}")
+    for node, candidate in sorted(preemption.get("candidates", {}).items()):
+        if node != selected:
+            violations = candidate.get("pdbViolations", 0)
+            extra = f" ({violations} budget violations)" if violations else ""
+            console.print(f"  or {node}, evicting {', '.join(candidate['victims'])}{extra}")
