@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from podsched.actors.local_ray import LocalRay, RayStartError
@@ -148,6 +148,18 @@ class LocalCluster:
         process = await self._spawn(self._scheduler_spec(index))
         self.schedulers.append(process)
         return process
+
+    async def restart_replicas(self, count: int, config: Path | None = None) -> None:
+        """Replaces all scheduler replicas by ``count`` new ones with another configuration file.
+
+        Raises:
+            ProcessFailed: a new one did not become ready.
+        """
+        self.options = replace(self.options, replicas=count, scheduler_config=config)
+        await asyncio.gather(*(process.stop() for process in self.schedulers))
+        self.schedulers.clear()
+        started = [await self.add_replica(index) for index in range(count)]
+        await asyncio.gather(*(process.wait_ready() for process in started))
 
     def _scheduler_spec(self, index: int) -> ProcessSpec:
         health = health_port()

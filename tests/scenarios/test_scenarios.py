@@ -1,0 +1,51 @@
+"""Behaviour over time, each promise a scenario under ``data`` that Kubernetes itself keeps.
+
+The scenarios run in the order of their configurations, so that the scheduler restarts rarely.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.scenario_backend import PodschedBackend
+from support.scenario_engine import Runner, load
+
+pytestmark = pytest.mark.integration
+
+
+def _by_configuration() -> list[dict[str, Any]]:
+    scenarios = load(sorted(Path(__file__).parent.glob("data/*.yaml")))
+    keys = [_key(scenario) for scenario in scenarios]
+    first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}
+    return sorted(scenarios, key=lambda scenario: first[_key(scenario)])
+
+
+def _key(scenario: dict[str, Any]) -> str:
+    return json.dumps(scenario.get("scheduler_config"), sort_keys=True)
+
+
+class _Running:
+    """Which configuration the scheduler runs with now; "" before it runs."""
+
+    key = ""
+
+
+@pytest.mark.parametrize("scenario", _by_configuration(), ids=lambda scenario: scenario["id"])
+def test_scenario(scenario: dict[str, Any], backend: PodschedBackend) -> None:
+    """The scenario's promise is kept."""
+    runner = Runner(backend)
+    missing = runner.missing(scenario)
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}, which podsched does not claim to have")
+    runner.config = scenario.get("scheduler_config")
+    if _key(scenario) != _Running.key:
+        backend.restart_scheduler(runner.config)
+        _Running.key = _key(scenario)
+    try:
+        runner.run(scenario)
+    finally:
+        backend.reset()
