@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol, cast
 
 from podsched.agent import leases, pods
 from podsched.agent.nodes import (
+    is_ready,
     is_silent,
     nodes_of_settings,
     registration,
@@ -220,6 +221,8 @@ class Agent:
             self._renewals.put(name, name)
             self._show_nodes()
             self._look_at_pods_of(name)
+        elif is_ready(node) and isinstance(event.old, Node) and not is_ready(event.old):
+            self._look_at_pods_of(name)
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
@@ -265,7 +268,14 @@ class Agent:
         if self._playing.get(pod.spec.node_name, True):
             return  # not ours, gone, or silent
         now = self._now()
-        action = pods.step(pod, self._since(key, pod, now), now, self._settings.run_delay)
+        node = self._informer.get("Node", pod.spec.node_name)
+        action = pods.step(
+            pod,
+            self._since(key, pod, now),
+            now,
+            self._settings.run_delay,
+            node_ready=isinstance(node, Node) and is_ready(node),
+        )
         if isinstance(action, pods.Patch):
             self._statuses.put(key, action.request)
         elif isinstance(action, pods.Remove):

@@ -6,6 +6,7 @@ than the whole seconds of the API's times: an agent that starts again derives th
 
     the pod                               is
     bound, Pending, not being deleted     Running run_delay after its binding
+    Running, not Ready for its node's    Ready, once the node is
     Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
     being deleted, never ran or finished  removed at once
     being deleted, Running                removed when its grace period is over
@@ -49,13 +50,17 @@ class Later(NamedTuple):
 Action = Patch | Remove | Later
 
 
-def step(pod: Pod, seen: float, now: float, run_delay: float) -> Action | None:
+def step(
+    pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
+) -> Action | None:
     """What to do for a bound pod that has been seen in its present state since `seen`."""
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
     if is_finished(pod):
         return None
     if pod.status.phase == "Running":
+        if node_ready and _not_ready_for_its_node(pod):
+            return _running(pod, now)
         return _completion(pod, seen, now)
     at = _after(_bound_at(pod), seen, run_delay)
     return Later(at) if at > now else _running(pod, now)
@@ -99,6 +104,11 @@ def _completion(pod: Pod, seen: float, now: float) -> Action | None:
     started = pod.status.start_time if pod.status.HasField("start_time") else None
     at = _after(started, seen, span)
     return Later(at) if at > now else _finished(pod, now)
+
+
+def _not_ready_for_its_node(pod: Pod) -> bool:
+    ready = pod_condition(pod.status, "Ready")
+    return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
 
 
 def _number(pod: Pod, annotation: str) -> float | None:

@@ -1,0 +1,215 @@
+"""Runs the controllers while this replica leads.
+
+`handle` gets every batch of the scheduler's informer, `run` lasts as long as the term. Guarantees:
+every write carries the fence; evictions and deletions are rate limited; a write that fails is
+decided anew by the controller that wanted it; nothing is kept from one term to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from podsched.client import errors
+from podsched.client.cluster import Cluster, InformerPort
+from podsched.client.errors import Conflict, FenceLost, NotFound
+from podsched.client.informer import Batch
+from podsched.client.outbox import Outbox
+from podsched.config.settings import ControllerSettings
+from podsched.controllers.disruption import DisruptionController
+from podsched.controllers.node_lifecycle import NodeLifecycleController
+from podsched.controllers.pod_gc import PodGarbageCollector
+from podsched.controllers.ports import Controller, Now, Recorder, earliest
+from podsched.controllers.rate import TokenBucket
+from podsched.controllers.taint_eviction import TaintEvictionController
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ControllerMetrics
+from podsched.v1.api_pb2 import BatchResult, EvictRequest, Fence, PatchRequest
+
+WATCHED_KINDS = (
+    "Lease",
+    "Node",
+    "ReplicaSet",
+    "StatefulSet",
+    "ReplicationController",
+    "PodDisruptionBudget",
+    "Pod",
+)
+"""What the informer has to watch."""
+_log = get_logger("controllers")
+_COALESCE = 0.02
+"""Seconds in which changes gather before they are worked on."""
+_EVICT_AT_ONCE = 20
+_RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
+
+T = TypeVar("T")
+
+
+class _Wanted(NamedTuple, Generic[T]):
+    """A write, who wants it, and what to do when it fails."""
+
+    controller: str
+    request: T
+    again: Callable[[], None]
+
+
+class _Desk:
+    """The `Writes` of one controller."""
+
+    def __init__(
+        self,
+        controller: str,
+        patches: Outbox[_Wanted[PatchRequest]],
+        evictions: Outbox[_Wanted[EvictRequest]],
+    ) -> None:
+        self.controller = controller
+        self._patches = patches
+        self._evictions = evictions
+
+    def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
+        wanted = _Wanted(self.controller, request, again)
+        self._patches.put(f"{self.controller} {request.kind} {key}", wanted)
+
+    def evict(self, key: str, request: EvictRequest, again: Callable[[], None]) -> None:
+        wanted = _Wanted(self.controller, request, again)
+        self._evictions.put(f"{self.controller} {key}", wanted)
+
+    def cancel_eviction(self, key: str) -> None:
+        self._evictions.drop(f"{self.controller} {key}")
+
+
+class ControllerManager:
+    """One term of all controllers.
+
+    informer: must watch WATCHED_KINDS, and its batches must go to `handle`. now, clock: Unix time
+    and monotonic time in seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        informer: InformerPort,
+        settings: ControllerSettings,
+        fence: Fence,
+        recorder: Recorder,
+        *,
+        metrics: ControllerMetrics | None = None,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._informer = informer
+        self._fence = fence
+        self._metrics = metrics
+        self._wall = now
+        self._clock = clock
+        self._limit = TokenBucket(settings.writes_per_second, burst=_EVICT_AT_ONCE)
+        self._patches: Outbox[_Wanted[PatchRequest]] = Outbox(self._send_patches, self._answered)
+        self._evictions: Outbox[_Wanted[EvictRequest]] = Outbox(
+            self._send_evictions, self._answered, most=_EVICT_AT_ONCE
+        )
+        self._controllers: Sequence[Controller] = (
+            DisruptionController(informer, self._desk(DisruptionController.name)),
+            NodeLifecycleController(informer, self._desk(NodeLifecycleController.name), settings),
+            TaintEvictionController(
+                informer, self._desk(TaintEvictionController.name), recorder, metrics
+            ),
+            PodGarbageCollector(informer, self._desk(PodGarbageCollector.name), settings),
+        )
+        self._started = False
+        self._wake = asyncio.Event()
+
+    def _desk(self, controller: str) -> _Desk:
+        return _Desk(controller, self._patches, self._evictions)
+
+    def _now(self) -> Now:
+        return Now(self._wall(), self._clock())
+
+    def handle(self, batch: Batch) -> None:
+        """Take in a batch of the informer; before `run` it is ignored, since `run` reads all."""
+        if not self._started:
+            return
+        now = self._now()
+        for event in batch.events:
+            for controller in self._controllers:
+                controller.changed(event, now)
+        if batch.events:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises FenceLost when the term is over.
+        """
+        await self._informer.synced.wait()
+        now = self._now()
+        for controller in self._controllers:
+            controller.start(now)
+        self._started = True
+        try:
+            await self._run_tasks()
+        finally:
+            self._started = False
+
+    async def _run_tasks(self) -> None:
+        tasks = [
+            asyncio.create_task(self._patches.run(), name="controller patches"),
+            asyncio.create_task(self._evictions.run(), name="controller evictions"),
+            asyncio.create_task(self._work(), name="controllers"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            self._wake.clear()
+            now = self._now()
+            due = earliest(*(controller.work(now) for controller in self._controllers))
+            left = None if due is None else max(0.0, due - self._clock())
+            try:
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(_COALESCE)
+
+    # ------------------------------------------------------------------ writing
+
+    async def _send_patches(self, batch: Sequence[_Wanted[PatchRequest]]) -> Sequence[BatchResult]:
+        return await self._cluster.patch([wanted.request for wanted in batch], self._fence)
+
+    async def _send_evictions(
+        self, batch: Sequence[_Wanted[EvictRequest]]
+    ) -> Sequence[BatchResult]:
+        await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
+        return await self._cluster.evict([wanted.request for wanted in batch], self._fence)
+
+    def _answered(self, key: str, wanted: _Wanted[T], result: BatchResult) -> None:
+        failed = errors.of_result(result)
+        if isinstance(failed, FenceLost):
+            raise failed
+        self._count(wanted.controller, "written" if failed is None else "error")
+        if failed is None or isinstance(failed, NotFound):
+            return
+        wait = _RETRY_CONFLICT
+        if not isinstance(failed, Conflict):
+            _log.warning("A write failed", name=key, error=str(failed))
+            wait = _RETRY_ERROR
+
+        def again() -> None:
+            wanted.again()
+            self._wake.set()
+
+        asyncio.get_running_loop().call_later(wait, again)
+
+    def _count(self, controller: str, result: str) -> None:
+        if self._metrics is not None:
+            self._metrics.reconciles_total.labels(controller, result).inc()

@@ -1,0 +1,49 @@
+"""Token buckets, without a clock of their own."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Allows `rate` things a second in the long run and `burst` at once; full at first.
+
+    A rate of 0 allows nothing any more.
+    """
+
+    def __init__(self, rate: float, burst: float = 1.0) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = burst
+        self._at = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Things a second."""
+        return self._rate
+
+    def set_rate(self, rate: float, now: float) -> None:
+        """Go on at another rate; a bucket that was shut opens with its burst."""
+        if rate == self._rate:
+            return
+        self._refill(now)
+        if self._rate == 0:
+            self._tokens = self._burst
+        self._rate = rate
+
+    def take(self, now: float) -> bool:
+        """Whether one thing may be done now; it counts as done."""
+        self._refill(now)
+        if self._rate <= 0 or self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def reserve(self, count: int, now: float) -> float:
+        """Seconds to wait before `count` things may be done; they count as done."""
+        self._refill(now)
+        self._tokens -= count
+        return max(0.0, -self._tokens / self._rate)
+
+    def _refill(self, now: float) -> None:
+        gained = max(0.0, now - self._at) * self._rate
+        self._tokens = min(self._burst, self._tokens + gained)
+        self._at = max(self._at, now)
