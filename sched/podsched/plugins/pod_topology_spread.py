@@ -52,15 +52,17 @@ IGNORED: Final = -1
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a class, as of ``version``."""
+    """What is known of a class; of one without ``own`` constraints, as of ``version``."""
 
     constraints: Constraints
+    own: bool
     version: Hashable
     #: Unlike any other that the class had.
     serial: int
+    #: Why there are no constraints, although the pod has some.
+    problem: str = ""
     participation: Participation | None = None
     topology: Hashable = None
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,26 +193,22 @@ class PodTopologySpread:
 
     def _known(self, pod: PodInfo, cluster: ClusterView) -> _Known:
         known = self._classes.get(pod.cls)
-        own = bool(pod.cls.spec.topology_spread_constraints) if known is None else None
-        if own or (known is not None and known.version is None):
-            return known if known is not None else self._learn(pod, None, own_constraints)
-        version = self._defaulting.versions(cluster)
-        if known is None:
-            return self._learn(pod, version, lambda p: self._defaulting.of(p, cluster))
-        if known.version != version:
-            constraints = self._defaulting.of(pod, cluster)
-            if constraints != known.constraints:
-                return self._learn(pod, version, lambda p: constraints)
-            known.version = version
-        return known
+        if known is not None and (known.own or known.version == self._defaulting.versions(cluster)):
+            return known
+        return self._learn(pod, cluster, known)
 
-    def _learn(self, pod: PodInfo, version: Hashable, read: Any) -> _Known:
-        self._serial += 1
+    def _learn(self, pod: PodInfo, cluster: ClusterView, known: _Known | None) -> _Known:
+        own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
+        version = () if own else self._defaulting.versions(cluster)
         try:
-            known = _Known(read(pod), version, self._serial)
+            constraints = own_constraints(pod) if own else self._defaulting.of(pod, cluster)
         except SelectorError as failure:
-            known = _Known(Constraints(pod.namespace), version, self._serial, problem=str(failure))
-        self._classes[pod.cls] = known
+            constraints, problem = Constraints(pod.namespace), str(failure)
+        if known is not None and known.constraints == constraints:
+            known.version = version
+            return known
+        self._serial += 1
+        known = self._classes[pod.cls] = _Known(constraints, own, version, self._serial, problem)
         return known
 
     def _participation(self, known: _Known, pod: PodInfo, nodes: NodeColumns) -> Participation:

@@ -121,8 +121,7 @@ class Defaulting:
         """Versions of all that the defaults depend on beside the pod."""
         if not self.constraints:
             return ()
-        version = cluster.version
-        return tuple([version(kind) for kind in OWNER_KINDS])
+        return tuple([cluster.version(kind) for kind in OWNER_KINDS])
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> Constraints:
         """The defaults for a pod; none when nothing selects it."""
