@@ -18,6 +18,7 @@ from podsched.plugins import (
     node_resources_balanced_allocation,
     node_resources_fit,
     pod_topology_spread,
+    volume_binding,
 )
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption import DefaultPreemption
@@ -26,9 +27,12 @@ from podsched.plugins.node_declared_features import NodeDeclaredFeatures
 from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
 from podsched.plugins.node_unschedulable import NodeUnschedulable
+from podsched.plugins.node_volume_limits import NodeVolumeLimits
 from podsched.plugins.priority_sort import PrioritySort
 from podsched.plugins.scheduling_gates import SchedulingGates
 from podsched.plugins.taint_toleration import TaintToleration
+from podsched.plugins.volume_restrictions import VolumeRestrictions
+from podsched.plugins.volume_zone import VolumeZone
 
 ENTRY_POINT_GROUP = "podsched.plugins"
 
@@ -50,6 +54,10 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "NodeAffinity": lambda args, handle: node_affinity.new(args),
     "NodePorts": _plain(NodePorts),
     "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
+    "VolumeRestrictions": _plain(VolumeRestrictions),
+    "NodeVolumeLimits": _plain(NodeVolumeLimits),
+    "VolumeBinding": volume_binding.new,
+    "VolumeZone": _plain(VolumeZone),
     "PodTopologySpread": pod_topology_spread.new,
     "InterPodAffinity": inter_pod_affinity.new,
     "DefaultPreemption": DefaultPreemption,

@@ -24,12 +24,9 @@ def named(nodes: NodeColumns, rows: Rows, names: Iterable[str]) -> Bools:
     """Shape ``(len(rows),)``: whether the row's node has one of the names."""
     base = nodes.base
     mine = rows if base is nodes else nodes.base_rows[rows]
-    found = np.zeros(len(rows), dtype=np.bool_)
-    for name in names:
-        row = base.row_of(name)
-        if row is not None:
-            found |= mine == row
-    return found
+    found = np.zeros(base.size, dtype=np.bool_)
+    found[[row for name in names if (row := base.row_of(name)) is not None]] = True
+    return found[mine]
 
 
 def distinct(ids: Int32s) -> NDArray[np.intp]:

@@ -1,0 +1,144 @@
+"""Claims of pods, and what claims and volumes say of themselves: classes, bindings, owners.
+
+Pure readings of the messages, after ``component-helpers/storage`` of Kubernetes v1.36. The names of
+a pod's claims are compiled once per pod class (a class with ephemeral volumes has one pod).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, cast
+
+from podsched.api.quantity import parse
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+CLAIM: Final = "PersistentVolumeClaim"
+VOLUME: Final = "PersistentVolume"
+CLASS: Final = "StorageClass"
+
+ANN_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+ANN_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+ANN_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+ANN_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+FILESYSTEM: Final = "Filesystem"
+
+_COMPILED: Final = "volume claims"
+_NO_CLAIMS: Final[tuple[PodClaim, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim that a pod mounts; those of ephemeral volumes are made for the pod."""
+
+    name: str
+    ephemeral: bool = False
+
+
+def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
+    """The claims in the order of the pod's volumes; a claim mounted twice is there twice."""
+    compiled = pod.cls.compiled
+    found = compiled.get(_COMPILED)
+    if found is None:
+        found = compiled[_COMPILED] = claims_of(pod.cls.spec, pod.name)
+    return cast(tuple[PodClaim, ...], found)
+
+
+def claims_of(spec: v1.PodSpec, pod_name: str) -> tuple[PodClaim, ...]:
+    """The claims that a pod of this spec and name mounts."""
+    if not spec.volumes:
+        return _NO_CLAIMS
+    found = []
+    for volume in spec.volumes:
+        if volume.HasField("persistent_volume_claim"):
+            found.append(PodClaim(volume.persistent_volume_claim.claim_name))
+        elif volume.HasField("ephemeral"):
+            found.append(PodClaim(f"{pod_name}-{volume.name}", ephemeral=True))
+    return tuple(found)
+
+
+def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
+    """Whether the pod mounts the claim; claims of ephemeral volumes only count where asked for."""
+    if claim.metadata.namespace != pod.namespace:
+        return False
+    name = claim.metadata.name
+    return any(c.name == name and (ephemeral or not c.ephemeral) for c in pod_claims(pod))
+
+
+def get_claim(cluster: ClusterView, namespace: str, name: str) -> v1.PersistentVolumeClaim | None:
+    """The claim as the API has it."""
+    return cast(v1.PersistentVolumeClaim | None, cluster.get(CLAIM, namespace, name))
+
+
+def not_found(kind: str, name: str) -> str:
+    """The API's words for a missing object; ``kind`` as ``persistentvolumeclaim``."""
+    return f'{kind} "{name}" not found'
+
+
+def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
+    """The uid of the controlling owner; None where there is none."""
+    for owner in claim.metadata.owner_references:
+        if owner.controller:
+            return owner.uid
+    return None
+
+
+def not_owner(pod: PodInfo, claim_name: str) -> str:
+    """What is said of an ephemeral volume whose claim belongs to somebody else."""
+    claim = f"{pod.namespace}/{claim_name}"
+    return f"PVC {claim} was not created for pod {pod.key} (pod is not owner)"
+
+
+def claim_class(claim: v1.PersistentVolumeClaim) -> str:
+    """The name of the claim's storage class, "" where it has none."""
+    return claim.metadata.annotations.get(ANN_CLASS, claim.spec.storage_class_name)
+
+
+def volume_class(volume: v1.PersistentVolume) -> str:
+    """The name of the volume's storage class, "" where it has none."""
+    return volume.metadata.annotations.get(ANN_CLASS, volume.spec.storage_class_name)
+
+
+def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
+    """Whether claim and volume are bound and the volume controller has finished."""
+    return bool(claim.spec.volume_name) and ANN_BIND_COMPLETED in claim.metadata.annotations
+
+
+def is_bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> bool:
+    """Whether the volume is bound, or bound beforehand, to this very claim."""
+    if not volume.spec.HasField("claim_ref"):
+        return False
+    ref, meta = volume.spec.claim_ref, claim.metadata
+    if ref.name != meta.name or ref.namespace != meta.namespace:
+        return False
+    return not ref.uid or ref.uid == meta.uid
+
+
+def requested_storage(claim: v1.PersistentVolumeClaim) -> Fraction:
+    """Bytes that the claim asks for. Raises QuantityError."""
+    return parse(claim.spec.resources.requests.get("storage", "0"))
+
+
+def capacity(volume: v1.PersistentVolume) -> Fraction:
+    """Bytes that the volume has. Raises QuantityError."""
+    return parse(volume.spec.capacity.get("storage", "0"))
+
+
+def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
+    """The volume as the API has it."""
+    return cast(v1.PersistentVolume | None, cluster.get(VOLUME, "", name))
+
+
+def get_class(cluster: ClusterView, name: str) -> v1.StorageClass | None:
+    """The storage class."""
+    return cast(v1.StorageClass | None, cluster.get(CLASS, "", name))
+
+
+def key_of(claim: Any) -> str:
+    """``namespace/name``."""
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"

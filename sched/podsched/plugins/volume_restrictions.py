@@ -1,0 +1,227 @@
+"""VolumeRestrictions: disks that one node cannot mount twice, and claims that only one pod may use.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Both are counts of pods, so a
+preemption that removes the user of a disk or claim is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, cast
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SKIP, Code, unresolvable
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.plugins.volume_claims import (
+    CLAIM,
+    READ_WRITE_ONCE_POD,
+    claims_of,
+    get_claim,
+    not_found,
+    pod_claims,
+    uses_claim,
+)
+from podsched.v1 import objects_pb2 as v1
+
+REASON_DISK = "node(s) had no available disk"
+REASON_IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already"
+    " in-use by another pod"
+)
+
+_COMPILED: Final = "restricted disks"
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that a pod mounts itself; ``monitors`` only for RBD (``name`` is then pool, image)."""
+
+    kind: str
+    name: Hashable
+    read_only: bool
+    monitors: frozenset[str] = frozenset()
+
+    def conflicts(self, other: Disk) -> bool:
+        """Whether one node cannot mount both: the same disk, unless both only read it."""
+        if self.kind != other.kind or self.name != other.name:
+            return False
+        if self.kind == "rbd" and not self.monitors & other.monitors:
+            return False
+        # An EBS volume is attached once only, even for reading.
+        return self.kind == "ebs" or not (self.read_only and other.read_only)
+
+
+def disks_of(spec: v1.PodSpec) -> tuple[Disk, ...]:
+    """The disks among the volumes of a pod."""
+    found = []
+    for volume in spec.volumes:
+        if volume.HasField("gce_persistent_disk"):
+            pd = volume.gce_persistent_disk
+            found.append(Disk("pd", pd.pd_name, pd.read_only))
+        elif volume.HasField("aws_elastic_block_store"):
+            ebs = volume.aws_elastic_block_store
+            found.append(Disk("ebs", ebs.volume_id, ebs.read_only))
+        elif volume.HasField("iscsi"):
+            found.append(Disk("iscsi", volume.iscsi.iqn, volume.iscsi.read_only))
+        elif volume.HasField("rbd"):
+            rbd = volume.rbd
+            monitors = frozenset(rbd.monitors)
+            found.append(Disk("rbd", (rbd.pool, rbd.image), rbd.read_only, monitors))
+    return tuple(found)
+
+
+def _disks(cls: PodClass) -> tuple[Disk, ...]:
+    found = cls.compiled.get(_COMPILED)
+    if found is None:
+        found = cls.compiled[_COMPILED] = disks_of(cls.spec)
+    return cast(tuple[Disk, ...], found)
+
+
+def _conflict(mine: Iterable[Disk], theirs: Sequence[Disk]) -> bool:
+    return any(disk.conflicts(other) for disk in mine for other in theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictingDisks:
+    """Counts pods with a disk that conflicts with one of these."""
+
+    disks: tuple[Disk, ...]
+
+    def counts(self, pod: PodInfo) -> int:
+        """1 where the pod has such a disk."""
+        return int(bool(pod.cls.spec.volumes) and _conflict(self.disks, _disks(pod.cls)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """Counts pods of a namespace that mount a claim."""
+
+    namespace: str
+    claim: str
+
+    def counts(self, pod: PodInfo) -> int:
+        """1 where the pod mounts it."""
+        if pod.namespace != self.namespace:
+            return 0
+        return int(any(c.name == self.claim and not c.ephemeral for c in pod_claims(pod)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReferences:
+    """Counts volumes whose claim has one of these names.
+
+    As kube-scheduler's AddPod and RemovePod it does not look at the namespace.
+    """
+
+    claims: frozenset[str]
+
+    def counts(self, pod: PodInfo) -> int:
+        """The number of such volumes of the pod."""
+        return sum(c.name in self.claims and not c.ephemeral for c in pod_claims(pod))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    disks: tuple[Disk, ...]
+    claims: frozenset[str]
+    in_use: int
+
+
+class VolumeRestrictions:
+    """PreFilter looks for users of the pod's ReadWriteOncePod claims; Filter also for disks."""
+
+    name: ClassVar[str] = "VolumeRestrictions"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """The claims, and where pods use those that only one pod may use."""
+        if not pod_claims(pod):
+            return ()
+        uses = self._uses(pod, cluster)
+        if isinstance(uses, str):
+            return (cluster.version(CLAIM),)
+        nodes = cluster.nodes
+        return (cluster.version(CLAIM), *(nodes.counter_version(use) for use in uses))
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Skips pods with neither disks nor a claim in use; a missing claim is unresolvable."""
+        disks = _disks(pod.cls)
+        uses = self._uses(pod, cluster)
+        if isinstance(uses, str):
+            return PreFilterResult(unresolvable(not_found("persistentvolumeclaim", uses)))
+        in_use = sum(bool(cluster.nodes.counter(use).any()) for use in uses)
+        if not disks and not in_use:
+            return PreFilterResult(SKIP)
+        claims = frozenset(use.claim for use in uses)
+        state.data[self.name] = _State(disks, claims, in_use)
+        return PreFilterResult()
+
+    def _uses(self, pod: PodInfo, cluster: ClusterView) -> tuple[ClaimUse, ...] | str:
+        """The pod's distinct ReadWriteOncePod claims, or the name of a claim that is missing."""
+        found: dict[ClaimUse, None] = {}
+        for mine in pod_claims(pod):
+            if mine.ephemeral:
+                continue
+            claim = get_claim(cluster, pod.namespace, mine.name)
+            if claim is None:
+                return mine.name
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                found[ClaimUse(pod.namespace, mine.name)] = None
+        return tuple(found)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects nodes whose pods are in the way; evicting them would help."""
+        mine: _State = state.data[self.name]
+        verdicts = Verdicter(len(rows))
+        free = verdicts.bits == 0
+        if mine.disks:
+            taken = nodes.counter(ConflictingDisks(mine.disks))[rows] > 0
+            verdicts.flag(taken, Code.UNSCHEDULABLE, REASON_DISK)
+            free = ~taken
+        if mine.claims:
+            delta = nodes.own_delta(ClaimReferences(mine.claims))
+            in_use = mine.in_use > 0 if delta is None else mine.in_use + delta[rows] > 0
+            verdicts.flag(free & in_use, Code.UNSCHEDULABLE, REASON_IN_USE)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Deleted pods that used a disk or claim, new nodes, and claims that appear."""
+        pod = ClusterEvent(Resource.POD, ActionType.DELETE)
+        node = ClusterEvent(Resource.NODE, ActionType.ADD)
+        claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
+        return [
+            ClusterEventWithHint(pod, _after_pod_deleted),
+            ClusterEventWithHint(node),
+            ClusterEventWithHint(claim, _after_claim_added),
+        ]
+
+
+def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+        return QueueingHint.SKIP
+    # The conflict is looked for within the namespace only, as kube-scheduler does.
+    if old.metadata.namespace != pod.namespace:
+        return QueueingHint.SKIP
+    if _conflict(_disks(pod.cls), disks_of(old.spec)):
+        return QueueingHint.QUEUE
+    mine = {claim.name for claim in pod_claims(pod) if not claim.ephemeral}
+    theirs = claims_of(old.spec, old.metadata.name)
+    released = any(claim.name in mine and not claim.ephemeral for claim in theirs)
+    return QueueingHint.QUEUE if released else QueueingHint.SKIP
+
+
+def _after_claim_added(
+    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
+) -> QueueingHint:
+    if new is None or not uses_claim(pod, new, ephemeral=False):
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE

@@ -1,0 +1,182 @@
+"""VolumeZone: a bound volume's zone and region labels must include those of the node.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/volumezone``. Nodes without any zone or region label
+pass; the beta labels of a volume also match the node's labels of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, Code, unresolvable
+from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.plugins.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from podsched.plugins.volume_claims import (
+    CLAIM,
+    CLASS,
+    VOLUME,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    get_claim,
+    get_class,
+    get_volume,
+    not_found,
+    pod_claims,
+    uses_claim,
+)
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) had no available volume zone"
+
+TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+_TODAY: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_SEPARATOR: Final = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A label of a volume and the values it allows a node."""
+
+    key: str
+    values: frozenset[str]
+
+
+class Rejected(Exception):
+    """The pod's claims are such that no node will do; caught in PreFilter."""
+
+
+class VolumeZone:
+    """PreFilter reads the labels of the pod's bound volumes, Filter compares."""
+
+    name: ClassVar[str] = "VolumeZone"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """The claims, volumes and storage classes."""
+        if not pod_claims(pod):
+            return ()
+        return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Skips pods whose volumes have no zone; unresolvable where a claim has no volume."""
+        try:
+            found = self._topologies(pod, cluster)
+        except Rejected as why:
+            return PreFilterResult(unresolvable(str(why)))
+        if not found:
+            return PreFilterResult(SKIP)
+        state.data[self.name] = found
+        return PreFilterResult()
+
+    def _topologies(self, pod: PodInfo, cluster: ClusterView) -> tuple[Topology, ...]:
+        found: dict[Topology, None] = {}
+        for mine in pod_claims(pod):
+            if mine.ephemeral:
+                continue
+            if not mine.name:
+                raise Rejected("PersistentVolumeClaim had no name")
+            claim = get_claim(cluster, pod.namespace, mine.name)
+            if claim is None:
+                raise Rejected(not_found("persistentvolumeclaim", mine.name))
+            if not claim.spec.volume_name:
+                _check_delayed(claim, cluster)
+                continue
+            volume = get_volume(cluster, claim.spec.volume_name)
+            if volume is None:
+                raise Rejected(not_found("persistentvolume", claim.spec.volume_name))
+            found.update(dict.fromkeys(topologies(volume)))
+        return tuple(found)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, nodes in other zones."""
+        constrained = np.zeros(len(rows), dtype=np.bool_)
+        for key in TOPOLOGY_LABELS:
+            constrained |= nodes.label(key)[rows] != ABSENT
+        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        for topology in state.data[self.name]:
+            ids = nodes.label(topology.key)[rows]
+            today = _TODAY.get(topology.key)
+            if today is not None:
+                ids = np.where(ids == ABSENT, nodes.label(today)[rows], ids)
+            allowed = [nodes.value_id(value) for value in topology.values]
+            elsewhere |= ~np.isin(ids, allowed)
+        verdicts = Verdicter(len(rows))
+        verdicts.flag(constrained & elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        return verdicts.done()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Storage classes that bind late, nodes, the pod's claims, and volumes of other zones."""
+        add_or_update = ActionType.ADD | ActionType.UPDATE
+        storage_class = ClusterEvent(Resource.STORAGE_CLASS, ActionType.ADD)
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, add_or_update)
+        volume = ClusterEvent(Resource.PERSISTENT_VOLUME, add_or_update)
+        return [
+            ClusterEventWithHint(storage_class, _after_class_added),
+            ClusterEventWithHint(node),
+            ClusterEventWithHint(claim, _after_claim_change),
+            ClusterEventWithHint(volume, _after_volume_change),
+        ]
+
+
+def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> None:
+    """An unbound claim is fine where it is to be bound for its first pod."""
+    name = claim_class(claim)
+    if not name:
+        raise Rejected("PersistentVolumeClaim had no pv name and storageClass name")
+    storage_class = get_class(cluster, name)
+    if storage_class is None:
+        raise Rejected(not_found("storageclass.storage.k8s.io", name))
+    if not storage_class.volume_binding_mode:
+        raise Rejected(f'VolumeBindingMode not set for StorageClass "{name}"')
+    if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        raise Rejected("PersistentVolume had no name")
+
+
+def topologies(volume: v1.PersistentVolume) -> list[Topology]:
+    """The zone and region labels of a volume; one with an empty zone in its list is ignored."""
+    found = []
+    for key in TOPOLOGY_LABELS:
+        if key not in volume.metadata.labels:
+            continue
+        values = frozenset(v.strip() for v in volume.metadata.labels[key].split(_SEPARATOR))
+        if "" not in values:
+            found.append(Topology(key, values))
+    return found
+
+
+def _after_class_added(
+    pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
+) -> QueueingHint:
+    if new is None or new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
+
+
+def _after_claim_change(
+    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
+) -> QueueingHint:
+    if new is None or not uses_claim(pod, new, ephemeral=False):
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
+
+
+def _after_volume_change(
+    pod: PodInfo, old: v1.PersistentVolume | None, new: v1.PersistentVolume | None
+) -> QueueingHint:
+    if new is None or (old is not None and topologies(old) == topologies(new)):
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE
