@@ -148,6 +148,7 @@ class DeltasMachine(RuleBasedStateMachine):
         node, old = self.pods[uid]
         if keep:
             message = old.pod.__class__.FromString(old.pod.SerializeToString())
+            message.spec.node_name = node
             message.status.start_time.seconds = start + 1
             pod = make_pod_info(message, self.classes)
         else:
