@@ -227,6 +227,15 @@ class ClassEvaluation:
 
     # ------------------------------------------------------------------ evaluation elsewhere
 
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the next refresh looks at changed rows alone."""
+        return self._position is not None
+
+    def abandon(self) -> None:
+        """Nothing came of what ``begin`` began: the next refresh looks at all rows."""
+        self._position = None
+
     def begin(self, pod: PodInfo) -> bool:
         """Gets ready for a first evaluation whose bulk is done elsewhere (``sharding``).
 

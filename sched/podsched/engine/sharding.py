@@ -5,9 +5,9 @@ CycleState; each part answers for the nodes it holds; the answers are merged, no
 completed by ``ClassEvaluation.adopt``. Everything here is plain values and can be pickled; who
 carries them is not this module's business.
 
-Guarantee: any split into parts gives what the whole gives (property test). That rests on plugins
-putting into CycleState nothing that is numbered by rows or ids of one set of columns. Nominated
-pods are counted by the asking side.
+Guarantee: any split into parts gives what the whole gives (property test). That rests on a part's
+columns having the asking side's rows and label value ids (``cache.deltas``), for plugins put arrays
+over rows into CycleState. Nominated pods are counted by the asking side.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class EvaluationRequest:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """What was found for some nodes; see ``class_evaluation.Findings``."""
+    """What was found for some rows; see ``class_evaluation.Findings``."""
 
-    names: tuple[str, ...]
+    rows: Rows
     verdicts: dict[str, Verdicts]
     fits: Bools
     raw: dict[str, Scores]
@@ -86,8 +86,8 @@ def evaluate(
     """
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
     rows = np.flatnonzero(nodes.alive) if rows is None else rows
-    names = nodes.names
     if request.node_names is not None:
+        names = nodes.names
         inside = [names[row] in request.node_names for row in rows.tolist()]
         rows = rows[np.array(inside, dtype=np.bool_)]
     fits = np.ones(len(rows), dtype=np.bool_)
@@ -102,14 +102,14 @@ def evaluate(
         for scoring in runtime.score
         if scoring.name in request.scores
     }
-    return EvaluationResult(tuple(names[row] for row in rows.tolist()), verdicts, fits, raw)
+    return EvaluationResult(rows, verdicts, fits, raw)
 
 
 def merge(results: Sequence[EvaluationResult]) -> EvaluationResult:
     """The results of several parts as one. There is at least one."""
     first = results[0]
     return EvaluationResult(
-        tuple(name for result in results for name in result.names),
+        np.concatenate([result.rows for result in results]),
         {name: _merge_verdicts([r.verdicts[name] for r in results]) for name in first.verdicts},
         np.concatenate([result.fits for result in results]),
         {name: np.concatenate([result.raw[name] for result in results]) for name in first.raw},
@@ -122,23 +122,32 @@ def _merge_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
     return Verdicts(np.concatenate(bits), tuple(reasons))
 
 
-def adopt(evaluation: ClassEvaluation, pod: PodInfo, results: Sequence[EvaluationResult]) -> None:
-    """Completes an evaluation that ``request_for`` began. Raises PluginFailure.
+def adopt(
+    evaluation: ClassEvaluation,
+    pod: PodInfo,
+    results: Sequence[EvaluationResult],
+    unknown: Rows | None = None,
+) -> None:
+    """Completes an evaluation that ``request_for`` began; without results it is abandoned.
 
-    Nodes that no result names are evaluated here; names of nodes that are gone are passed over.
+    ``unknown``: rows that the parts may not have had as they were at the request. These, and rows
+    that no result has, are evaluated here. Raises PluginFailure.
     """
+    size = evaluation.cluster.nodes.size
+    if not results or len(evaluation.feasible) != size:
+        evaluation.abandon()
+        return
     merged = merge(results)
-    row_of = evaluation.cluster.nodes.row_of
-    found = [row_of(name) for name in merged.names]
-    here = np.array([row is not None for row in found], dtype=np.bool_)
-    rows = np.array([row for row in found if row is not None], dtype=np.intp)
-    evaluation.adopt(pod, rows, merged if here.all() else _only(merged, here))
+    if unknown is not None and len(unknown):
+        kept = ~np.isin(merged.rows, unknown)
+        merged = _only(merged, kept)
+    evaluation.adopt(pod, merged.rows, merged)
 
 
 def _only(result: EvaluationResult, kept: Bools) -> EvaluationResult:
     of_fitting = kept[result.fits]
     return EvaluationResult(
-        tuple(name for name, keep in zip(result.names, kept, strict=True) if keep),
+        result.rows[kept],
         {name: Verdicts(v.bits[kept], v.reasons) for name, v in result.verdicts.items()},
         result.fits[kept],
         {name: raw[of_fitting] for name, raw in result.raw.items()},
