@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.engine.plugin_calls import PluginFailure
-from support.engine_world import World
+from support.engine_world import World, node
 from support.evaluations import from_scratch, seen
 
 
@@ -71,6 +71,25 @@ def test_a_nominated_pod_of_lower_priority_does_not_count() -> None:
     before = seen(evaluation, pending)
     world.cluster.nominator.add(nominee, "only")
     assert seen(evaluation, pending) == before
+
+
+def test_what_is_normalised_while_a_node_is_taken_by_a_nominee_reaches_it_when_it_is_free() -> None:
+    world = World(4, nodes=0)
+    soft = [{"key": "k", "value": "1", "effect": "PreferNoSchedule"}]
+    for name in ("a", "b"):
+        world.cache.add_node(
+            node(name, taints=soft, allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"})
+        )
+    world.templates = [{}] * 4
+    nominee, pending = world.pending(0), world.pending(0)
+    evaluation = world.evaluation(pending)
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    world.cluster.nominator.add(nominee, "a")
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    world.cache.add_node(node("c", taints=soft * 2))
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    world.cluster.nominator.delete(nominee.uid)
+    assert seen(evaluation, pending) == from_scratch(world, pending)
 
 
 def _big() -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,8 +16,12 @@ from podsched.engine.selection import (
     Selector,
     num_feasible_nodes_to_find,
 )
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
-from support.engine_world import World, node
+from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.normalize import default_normalize
+from support.engine_world import World, container, node
 
 LEAST = {"type": "LeastAllocated"}
 
@@ -36,8 +41,33 @@ class Placer:
         self.rows += rows
 
 
-def prepared(seed: int, changes: int = 15, percentage: int | None = None) -> World:
-    world = World(seed, nodes=world_size(seed), percentage=percentage)
+class Crowd:
+    """Scores the number of pods, which every placement changes, relative to the fullest node."""
+
+    name: ClassVar[str] = "Crowd"
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        return nodes.pod_count[rows]
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        return default_normalize(scores)
+
+
+class RankedCrowd(Crowd):
+    """The same by rank, so that each score depends on all others."""
+
+    normalizes_by_extremes: ClassVar[bool] = False
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        return np.searchsorted(np.unique(scores), scores).astype(np.int64)
+
+
+CROWDS: tuple[dict[str, type], ...] = ({}, {"Crowd": Crowd}, {"Crowd": RankedCrowd})
+
+
+def prepared(seed: int, changes: int = 15) -> World:
+    world = World(seed, nodes=world_size(seed), scores=CROWDS[seed % 3])
     for _ in range(changes):
         world.mutate()
     return world
@@ -92,6 +122,48 @@ def test_equal_pods_on_equal_nodes_take_one_round() -> None:
     Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
     assert sorted(placer.rows) == list(range(90))
     assert placer.calls == 2, "one pod to learn that nothing else changes, then all at once"
+
+
+def test_room_kept_for_a_nominated_pod_is_not_given_away_in_a_batch() -> None:
+    world = World(0, nodes=0, strategy={"type": "MostAllocated"})
+    for name, pods in (("a", "9"), ("b", "4")):
+        world.cache.add_node(
+            node(
+                name,
+                allocatable={"cpu": "1" if name == "b" else "4", "memory": "8Gi", "pods": pods},
+            )
+        )
+    world.templates = [{}] * 4
+    world.cluster.nominator.add(world.pending(0), "b")
+    placer = Placer(world)
+    pods = [world.pending(0) for _ in range(6)]
+    Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
+    names = [world.cluster.nodes.names[row] for row in placer.rows]
+    assert names == ["b", "b", "b", "a", "a", "a"]
+
+
+def test_a_node_that_fills_up_changes_how_the_others_are_normalised() -> None:
+    world = World(0, nodes=0, strategy=LEAST)
+    small = {"cpu": "8", "memory": "64Gi", "pods": "2"}
+    world.cache.add_node(node("first", labels={"rank": "2"}, allocatable=small))
+    full = {"cpu": "8", "memory": "64Gi", "pods": "10"}
+    world.cache.add_node(node("second", labels={"rank": "1"}, allocatable=full))
+    world.cache.add_node(node("third", allocatable=full, images=["base:2"]))
+    preferred = [
+        {"weight": w, "preference": {"matchExpressions": [
+            {"key": "rank", "operator": "In", "values": [rank]}]}}
+        for w, rank in ((100, "2"), (50, "1"))
+    ]  # fmt: skip
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    filler = {"containers": [container({"cpu": "7", "memory": "56Gi"}, "other")]}
+    wanted = {"containers": [container({"cpu": "10m"}, "base:2")], "affinity": affinity}
+    world.templates = [filler, wanted, wanted, wanted]
+    world.cache.assume(world.pending(0), "second")
+    placer = Placer(world)
+    pods = [world.pending(1) for _ in range(4)]
+    Selector(world.evaluation(pods[0])).select_batch(pods, placer.commit)
+    names = [world.cluster.nodes.names[row] for row in placer.rows]
+    assert names == ["first", "first", "second", "second"]
 
 
 def test_a_batch_ends_at_the_first_pod_that_fits_nowhere() -> None:

@@ -14,9 +14,11 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
+from podsched.config.plugins import ExtensionPoint, PluginSpec
 from podsched.engine.class_evaluation import ClassEvaluation
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.simulation import SimulatedHandle
+from podsched.framework.plugin import Handle, Plugin, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
@@ -87,6 +89,14 @@ def container(
     }
 
 
+def _factory(plugin: type) -> PluginFactory:
+    def make(args: Any, handle: Handle) -> Plugin:
+        made: Plugin = plugin()
+        return made
+
+    return make
+
+
 class World:
     """A cache of random nodes and pods, and a profile to evaluate pods with."""
 
@@ -97,7 +107,10 @@ class World:
         nodes: int = 12,
         percentage: int | None = None,
         strategy: Mapping[str, Any] | None = None,
+        scores: Mapping[str, type] | None = None,
     ) -> None:
+        """``scores``: score plugins of the test's own, by name, enabled beside the default ones."""
+        self.scores = scores or {}
         self.random = random.Random(seed)
         self.cache = Cache()
         self.cluster = self.cache.cluster
@@ -111,13 +124,17 @@ class World:
 
     def profile(self, strategy: Mapping[str, Any], percentage: int | None) -> ProfileRuntime:
         args = {"scoringStrategy": strategy}
-        config: dict[str, Any] = {
-            "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}]
-        }
+        named = [{"name": name} for name in self.scores]
+        plugins = {"score": {"enabled": named}}
+        fit = [{"name": "NodeResourcesFit", "args": args}]
+        config: dict[str, Any] = {"profiles": [{"pluginConfig": fit, "plugins": plugins}]}
         if percentage is not None:
             config["percentageOfNodesToScore"] = percentage
-        profile = load_config(config).profiles[0]
-        return ProfileRuntime(profile, factories(), SimulatedHandle(self.cluster))
+        at = frozenset({ExtensionPoint.SCORE})
+        known = {name: PluginSpec(name, at) for name in self.scores}
+        own = {name: _factory(plugin) for name, plugin in self.scores.items()}
+        profile = load_config(config, known_plugins=known).profiles[0]
+        return ProfileRuntime(profile, {**factories(), **own}, SimulatedHandle(self.cluster))
 
     def evaluation(self, pending: PodInfo) -> ClassEvaluation:
         return ClassEvaluation(self.runtime, self.cluster, pending.cls)
