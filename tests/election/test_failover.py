@@ -34,6 +34,7 @@ class Replica:
     async def _listen(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
+            print(f"{time.monotonic():.3f} {self.identity}: {line.decode().rstrip()}")
             if line.startswith(b"{"):
                 self.said.append({"by": self.identity, **json.loads(line)})
 
@@ -46,6 +47,7 @@ class Replica:
             self.process.kill()
         await self.process.wait()
         await self._listener
+        print(f"{self.identity} ended with {self.process.returncode}")
 
 
 class Replicas:

