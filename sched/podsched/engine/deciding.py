@@ -84,7 +84,7 @@ class Decider:
             Decision(queued, own_state(evaluation), names[row])
             for queued, row in zip(batch, run.rows, strict=False)
         ]
-        if run.ending is Ending.PLACED:
+        if run.ending in (Ending.PLACED, Ending.RESERVED):
             return decisions
         unplaced = batch[len(decisions)]
         if run.ending is Ending.FAILED and evaluation.failure is not None:

@@ -42,6 +42,7 @@ class Ending(Enum):
     """Why a run of pods ended."""
 
     PLACED = "every pod has a node"
+    RESERVED = "a plugin has to reserve for the last pod before the next is looked at"
     UNSCHEDULABLE = "no node fits the next pod"
     FAILED = "a plugin failed for the next pod"
 
@@ -148,7 +149,8 @@ class Selector:
     def select_batch(self, pods: Sequence[PodInfo], commit: Commit) -> Run:
         """Places a run of pods of the class, as if one after another.
 
-        Ends early when a pod has no node; ``evaluation`` then tells why, for that pod.
+        Ends early when a pod has no node (``evaluation`` then tells why, for that pod), and after
+        a pod for which a plugin reserves something.
         """
         placed: list[int] = []
         while len(placed) < len(pods):
@@ -160,6 +162,8 @@ class Selector:
             commit(left[: len(rows)], rows)
             self._learn(left[0])
             placed += rows
+            if self._reserves() and len(placed) < len(pods):
+                return Run(placed, Ending.RESERVED)
         return Run(placed, Ending.PLACED)
 
     def _round(self, pods: Sequence[PodInfo]) -> list[int]:
@@ -189,8 +193,12 @@ class Selector:
             return False
         if runtime.percentage_of_nodes_to_score is not None:
             return False
-        skipped = evaluation.state.skip_filter
-        return not evaluation.reads_pods and all(named.name in skipped for named in runtime.reserve)
+        return not evaluation.reads_pods and not self._reserves()
+
+    def _reserves(self) -> bool:
+        """Whether a plugin keeps books of pods like these, which the next one has to see."""
+        skipped = self.evaluation.state.skip_filter
+        return any(named.name not in skipped for named in self.evaluation.runtime.reserve)
 
     def _fingerprint(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
         try:
