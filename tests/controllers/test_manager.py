@@ -1,0 +1,174 @@
+"""The controllers together on a cluster in memory, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from podsched.api.objects import Node, ObjectMeta, Pod, PodDisruptionBudget
+from podsched.client.errors import FenceLost, NotFound, Unavailable
+from podsched.client.fake import FakeCluster
+from podsched.client.informer import Informer
+from podsched.config.settings import ControllerSettings
+from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from support.controller_world import START, bound_pod, ready_node
+
+LOCK = "kube-system/kube-scheduler"
+
+
+class Recorded(list[str]):
+    """Events as they are recorded."""
+
+    def record(
+        self,
+        pod: ObjectMeta,
+        *,
+        type_: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str = "",
+    ) -> None:
+        self.append(message)
+
+
+class Term(NamedTuple):
+    cluster: FakeCluster
+    informer: Informer
+    manager: ControllerManager
+    running: asyncio.Task[None]
+
+    def pod(self, key: str) -> Pod | None:
+        try:
+            found = self.cluster.object("Pod", key)
+        except NotFound:
+            return None
+        assert isinstance(found, Pod)
+        return found
+
+    def taints(self, name: str) -> list[str]:
+        node = self.cluster.object("Node", name)
+        assert isinstance(node, Node)
+        return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints]
+
+    def taint(self, name: str, key: str) -> None:
+        node = self.cluster.object("Node", name)
+        assert isinstance(node, Node)
+        node.spec.taints.add(key=key, effect="NoExecute")
+        self.cluster.update(node)
+
+
+@pytest.fixture
+async def term() -> AsyncIterator[Term]:
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    cluster = FakeCluster(now=lambda: START + clock() - began)
+    fence = cluster.new_term(LOCK)
+    informer = cluster.informer(WATCHED_KINDS)
+    manager = ControllerManager(
+        cluster,
+        informer,
+        ControllerSettings(),
+        fence,
+        Recorded(),
+        now=lambda: START + clock() - began,
+        clock=clock,
+    )
+    following = asyncio.create_task(informer.run(manager.handle))
+    running = asyncio.create_task(manager.run())
+    await asyncio.sleep(0.1)
+    yield Term(cluster, informer, manager, running)
+    for task in (running, following):
+        task.cancel()
+    await asyncio.gather(running, following, return_exceptions=True)
+
+
+pytestmark = [pytest.mark.looptime]
+
+
+async def test_a_budget_is_current_within_a_second(term: Term) -> None:
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.min_available = "1"
+    budget.spec.selector.match_labels["app"] = "web"
+    term.cluster.create(budget)
+    term.cluster.create(bound_pod("a", "n1", app="web"))
+    await asyncio.sleep(1)
+    found = term.cluster.object("PodDisruptionBudget", "default/web")
+    assert isinstance(found, PodDisruptionBudget)
+    assert (found.status.current_healthy, found.status.disruptions_allowed) == (1, 0)
+
+
+async def test_a_taint_drives_a_pod_out_with_the_condition_that_says_so(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    pod = bound_pod("p", "n1")
+    pod.spec.termination_grace_period_seconds = 30
+    term.cluster.create(pod)
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    found = term.pod("default/p")
+    assert found is not None
+    assert found.metadata.HasField("deletion_timestamp")
+    reasons = {c.type: c.reason for c in found.status.conditions}
+    assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
+
+
+async def test_evictions_are_rate_limited(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    for index in range(250):
+        term.cluster.create(bound_pod(f"p{index}", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1.2)
+    left = len(term.cluster.objects("Pod"))
+    assert 100 <= left <= 150
+    await asyncio.sleep(1.5)
+    assert not term.cluster.objects("Pod")
+
+
+async def test_a_term_that_is_over_writes_nothing_and_ends(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.cluster.new_term(LOCK)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    assert term.pod("default/p") is not None
+    with pytest.raises(FenceLost):
+        await term.running
+
+
+async def test_an_outage_is_waited_out(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    term.cluster.fault = Unavailable("no server")
+    await asyncio.sleep(5)
+    assert term.pod("default/p") is not None
+    term.cluster.fault = None
+    await asyncio.sleep(5)
+    assert term.pod("default/p") is None
+
+
+async def test_a_node_that_is_not_ready_is_tainted_within_a_second(term: Term) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(ready_node("n2"))
+    await asyncio.sleep(1)
+    term.cluster.update(_not_ready(term, "n1"))
+    await asyncio.sleep(1)
+    assert term.taints("n1") == [
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/not-ready:NoSchedule",
+    ]
+
+
+def _not_ready(term: Term, name: str) -> Node:
+    node = term.cluster.object("Node", name)
+    assert isinstance(node, Node)
+    node.status.conditions[0].status = "False"
+    return node

@@ -1,0 +1,176 @@
+"""Controllers on objects in memory, at a time the test sets; it says when writes are applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from podsched.api.kinds import kind_of
+from podsched.api.manifest import apply_merge_patch
+from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
+from podsched.client.informer import Event, EventType
+from podsched.controllers.ports import Controller, Now
+from podsched.v1.api_pb2 import EvictRequest, PatchRequest
+
+START = 1_700_000_000.0
+
+
+class Eviction(NamedTuple):
+    """A pod evicted, and how long after the start."""
+
+    key: str
+    after: float
+
+
+class ControllerWorld:
+    """Objects, time, and the one controller that is tested."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self.evicted: list[Eviction] = []
+        self.recorded: list[str] = []
+        self.controller: Controller | None = None
+        self._stores: dict[str, dict[str, AnyObject]] = {}
+        self._patches: dict[str, PatchRequest] = {}
+        self._evictions: dict[str, EvictRequest] = {}
+        self._version = 0
+
+    @property
+    def now(self) -> Now:
+        return Now(self.time, self.time - START)
+
+    # what the controller sees
+
+    def objects(self, kind: str) -> Mapping[str, AnyObject]:
+        return self._stores.setdefault(kind, {})
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        return self.objects(kind).get(key)
+
+    # what it does
+
+    def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
+        self._patches[f"{request.kind} {key}"] = request
+
+    def evict(self, key: str, request: EvictRequest, again: Callable[[], None]) -> None:
+        self._evictions[key] = request
+
+    def cancel_eviction(self, key: str) -> None:
+        self._evictions.pop(key, None)
+
+    def record(
+        self,
+        pod: ObjectMeta,
+        *,
+        type_: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str = "",
+    ) -> None:
+        self.recorded.append(message)
+
+    # the test's hand
+
+    def start(self, controller: Controller) -> None:
+        """The controller begins with what is there."""
+        self.controller = controller
+        controller.start(self.now)
+        self.settle()
+
+    def put(self, item: AnyObject) -> AnyObject:
+        """Store an object as it is now, and tell the controller."""
+        copy = type(item)()
+        copy.CopyFrom(item)  # type: ignore[arg-type]
+        kind, key = kind_of(copy).name, object_key(copy)
+        self._version += 1
+        copy.metadata.resource_version = str(self._version)
+        copy.metadata.uid = copy.metadata.uid or f"uid-{kind}-{key}"
+        old = self.get(kind, key)
+        self._stores.setdefault(kind, {})[key] = copy
+        self._tell(Event(EventType.MODIFIED if old else EventType.ADDED, kind, key, old, copy))
+        return copy
+
+    def remove(self, kind: str, key: str) -> None:
+        """Delete an object, and tell the controller."""
+        old = self._stores[kind].pop(key)
+        self._tell(Event(EventType.DELETED, kind, key, old, None))
+
+    def _tell(self, event: Event) -> None:
+        if self.controller is not None:
+            self.controller.changed(event, self.now)
+
+    def settle(self) -> float | None:
+        """Let the controller work, and apply what it writes, until it writes no more."""
+        assert self.controller is not None
+        for _ in range(20):
+            due = self.controller.work(self.now)
+            if not self._patches and not self._evictions:
+                return due
+            self._apply()
+        raise AssertionError("the controller does not come to rest")
+
+    def _apply(self) -> None:
+        patches, self._patches = self._patches, {}
+        evictions, self._evictions = self._evictions, {}
+        for request in patches.values():
+            key = f"{request.namespace}/{request.name}" if request.namespace else request.name
+            item = self.get(request.kind, key)
+            if item is not None and item.metadata.resource_version == str(request.resource_version):
+                self.put(apply_merge_patch(item, json.loads(request.merge_patch)).message)
+        for key in evictions:
+            self.evicted.append(Eviction(key, self.time - START))
+            self.remove("Pod", key)
+
+    def wait(self, seconds: float, step: float = 0.5) -> None:
+        """Let time pass in steps, the controller working at each."""
+        end = self.time + seconds
+        while self.time < end:
+            self.time = min(end, self.time + step)
+            self.settle()
+
+    def pod(self, key: str) -> Pod:
+        item = self.get("Pod", key)
+        assert isinstance(item, Pod)
+        return item
+
+    def node(self, name: str) -> Node:
+        item = self.get("Node", name)
+        assert isinstance(item, Node)
+        return item
+
+    def taints(self, name: str) -> list[str]:
+        """The taints of a node as key:effect, the domain left out."""
+        return sorted(f"{t.key.rpartition('/')[2]}:{t.effect}" for t in self.node(name).spec.taints)
+
+    def renew(self, *names: str, skew: float = 0.0) -> None:
+        """The leases of nodes are renewed now; skew: how much their clock is ahead."""
+        for name in names:
+            lease = Lease()
+            lease.metadata.name = name
+            lease.metadata.namespace = "kube-node-lease"
+            lease.spec.renew_time.CopyFrom(timestamp(self.time + skew))
+            self.put(lease)
+
+
+def ready_node(name: str, status: str = "True", **conditions: str) -> Node:
+    """A node with a Ready condition and others."""
+    node = Node()
+    node.metadata.name = name
+    for type_, value in {"Ready": status, **conditions}.items():
+        node.status.conditions.add(type=type_, status=value)
+    return node
+
+
+def bound_pod(name: str, node: str = "", *, ready: bool = True, **labels: str) -> Pod:
+    """A pod of the default namespace, Running if it is bound."""
+    pod = Pod()
+    pod.metadata.name = name
+    pod.metadata.namespace = "default"
+    pod.metadata.labels.update(labels)
+    pod.spec.node_name = node
+    if node:
+        pod.status.phase = "Running"
+        pod.status.conditions.add(type="Ready", status="True" if ready else "False")
+    return pod
