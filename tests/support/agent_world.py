@@ -15,11 +15,19 @@ from podsched.config.settings import AgentSettings
 from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.store.memory import MemoryStore
+from podsched.store.protocol import Put
+from podsched.v1.api_pb2 import Fence
 
 
 class AgentWorld(NamedTuple):
     client: ApiClient
     agents: list[Agent]
+    store: MemoryStore
+
+    async def new_term(self, lock: str) -> Fence:
+        """A leader takes the lock."""
+        result = await self.store.txn([], [Put(f"/podsched/terms/{lock}", b"me")])
+        return Fence(lock=lock, term=result.revision)
 
     async def play(self, **settings: Any) -> Agent:
         agent = Agent(self.client, AgentSettings(**settings))
@@ -44,7 +52,7 @@ async def started_world() -> AsyncIterator[AgentWorld]:
     """A world, taken down after it has been used."""
     store = MemoryStore()
     server = await serve(ServerSettings(bookmark_seconds=0.2), store)
-    world = AgentWorld(ApiClient(server.address), [])
+    world = AgentWorld(ApiClient(server.address), [], store)
     yield world
     for agent in world.agents:
         await agent.stop()

@@ -1,0 +1,141 @@
+"""Controllers and an agent against a real API server over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import Node, ObjectMeta, Pod
+from podsched.client.cluster import GrpcCluster
+from podsched.client.errors import FenceLost
+from podsched.config.settings import ControllerSettings
+from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from support.agent_world import AgentWorld, eventually, started_world
+from support.api_objects import LOCK, budget, node, pod
+
+pytestmark = pytest.mark.integration
+SETTINGS = ControllerSettings(node_monitor_period=0.5, node_monitor_grace_period=3)
+
+
+class _Silent:
+    """Records no events."""
+
+    def record(self, pod: ObjectMeta, **_: Any) -> None: ...
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[AgentWorld]:
+    """An agent that plays all nodes, three of them, and the controllers of one term."""
+    async for world in started_world():
+        fence = await world.new_term(LOCK)
+        cluster = GrpcCluster(world.client)
+        informer = cluster.informer(WATCHED_KINDS)
+        manager = ControllerManager(cluster, informer, SETTINGS, fence, _Silent())
+        tasks = [
+            asyncio.create_task(informer.run(manager.handle)),
+            asyncio.create_task(manager.run(), name="controllers' term"),
+        ]
+        await world.play(adopt=True, heartbeat_period=0.5)
+        for name in ("n1", "n2", "n3"):
+            await world.client.create(node(name))
+        yield world
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def put(world: AgentWorld, name: str, **spec: Any) -> None:
+    item = pod(name, app="web")
+    item.spec.node_name = "n1"
+    item.spec.termination_grace_period_seconds = spec.get("grace", 0)
+    if "seconds" in spec:
+        item.spec.tolerations.add(
+            key="node.kubernetes.io/unreachable",
+            operator="Exists",
+            effect="NoExecute",
+            toleration_seconds=spec["seconds"],
+        )
+    await world.client.create(item)
+
+    async def running() -> bool:
+        return await world.phase(name) == "Running"
+
+    await eventually(running)
+
+
+async def taints(world: AgentWorld, name: str) -> set[str]:
+    found = await world.client.get("Node", name)
+    assert isinstance(found, Node)
+    return {taint.effect for taint in found.spec.taints if "unreachable" in taint.key}
+
+
+async def silence(world: AgentWorld, name: str, on: bool = True) -> None:
+    annotations = {"podsched.io/silence": "true" if on else None}
+    await world.client.patch("Node", name, {"metadata": {"annotations": annotations}})
+
+
+async def test_a_silent_node_loses_the_pods_that_do_not_tolerate_it_and_recovers(
+    world: AgentWorld,
+) -> None:
+    await put(world, "short", seconds=1)
+    await put(world, "forever", seconds=None)
+    await put(world, "graceful", seconds=1, grace=1)
+    await silence(world, "n1")
+
+    async def tainted() -> bool:
+        return await taints(world, "n1") == {"NoSchedule", "NoExecute"}
+
+    await eventually(tainted)
+
+    async def driven_out() -> bool:
+        graceful = await world.pod("graceful")
+        going = graceful is not None and graceful.metadata.HasField("deletion_timestamp")
+        return going and await world.pod("short") is None
+
+    await eventually(driven_out)
+    await asyncio.sleep(1.5)
+    assert await world.pod("graceful") is not None
+    forever = await world.pod("forever")
+    assert isinstance(forever, Pod)
+    assert not forever.metadata.HasField("deletion_timestamp")
+    await silence(world, "n1", on=False)
+
+    async def recovered() -> bool:
+        found = await world.pod("forever")
+        assert found is not None
+        ready = {c.type: c.status for c in found.status.conditions}["Ready"] == "True"
+        clean = not await taints(world, "n1")
+        return clean and ready and await world.pod("graceful") is None
+
+    await eventually(recovered)
+
+
+async def test_a_budget_says_how_many_may_be_disrupted(world: AgentWorld) -> None:
+    item = budget("web", app="web")
+    item.spec.ClearField("max_unavailable")
+    item.spec.min_available = "1"
+    await world.client.create(item)
+    await put(world, "a")
+    await put(world, "b")
+
+    async def allows_one() -> bool:
+        found: Any = await world.client.get("PodDisruptionBudget", "web")
+        status = found.status
+        return status.current_healthy == 2 and status.disruptions_allowed == 1
+
+    await eventually(allows_one, within=2)
+
+
+async def test_a_term_that_is_over_is_noticed(world: AgentWorld) -> None:
+    await world.new_term(LOCK)
+    await world.client.patch("Node", "n2", {"spec": {"unschedulable": True}})
+    term = next(task for task in asyncio.all_tasks() if task.get_name() == "controllers' term")
+    done, _ = await asyncio.wait({term}, timeout=10)
+    assert done
+    assert isinstance(term.exception(), FenceLost)
+    found = await world.client.get("Node", "n2")
+    assert isinstance(found, Node)
+    assert not found.spec.taints
