@@ -22,7 +22,7 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.load import default_config, load_config
-from podsched.config.profiles import Profile
+from podsched.config.profiles import ALL, Profile
 from podsched.engine.diagnosis import Diagnosis
 from podsched.engine.filtering import (
     PreFiltered,
@@ -44,6 +44,7 @@ from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
 _FINISHED = ("Succeeded", "Failed")
+DYNAMIC_RESOURCES = "DynamicResources"
 
 
 class BadScenario(ValueError):
@@ -73,8 +74,10 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """
     cluster, pod = _read(scenario)
     runtime = ProfileRuntime(_profile(scenario), factories(), SimulatedHandle(cluster))
-    result = {"id": scenario.get("id", "")}
-    return result | simulate_pod(runtime, cluster, pod)
+    result = {"id": scenario.get("id", "")} | simulate_pod(runtime, cluster, pod)
+    for node in result.get("score", {}).values():
+        node["plugins"] |= dict.fromkeys(_silent_plugins(scenario), 0)
+    return result
 
 
 def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
@@ -103,8 +106,21 @@ def open_scenarios(path: Path) -> IO[bytes]:
 
 def _profile(scenario: Mapping[str, Any]) -> Profile:
     config = scenario.get("config")
-    loaded = load_config(config) if config else default_config()
-    return loaded.profiles[0]
+    return (load_config(config) if config else default_config()).profiles[0]
+
+
+def _silent_plugins(scenario: Mapping[str, Any]) -> list[str]:
+    """DynamicResources, where it is enabled: without claims, the only pods there are here, it
+    scores 0. podsched does not run it, but it is part of kube-scheduler's answer.
+    """
+    config = scenario.get("config")
+    if config:
+        plugins = load_config(config).effective.profiles[0].plugins
+        sets = (plugins.score, plugins.multi_point)
+        disabled = {ref.name for plugin_set in sets for ref in plugin_set.disabled}
+        if disabled & {ALL, DYNAMIC_RESOURCES}:
+            return []
+    return [DYNAMIC_RESOURCES]
 
 
 def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
@@ -222,7 +238,7 @@ def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
         return result | {"scoreError": str(failure)}
     result["score"] = {
         name: {
-            "plugins": {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
+            "plugins": always | {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
             "total": int(scores.total[index]),
         }
         for index, name in enumerate(names)
