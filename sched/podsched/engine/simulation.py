@@ -238,7 +238,7 @@ def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
         return result | {"scoreError": str(failure)}
     result["score"] = {
         name: {
-            "plugins": always | {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
+            "plugins": {plugin: int(of[index]) for plugin, of in scores.plugins.items()},
             "total": int(scores.total[index]),
         }
         for index, name in enumerate(names)
