@@ -13,7 +13,7 @@ NOT_READY = ["not-ready:NoExecute", "not-ready:NoSchedule"]
 
 
 def started(world: ControllerWorld) -> ControllerWorld:
-    world.start(NodeLifecycleController(world, world, ControllerSettings()))
+    world.start(NodeLifecycleController(world, world, ControllerSettings(), world.pods_on))
     return world
 
 

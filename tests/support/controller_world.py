@@ -48,6 +48,10 @@ class ControllerWorld:
     def get(self, kind: str, key: str) -> AnyObject | None:
         return self.objects(kind).get(key)
 
+    def pods_on(self, node: str) -> list[str]:
+        pods = self.objects("Pod").items()
+        return [key for key, p in pods if isinstance(p, Pod) and p.spec.node_name == node]
+
     # what it does
 
     def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
@@ -98,7 +102,7 @@ class ControllerWorld:
         self._tell(Event(EventType.DELETED, kind, key, old, None))
 
     def _tell(self, event: Event) -> None:
-        if self.controller is not None:
+        if self.controller is not None and event.kind in self.controller.kinds:
             self.controller.changed(event, self.now)
 
     def settle(self) -> float | None:

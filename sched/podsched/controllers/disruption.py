@@ -224,6 +224,7 @@ class DisruptionController:
     """Keeps the status of all budgets."""
 
     name = "disruption"
+    kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
@@ -245,7 +246,7 @@ class DisruptionController:
             self._pod_changed(event)
         elif event.kind == "PodDisruptionBudget":
             self._budget_changed(event.key, event.new)
-        elif event.kind in SCALED_KINDS:
+        else:
             namespace = event.key.partition("/")[0]
             self._dirty.update(dict.fromkeys(self._counts.get(namespace, ())))
 

@@ -110,14 +110,20 @@ class ControllerManager:
         self._evictions: Outbox[_Wanted[EvictRequest]] = Outbox(
             self._send_evictions, self._answered, most=_EVICT_AT_ONCE
         )
+        evictor = TaintEvictionController(
+            informer, self._desk(TaintEvictionController.name), recorder, metrics
+        )
+        lifecycle = self._desk(NodeLifecycleController.name)
         self._controllers: Sequence[Controller] = (
             DisruptionController(informer, self._desk(DisruptionController.name)),
-            NodeLifecycleController(informer, self._desk(NodeLifecycleController.name), settings),
-            TaintEvictionController(
-                informer, self._desk(TaintEvictionController.name), recorder, metrics
-            ),
+            evictor,
+            NodeLifecycleController(informer, lifecycle, settings, evictor.pods_on),
             PodGarbageCollector(informer, self._desk(PodGarbageCollector.name), settings),
         )
+        self._told: dict[str, list[Controller]] = {kind: [] for kind in WATCHED_KINDS}
+        for controller in self._controllers:
+            for kind in controller.kinds:
+                self._told[kind].append(controller)
         self._started = False
         self._wake = asyncio.Event()
 
@@ -133,7 +139,7 @@ class ControllerManager:
             return
         now = self._now()
         for event in batch.events:
-            for controller in self._controllers:
+            for controller in self._told.get(event.kind, ()):
                 controller.changed(event, now)
         if batch.events:
             self._wake.set()

@@ -11,6 +11,7 @@ nobody: it is no kubelet's node, but one made by hand or by a benchmark.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
@@ -96,14 +97,13 @@ class ZoneCount(NamedTuple):
     not_ready: int
 
 
-def count_zones(nodes: Iterable[tuple[Node, bool]]) -> dict[str, ZoneCount]:
-    """Nodes that are ready, and others, by zone; each comes with whether it is."""
-    zones: dict[str, ZoneCount] = {}
-    for node, good in nodes:
-        zone = zone_of(node)
-        ready, other = zones.get(zone, ZoneCount(0, 0))
-        zones[zone] = ZoneCount(ready + good, other + (not good))
-    return zones
+def count_zones(nodes: Iterable[tuple[str, bool]]) -> dict[str, ZoneCount]:
+    """Nodes that are ready, and others, by zone; from the zone of each and whether it is."""
+    ready: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for zone, good in nodes:
+        (ready if good else others)[zone] += 1
+    return {zone: ZoneCount(ready[zone], others[zone]) for zone in ready | others}
 
 
 def zone_state(count: ZoneCount, settings: ControllerSettings) -> ZoneState:

@@ -16,7 +16,7 @@ tolerationSeconds from the same moment. Source: pkg/controller/nodelifecycle of 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from podsched.api.codec import write
@@ -189,14 +189,25 @@ class NodeLifecycleController:
     """Watches heartbeats, and keeps conditions and taints of all nodes."""
 
     name = "node-lifecycle"
+    kinds = ("Lease", "Node")
 
-    def __init__(self, objects: Objects, writes: Writes, settings: ControllerSettings) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        writes: Writes,
+        settings: ControllerSettings,
+        pods_on: Callable[[str], Iterable[str]],
+    ) -> None:
+        """pods_on: the keys of the pods bound to a node."""
         self._objects = objects
         self._writes = writes
+        self._pods_on = pods_on
         self._settings = settings
         self._heartbeats = Heartbeats(
             settings.node_monitor_grace_period, 2 * settings.node_monitor_period
         )
+        self._health: dict[str, tuple[str, bool]] = {}
+        """The zone of each node that has a Ready condition, and whether that is True."""
         self._buckets: dict[str, TokenBucket] = {}
         self._all_down = False
         self._dirty: dict[str, None] = {}
@@ -214,8 +225,7 @@ class NodeLifecycleController:
             self._see_lease(lease, now)
         for name, node in self._objects.objects("Node").items():
             if isinstance(node, Node):
-                self._heartbeats.see_node(node, now)
-                self._dirty[name] = None
+                self._see_node(name, node, now)
                 if _is_lost(node):
                     self._lost[name] = None
 
@@ -226,11 +236,11 @@ class NodeLifecycleController:
         elif event.kind == "Node":
             if not isinstance(event.new, Node):
                 self._heartbeats.forget(event.key)
+                self._health.pop(event.key, None)
                 self._held_back.pop(event.key, None)
                 self._given_up.discard(event.key)
                 return
-            self._heartbeats.see_node(event.new, now)
-            self._dirty[event.key] = None
+            self._see_node(event.key, event.new, now)
             was_ready = not isinstance(event.old, Node) or not _is_lost(event.old)
             if _is_lost(event.new) and was_ready:
                 self._lost[event.key] = None
@@ -238,6 +248,12 @@ class NodeLifecycleController:
     def _see_lease(self, lease: object, now: Now) -> None:
         if isinstance(lease, Lease) and lease.metadata.namespace == LEASE_NAMESPACE:
             self._heartbeats.see_lease(lease, now)
+
+    def _see_node(self, name: str, node: Node, now: Now) -> None:
+        self._heartbeats.see_node(node, now)
+        self._dirty[name] = None
+        if node_condition(node.status, NODE_READY) is not None:
+            self._health[name] = (zone_of(node), is_node_ready(node.status))
 
     def work(self, now: Now) -> float | None:
         """Look at the nodes that have changed, and at all of them once a period."""
@@ -261,10 +277,9 @@ class NodeLifecycleController:
         return self._next_monitor
 
     def _look_at_zones(self, now: Now) -> None:
+        silent = self._heartbeats.is_silent
         counts = count_zones(
-            (node, is_node_ready(node.status) and not self._heartbeats.is_silent(name, now))
-            for name, node in self._objects.objects("Node").items()
-            if isinstance(node, Node) and node_condition(node.status, NODE_READY) is not None
+            (zone, ready and not silent(name, now)) for name, (zone, ready) in self._health.items()
         )
         rates, all_down = eviction_rates(counts, self._settings)
         if all_down != self._all_down:
@@ -313,8 +328,9 @@ class NodeLifecycleController:
         node = self._objects.get("Node", name)
         if not isinstance(node, Node) or not _is_lost(node):
             return
-        for key, pod in self._objects.objects("Pod").items():
-            if isinstance(pod, Pod) and pod.spec.node_name == name and is_pod_ready(pod):
+        for key in self._pods_on(name):
+            pod = self._objects.get("Pod", key)
+            if isinstance(pod, Pod) and is_pod_ready(pod):
                 patch = not_ready_patch(pod, now.wall)
                 self._writes.patch(key, patch, lambda: self._mark_lost(name))
 

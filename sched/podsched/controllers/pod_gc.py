@@ -9,7 +9,9 @@ Only owners of kinds that podsched keeps are judged; a pod with any other owner 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod
@@ -22,6 +24,9 @@ from podsched.v1.api_pb2 import EvictRequest
 
 REASON = "DeletionByPodGC"
 NODE_GONE = "PodGC: node no longer exists"
+_AT_ONCE = 2000
+"""Pods looked at without a pause: some 3 ms."""
+_PAUSE = 0.01
 
 
 class Absences:
@@ -52,21 +57,46 @@ def dangling_owner(pod: Pod, objects: Objects) -> str:
     return owners[0].uid if owners else ""
 
 
-def surplus(pods: Iterable[Pod], threshold: int) -> list[Pod]:
+def surplus(finished: Iterable[Pod], threshold: int) -> list[Pod]:
     """The oldest finished pods beyond the threshold; none if that is 0."""
     if threshold <= 0:
         return []
-    finished = sorted(
-        (pod for pod in pods if is_finished(pod)),
-        key=lambda pod: (pod.metadata.creation_timestamp.seconds, pod.metadata.name),
+    by_age = sorted(
+        finished, key=lambda pod: (pod.metadata.creation_timestamp.seconds, pod.metadata.name)
     )
-    return finished[: max(0, len(finished) - threshold)]
+    return by_age[: max(0, len(by_age) - threshold)]
+
+
+@dataclass(slots=True)
+class _Look:
+    """A walk over all pods, done in parts."""
+
+    left: Iterator[AnyObject]
+    finished: list[Pod] = field(default_factory=list)
+    orphans: list[Pod] = field(default_factory=list)
+    ownerless: list[tuple[Pod, str]] = field(default_factory=list)
+
+    def go_on(self, objects: Objects) -> bool:
+        """Look at the next pods; whether that was all."""
+        nodes = objects.objects("Node")
+        part = list(islice(self.left, _AT_ONCE))
+        for pod in part:
+            assert isinstance(pod, Pod)
+            if is_finished(pod):
+                self.finished.append(pod)
+            node = pod.spec.node_name
+            if node and node not in nodes:
+                self.orphans.append(pod)
+            if pod.metadata.owner_references and (uid := dangling_owner(pod, objects)):
+                self.ownerless.append((pod, uid))
+        return len(part) < _AT_ONCE
 
 
 class PodGarbageCollector:
     """Deletes leftover pods."""
 
     name = "pod-garbage-collector"
+    kinds = ("Node",)
 
     def __init__(self, objects: Objects, writes: Writes, settings: ControllerSettings) -> None:
         self._objects = objects
@@ -74,6 +104,7 @@ class PodGarbageCollector:
         self._settings = settings
         self._nodes = Absences()
         self._owners = Absences()
+        self._look: _Look | None = None
         self._next = 0.0
 
     def start(self, now: Now) -> None:
@@ -81,31 +112,33 @@ class PodGarbageCollector:
         self._next = now.monotonic
 
     def changed(self, event: Event, now: Now) -> None:
-        """A node that goes begins its absence with the next look."""
-        if event.kind == "Node" and event.new is None:
+        """A node that goes begins its absence with the next look, which is not to be late."""
+        if event.new is None:
             self._next = min(self._next, now.monotonic + 1.0)
 
     def work(self, now: Now) -> float | None:
-        """Look for leftovers once a period."""
-        if now.monotonic >= self._next:
+        """Look for leftovers once a period, at some thousand pods at a time."""
+        if self._look is None:
+            if now.monotonic < self._next:
+                return self._next
             self._next = now.monotonic + self._settings.pod_gc_period
-            self._collect(now.monotonic)
+            self._look = _Look(iter(list(self._objects.objects("Pod").values())))
+        if not self._look.go_on(self._objects):
+            return now.monotonic + _PAUSE
+        look, self._look = self._look, None
+        self._collect(look, now.monotonic)
         return self._next
 
-    def _collect(self, now: float) -> None:
-        pods = [p for p in self._objects.objects("Pod").values() if isinstance(p, Pod)]
-        nodes: Mapping[str, AnyObject] = self._objects.objects("Node")
-        orphans = [p for p in pods if p.spec.node_name and p.spec.node_name not in nodes]
-        self._nodes.missing({p.spec.node_name for p in orphans}, now)
-        ownerless = [(p, uid) for p in pods if (uid := dangling_owner(p, self._objects))]
-        self._owners.missing({uid for _, uid in ownerless}, now)
+    def _collect(self, look: _Look, now: float) -> None:
+        self._nodes.missing({p.spec.node_name for p in look.orphans}, now)
+        self._owners.missing({uid for _, uid in look.ownerless}, now)
         quarantine = self._settings.pod_gc_quarantine
-        for pod in surplus(pods, self._settings.terminated_pod_gc_threshold):
+        for pod in surplus(look.finished, self._settings.terminated_pod_gc_threshold):
             self._delete(pod, _deletion(pod, 0))
-        for pod in orphans:
+        for pod in look.orphans:
             if self._nodes.for_long(pod.spec.node_name, quarantine, now):
                 self._delete(pod, eviction(pod, REASON, NODE_GONE, grace=0))
-        for pod, uid in ownerless:
+        for pod, uid in look.ownerless:
             deleting = pod.metadata.HasField("deletion_timestamp")
             if not deleting and self._owners.for_long(uid, quarantine, now):
                 self._delete(pod, _deletion(pod, None))

@@ -55,7 +55,15 @@ class Recorder(Protocol):
 class Controller(Protocol):
     """One control loop: told of changes, and given time to work."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Of its writes in metrics."""
+        ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of whose changes it is told."""
+        ...
 
     def start(self, now: Now) -> None:
         """Take in what is there."""

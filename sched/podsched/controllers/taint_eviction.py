@@ -13,7 +13,7 @@ from when the controller saw the taint.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.conditions import TRUE, pod_condition
@@ -109,6 +109,7 @@ class TaintEvictionController:
     """Evicts pods from nodes with NoExecute taints."""
 
     name = "taint-eviction"
+    kinds = ("Pod", "Node")
 
     def __init__(
         self,
@@ -158,6 +159,10 @@ class TaintEvictionController:
             return None
         return now.monotonic + max(0.0, self._times[0][0] - now.wall)
 
+    def pods_on(self, node: str) -> Collection[str]:
+        """The keys of the pods bound to a node."""
+        return self._pods_on.get(node, {}).keys()
+
     # ------------------------------------------------------------------ who is to leave
 
     def _pod_changed(self, event: Event, now: Now) -> None:
@@ -166,7 +171,7 @@ class TaintEvictionController:
         pod = event.new if isinstance(event.new, Pod) else None
         node = pod.spec.node_name if pod is not None else ""
         if old and old != node:
-            self._pods_on.get(old, {}).pop(key, None)
+            self._unbound(old, key)
         if node:
             self._pods_on.setdefault(node, {}).setdefault(key, now.wall)
         if pod is None:
@@ -174,6 +179,12 @@ class TaintEvictionController:
             self._writes.cancel_eviction(key)
         elif node in self._taint_seen:
             self._look_at_pod(key, pod, self._taints_of(node), now)
+
+    def _unbound(self, node: str, key: str) -> None:
+        here = self._pods_on.get(node, {})
+        here.pop(key, None)
+        if not here:
+            self._pods_on.pop(node, None)
 
     def _taints_of(self, node: str) -> list[Taint]:
         found = self._objects.get("Node", node)
