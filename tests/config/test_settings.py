@@ -22,6 +22,7 @@ def test_the_defaults_are_pinned() -> None:
         "shards": 0,
         "ray_call_timeout": 1.0,
         "ray_retry_period": 5.0,
+        "binder": "auto",
     }
     assert asdict(EvaluatorSettings()) == evaluation
     assert asdict(SchedulerSettings()) == {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from podsched.actors.ray_cluster import RayCluster, RayUnavailable
+from podsched.actors.ray_cluster import LaterTerm, RayCluster, RayUnavailable
 from podsched.actors.terms import Adoption, StaleTerm, fingerprint_of
 from podsched.telemetry.logs import get_logger
 
@@ -66,7 +66,7 @@ class NamedActor:
         except RayUnavailable:
             return False
         if answer is Adoption.STALE:
-            raise RayUnavailable(f"{self.name} follows a later term")
+            raise LaterTerm(f"{self.name} follows a later term")
         return answer is Adoption.ADOPTED
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Any:
@@ -85,5 +85,5 @@ class NamedActor:
             raise
         if isinstance(answer, StaleTerm):
             self.ready = False
-            raise RayUnavailable(f"{self.name} follows term {answer.term}, not {self._term}")
+            raise LaterTerm(f"{self.name} follows term {answer.term}, not {self._term}")
         return answer

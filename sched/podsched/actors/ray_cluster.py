@@ -47,6 +47,10 @@ class RayUnavailable(Exception):
     """There is no cluster, or an actor died or did not answer in time: do the work locally."""
 
 
+class LaterTerm(RayUnavailable):
+    """The actor follows a later leader: this one's term is over."""
+
+
 class RayMetrics(Protocol):
     """What is counted about Ray."""
 
@@ -161,14 +165,15 @@ class RayCluster:
         for name, value in _DRIVER_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         logging.getLogger("ray").setLevel(logging.ERROR)
-        import ray
+        import ray as imported
 
+        ray: Any = imported
         ray.init(
             address=self.address,
             namespace=NAMESPACE,
             log_to_driver=False,
             configure_logging=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
         )
         return ray, max(1, int(ray.cluster_resources().get("CPU", 1)))
 

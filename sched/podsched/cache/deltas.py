@@ -197,6 +197,11 @@ class DeltaEncoder:
         self._number += 1
         return delta
 
+    @property
+    def next_number(self) -> int:
+        """The number that the next delta will have; the shard's must be equal to be current."""
+        return self._number
+
     def take_values(self) -> tuple[int, tuple[str, ...]]:
         """(first id, label values) that the shard has to be told before it reads a CycleState."""
         first = self._values_sent
@@ -322,6 +327,11 @@ class DeltaDecoder:
         self._apply_pods(delta.pods)
         for class_id in delta.forgotten_classes:
             self._classes.pop(class_id, None)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the delta that is due."""
+        return self._next
 
     def learn(self, contents: Iterable[ClassContent]) -> None:
         """Takes over classes, for example of the waiting pod that is to be evaluated."""

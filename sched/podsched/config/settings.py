@@ -17,6 +17,8 @@ from podsched.config.errors import ConfigError, FieldError, invalid, not_support
 
 Evaluator = Literal["auto", "local", "ray"]
 EVALUATORS = ("auto", "local", "ray")
+BinderChoice = Literal["auto", "direct", "ray"]
+BINDERS = ("auto", "direct", "ray")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _MAX_PORT = 65535
@@ -98,10 +100,15 @@ class EvaluatorSettings(_Checked):
     a shard of 100,000 rows takes 10 ms."""
     ray_retry_period: float = 5.0
     """How often a lost Ray cluster is tried again."""
+    binder: BinderChoice = "auto"
+    """ray: bind through actors while there are some; direct: through this process's connection;
+    auto: as nodes are evaluated."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.evaluator not in EVALUATORS:
             yield not_supported("evaluator", self.evaluator, EVALUATORS)
+        if self.binder not in BINDERS:
+            yield not_supported("binder", self.binder, BINDERS)
         yield from self._not_negative("ray_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -42,11 +43,20 @@ class Decision:
     error: Status | None = None
 
 
+class FirstEvaluator(Protocol):
+    """Evaluates a class for the first time somewhere else; does nothing where it cannot."""
+
+    async def prepare(
+        self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
+    ) -> bool: ...
+
+
 class Decider:
     """Decides for the pods of one scheduling state."""
 
-    def __init__(self, state: SchedulingState) -> None:
+    def __init__(self, state: SchedulingState, elsewhere: FirstEvaluator | None = None) -> None:
         self._state = state
+        self._elsewhere = elsewhere
         self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
         self._rotation = Rotation()
 
@@ -66,8 +76,14 @@ class Decider:
             self._selectors.move_to_end(key)
         return found
 
-    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo) -> None:
-        """Has actors do ahead what is much to evaluate; locally there is nothing to prepare."""
+    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, context: str = "") -> bool:
+        """Has actors do ahead what is much to evaluate; whether time has passed meanwhile.
+
+        Locally there is nothing to prepare. ``context`` is the traceparent of the attempt.
+        """
+        if self._elsewhere is None:
+            return False
+        return await self._elsewhere.prepare(self.evaluation(runtime, pod.cls), pod, context)
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
         """Decisions for pods of one class, in their order; at least one, maybe not for all."""

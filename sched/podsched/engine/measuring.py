@@ -58,6 +58,7 @@ class CycleMeter:
         self._binding = BindingMetrics(registry)
         self._tracer = tracer
         self._attempts: dict[str, _Attempt] = {}
+        self._mode = ""
 
     # ------------------------------------------------------------------ attempts
 
@@ -156,8 +157,20 @@ class CycleMeter:
         self._binding.fence_lost_total.labels("bind").inc()
 
     def evaluator_mode(self, mode: str) -> None:
+        """Notes which evaluator is in use, and counts the change when it is another one."""
+        if self._mode and mode != self._mode:
+            self._evaluation.evaluator_switches_total.labels(mode).inc()
+        self._mode = mode
         for name in ("local", "ray"):
             self._evaluation.evaluator_mode.labels(name).set(float(name == mode))
+
+    def ray_call(self, call: str, result: str, seconds: float) -> None:
+        """An actor answered (ok), or did not (timeout, error)."""
+        self._evaluation.ray_calls_total.labels(call, result).inc()
+        self._evaluation.ray_call_duration_seconds.labels(call).observe(seconds)
+
+    def ray_actor_replaced(self, actor: str) -> None:
+        self._evaluation.ray_actor_restarts_total.labels(actor).inc()
 
     def gauges(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Brings gauges up to date; called before they are read."""

@@ -197,7 +197,12 @@ class Term:
         self._meter.popped(pods, now)
         remaining = pods
         while remaining:
-            await self._decider.prepare(runtime, remaining[0].info)
+            first = remaining[0]
+            if await self._decider.prepare(runtime, first.info, self._meter.context(first)):
+                # Time has passed: some of the pods may be gone by now.
+                remaining = [queued for queued in remaining if not self._skip(queued)]
+                if not remaining:
+                    return
             began = self._clock()
             decisions = self._decider.decide(runtime, remaining)
             self._meter.decided(runtime.scheduler_name, decisions, began, self._clock())
@@ -213,11 +218,12 @@ class Term:
                 await asyncio.sleep(0)
 
     def _skip(self, queued: QueuedPodInfo) -> bool:
-        """S3: pods that are going, or are assumed or bound already."""
+        """S3: pods that are going or gone, or are assumed or bound already."""
         pod = queued.info
+        known = self._state.cache.cluster.pods.get(pod.key)
         if pod.terminating:
             self._record(pod, "Warning", f"skip schedule deleting pod: {pod.key}")
-        elif self._state.cache.pod(pod.uid) is None:
+        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
             return False
         self._state.queue.done(pod.uid)
         return True

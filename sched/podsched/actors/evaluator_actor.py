@@ -1,0 +1,121 @@
+"""An actor that holds a shard of the nodes and filters and scores them for the leader.
+
+A plain class: everything but its being an actor is tested without Ray. Its calls run one after
+another, in the order in which the leader made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from podsched.actors.packing import load, pack_result
+from podsched.actors.terms import Adoption, StaleTerm, TermGuard
+from podsched.cache.deltas import DeltaDecoder, DeltaGapError
+from podsched.cache.objects import ClusterState
+from podsched.cache.pod_class import PodClasses
+from podsched.config.profiles import Profile
+from podsched.engine.plugin_calls import PluginFailure
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.sharding import EvaluationRequest, evaluate
+from podsched.framework.plugin import PluginFactory
+from podsched.plugins.registry import factories
+from podsched.telemetry.tracing import NO_SPAN, SpanName, configure_tracing
+
+
+@dataclass(frozen=True, slots=True)
+class NotCurrent:
+    """The shard has not applied the deltas that the leader counts on (or none at all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailed:
+    """A plugin failed here: the leader evaluates, and so reports the failure as any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    """What plugins hold on to in a shard: its nodes, and no chance."""
+
+    cluster: ClusterState
+
+    def random(self) -> float:
+        return 0.0
+
+
+class EvaluatorActor:
+    """One shard. Before the first delta of a term it has no nodes and answers NotCurrent."""
+
+    def __init__(
+        self, fingerprint: str, name: str, profiles: Sequence[Profile], otlp_endpoint: str = ""
+    ) -> None:
+        self._guard = TermGuard(fingerprint)
+        self._profiles = profiles
+        self._factories: Mapping[str, PluginFactory] = factories()
+        self._tracer = configure_tracing("podsched-evaluator", otlp_endpoint or None, instance=name)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._decoder = DeltaDecoder()
+        self._classes = PodClasses()
+        self._runtimes: dict[str, ProfileRuntime] = {}
+
+    def adopt(self, term: int, fingerprint: str) -> Adoption:
+        """Follows the term. What an earlier leader sent is numbered by its rows: it is dropped."""
+        answer = self._guard.adopt(term, fingerprint)
+        if answer is Adoption.ADOPTED:
+            self._forget()
+        return answer
+
+    def sync(self, term: int, delta: bytes) -> StaleTerm | NotCurrent | None:
+        """Applies the next delta; NotCurrent asks for a start anew."""
+        refusal = self._guard.refusal(term)
+        if refusal is not None:
+            return refusal
+        columns = self._decoder.columns
+        try:
+            self._decoder.apply(load(delta))
+        except DeltaGapError:
+            return NotCurrent()
+        if self._decoder.columns is not columns:
+            self._make_runtimes()
+        return None
+
+    def _make_runtimes(self) -> None:
+        handle = _Handle(ClusterState(self._decoder.columns))
+        self._runtimes = {
+            profile.scheduler_name: ProfileRuntime(profile, self._factories, handle)
+            for profile in self._profiles
+        }
+
+    def evaluate(
+        self,
+        term: int,
+        number: int,
+        values: tuple[int, tuple[str, ...]],
+        request: bytes,
+        traceparent: str = "",
+    ) -> StaleTerm | NotCurrent | PluginFailed | bytes:
+        """Filters and scores the shard's rows: a packed EvaluationResult.
+
+        ``number``: of the delta that the leader sends next; ``values``: (first id, label values)
+        that the request's state may speak of.
+        """
+        refusal = self._guard.refusal(term)
+        if refusal is not None:
+            return refusal
+        if number != self._decoder.next_number or not self._runtimes:
+            return NotCurrent()
+        columns = self._decoder.columns
+        columns.adopt_values(values[0], list(values[1]))
+        asked: EvaluationRequest = load(request)
+        span = NO_SPAN
+        if traceparent:
+            span = self._tracer.start(SpanName.SHARD_EVALUATE, parent=traceparent)
+        with span:
+            try:
+                runtime = self._runtimes[asked.scheduler_name]
+                result = evaluate(runtime, columns, self._classes, asked)
+            except PluginFailure:
+                return PluginFailed()
+            return pack_result(result, columns.size)

@@ -1,0 +1,111 @@
+"""First evaluations of pod classes on the shards, for the leader's ``Decider``.
+
+A class that was evaluated before costs the leader a look at the rows that changed since. The first
+evaluation looks at all rows, and that is what the shards share: they filter and score what they
+hold, the leader puts the answers together, evaluates what no shard has as it is now, normalises
+and chooses. Whatever fails on the way is evaluated locally in the same attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from podsched.actors.packing import pack_request
+from podsched.actors.ray_cluster import RayMetrics, RayUnavailable
+from podsched.actors.shard_feed import ShardAnswer, ShardFeed
+from podsched.engine.class_evaluation import ClassEvaluation
+from podsched.engine.plugin_calls import PluginFailure
+from podsched.engine.sharding import EvaluationRequest, adopt, request_for
+from podsched.framework.pods import PodInfo
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("ray")
+
+
+class RayEvaluator:
+    """``feeds`` may grow while it is in use; without any, everything is local."""
+
+    def __init__(self, call_timeout: float, metrics: RayMetrics) -> None:
+        self.feeds: list[ShardFeed] = []
+        self._call_timeout = call_timeout
+        self._metrics = metrics
+        self._mode = ""
+        self.update_mode()
+
+    @property
+    def mode(self) -> str:
+        """ray while some shard can be asked, else local."""
+        return "ray" if any(feed.current for feed in self.feeds) else "local"
+
+    def update_mode(self) -> None:
+        """Tells the metrics, and people, when the mode has changed."""
+        mode = self.mode
+        if mode != self._mode:
+            if self._mode:
+                _log.info("Nodes are evaluated elsewhere now", evaluator=mode)
+            self._mode = mode
+            self._metrics.evaluator_mode(mode)
+
+    async def prepare(
+        self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
+    ) -> bool:
+        """Has the shards evaluate a class for the first time; whether time has passed.
+
+        Afterwards ``refresh`` looks at what has changed since; or at all rows, when nothing came
+        of it.
+        """
+        if evaluation.is_evaluated:
+            return False
+        feeds = [feed for feed in self.feeds if feed.current]
+        if not feeds:
+            self.update_mode()
+            return False
+        packed = self._packed_request(evaluation, pod)
+        if packed is None:
+            return False
+        answers = await self._ask(feeds, packed, traceparent)
+        try:
+            unknown = [answer.unsent for answer in answers]
+            adopt(
+                evaluation,
+                pod,
+                [answer.result for answer in answers],
+                np.unique(np.concatenate(unknown)) if unknown else None,
+            )
+        except PluginFailure:
+            evaluation.abandon()
+        self.update_mode()
+        return True
+
+    def _packed_request(self, evaluation: ClassEvaluation, pod: PodInfo) -> bytes | None:
+        request: EvaluationRequest | None = None
+        packed = None
+        try:
+            request = request_for(evaluation, pod)
+            if request is not None and request.node_names is None:
+                packed = pack_request(request)
+        except PluginFailure:
+            # The refresh that follows fails in the same way, and reports it.
+            evaluation.abandon()
+            return None
+        if request is not None and packed is None:
+            evaluation.abandon()
+        return packed
+
+    async def _ask(
+        self, feeds: Sequence[ShardFeed], packed: bytes, traceparent: str
+    ) -> list[ShardAnswer]:
+        calls = (feed.evaluate(packed, traceparent, self._call_timeout) for feed in feeds)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        found = []
+        for answer in answers:
+            if isinstance(answer, ShardAnswer):
+                found.append(answer)
+            elif isinstance(answer, RayUnavailable):
+                _log.warning("A shard did not answer", error=str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+        return found

@@ -1,0 +1,132 @@
+"""The actors of one term of leadership: evaluators for shards of the nodes, binders.
+
+They are found by name (``evaluator-<n>``, ``binder-<n>``), so that a new leader takes over those of
+the last one instead of starting processes. ``run`` keeps them; nothing waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from podsched.actors.binder_actor import BinderActor
+from podsched.actors.evaluator_actor import EvaluatorActor
+from podsched.actors.named_actor import NamedActor
+from podsched.actors.ray_binder import RayBinder
+from podsched.actors.ray_cluster import RayCluster, RayUnavailable
+from podsched.actors.ray_evaluator import RayEvaluator
+from podsched.actors.shard_feed import ShardFeed
+from podsched.cache.columns import Columns
+from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.config.profiles import Profile
+from podsched.config.settings import EvaluatorSettings
+from podsched.engine.binding import Binder
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("ray")
+
+MAX_SHARDS = 16
+BINDERS = 2
+MODE_PERIOD = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """What actors are made with. ``api_endpoints`` are those that binders connect to."""
+
+    settings: EvaluatorSettings
+    profiles: Sequence[Profile]
+    api_endpoints: tuple[str, ...]
+    otlp_endpoint: str = ""
+
+
+def wants_ray(settings: EvaluatorSettings, nodes: int) -> bool:
+    """Whether a cluster of so many nodes is to be evaluated with Ray."""
+    if settings.evaluator == "auto":
+        return nodes >= settings.ray_from_nodes
+    return settings.evaluator == "ray"
+
+
+async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) -> None:
+    """Returns when the cluster is large enough for Ray, which may be never."""
+    while True:
+        if wants_ray(settings, nodes()):
+            return
+        await asyncio.sleep(settings.ray_retry_period)
+
+
+class TermActors:
+    """``evaluator`` and ``binder`` can be used at once and at any time, whatever Ray does."""
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        options: ActorOptions,
+        term: int,
+        columns: Columns,
+        direct: Binder,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._term = term
+        self._columns = columns
+        self.evaluator = RayEvaluator(options.settings.ray_call_timeout, cluster.metrics)
+        self._binders = self._make_binders()
+        self.binder: Binder = RayBinder(self._binders, direct) if self._binders else direct
+
+    async def run(self) -> None:
+        """Keeps the actors, as long as the cluster is large enough for them; until cancelled."""
+        await until_wanted(self._options.settings, lambda: len(self._columns.live_rows))
+        await self._cluster.joined.wait()
+        self.evaluator.feeds = self._make_feeds()
+        async with asyncio.TaskGroup() as group:
+            for feed in self.evaluator.feeds:
+                group.create_task(feed.run(), name="feed a shard")
+            for binder in self._binders:
+                group.create_task(self._keep(binder), name="keep a binder")
+            group.create_task(self._watch_mode(), name="watch the evaluator")
+
+    async def _watch_mode(self) -> None:
+        while True:
+            self.evaluator.update_mode()
+            await asyncio.sleep(MODE_PERIOD)
+
+    def _make_feeds(self) -> list[ShardFeed]:
+        settings = self._options.settings
+        shards = settings.shards or min(self._cluster.cpus, MAX_SHARDS)
+        return [self._make_feed(shard, shards) for shard in range(shards)]
+
+    def _make_feed(self, shard: int, shards: int) -> ShardFeed:
+        name = f"evaluator-{shard}"
+        arguments = (name, tuple(self._options.profiles), self._options.otlp_endpoint)
+        actor = NamedActor(self._cluster, name, EvaluatorActor, arguments, self._term)
+        encoder = DeltaEncoder(self._columns, _owner(shard, shards))
+        return ShardFeed(self._cluster, actor, encoder, self._options.settings.ray_retry_period)
+
+    def _make_binders(self) -> list[NamedActor]:
+        if self._options.settings.binder == "direct":
+            return []
+        endpoints = (self._options.api_endpoints,)
+        names = (f"binder-{number}" for number in range(BINDERS))
+        return [NamedActor(self._cluster, n, BinderActor, endpoints, self._term) for n in names]
+
+    async def _keep(self, actor: NamedActor) -> None:
+        while True:
+            await self._cluster.joined.wait()
+            if not actor.ready:
+                try:
+                    await actor.ensure()
+                except RayUnavailable as exc:
+                    _log.warning("Binding directly", actor=actor.name, error=str(exc))
+                    await asyncio.sleep(self._options.settings.ray_retry_period)
+            await asyncio.sleep(MODE_PERIOD)
+
+
+def _owner(shard: int, shards: int) -> Callable[[str], bool]:
+    return partial(_owns, shard=shard, shards=shards)
+
+
+def _owns(node_name: str, *, shard: int, shards: int) -> bool:
+    return shard_of(node_name, shards) == shard

@@ -1,0 +1,199 @@
+"""What the shards and the leader find together is what the leader alone finds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
+from podsched.actors.named_actor import NamedActor
+from podsched.actors.ray_evaluator import RayEvaluator
+from podsched.actors.shard_feed import ShardFeed
+from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
+from podsched.actors.terms import Adoption, StaleTerm
+from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.config.settings import EvaluatorSettings
+from support.engine_world import World
+from support.evaluations import seen
+from support.fake_ray import FakeRay
+
+TERM = 7
+
+
+async def eventually(condition: Callable[[], bool], pause: float = 0.0) -> None:
+    """Lets the other tasks go on until it holds."""
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(pause)
+    raise AssertionError("it did not come to hold")
+
+
+def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardFeed]:
+    made = []
+    for shard in range(count):
+        name = f"evaluator-{shard}"
+        arguments = (name, (world.runtime.profile,))
+        actor = NamedActor(ray, name, EvaluatorActor, arguments, term)  # type: ignore[arg-type]
+        encoder = DeltaEncoder(
+            world.cache.columns, lambda node, own=shard: shard_of(node, count) == own
+        )
+        made.append(ShardFeed(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
+    return made
+
+
+@asynccontextmanager
+async def running(feeds: list[ShardFeed]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(feed.run()) for feed in feeds]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def compare(world: World, evaluator: RayEvaluator, changes: int) -> bool:
+    """Evaluates a pod both ways; whether shards took part."""
+    pending = world.pending()
+    evaluation = world.evaluation(pending)
+    waited = await evaluator.prepare(evaluation, pending)
+    for _ in range(changes):
+        world.mutate()
+    assert seen(evaluation, pending) == seen(world.evaluation(pending), pending)
+    return waited
+
+
+async def run_world(seed: int, shards: int) -> None:
+    world, ray = World(seed), FakeRay()
+    evaluator = RayEvaluator(1.0, ray.metrics)
+    evaluator.feeds = feeds_of(ray, world, shards)
+    for _ in range(10):
+        world.mutate()
+    async with running(evaluator.feeds):
+        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        for _ in range(6):
+            for _ in range(world.random.choice((0, 1, 4))):
+                world.mutate()
+            await compare(world, evaluator, world.random.choice((0, 0, 2)))
+            if world.random.random() < 0.5:
+                await asyncio.sleep(0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_shards_find_what_the_leader_finds_alone(seed: int, shards: int) -> None:
+    asyncio.run(run_world(seed, shards))
+
+
+async def test_shards_do_take_part() -> None:
+    world, ray = World(3), FakeRay()
+    evaluator = RayEvaluator(1.0, ray.metrics)
+    evaluator.feeds = feeds_of(ray, world, 2)
+    async with running(evaluator.feeds):
+        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        took_part = [await compare(world, evaluator, 0) for _ in range(8)]
+    assert any(took_part) and ray.metrics.calls["evaluate", "ok"]
+    assert ray.metrics.modes == ["local", "ray"]
+
+
+async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -> None:
+    world, ray = World(5), FakeRay()
+    evaluator = RayEvaluator(1.0, ray.metrics)
+    evaluator.feeds = feeds_of(ray, world, 2)
+    async with running(evaluator.feeds):
+        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        ray.kill_all()
+        for _ in range(4):
+            await compare(world, evaluator, 1)
+        await eventually(lambda: all(feed.current for feed in evaluator.feeds), pause=0.001)
+        await compare(world, evaluator, 0)
+    assert ray.metrics.replaced == ["evaluator", "evaluator"]
+
+
+async def test_without_a_cluster_the_leader_evaluates_alone() -> None:
+    world, ray = World(5), FakeRay()
+    ray.joined.clear()
+    evaluator = RayEvaluator(1.0, ray.metrics)
+    evaluator.feeds = feeds_of(ray, world, 2)
+    async with running(evaluator.feeds):
+        await asyncio.sleep(0)
+        assert not await compare(world, evaluator, 0)
+    assert ray.metrics.modes == ["local"]
+
+
+async def test_a_new_leader_takes_the_actors_over_and_the_old_one_is_refused() -> None:
+    world, ray = World(5), FakeRay()
+    old, new = feeds_of(ray, world, 1), feeds_of(ray, world, 1, TERM + 1)
+    async with running(old):
+        await eventually(lambda: old[0].current)
+    actor = ray.actors["evaluator-0"]
+    async with running(new):
+        await eventually(lambda: new[0].current)
+        assert ray.actors["evaluator-0"] is actor and ray.created == ["evaluator-0"]
+        evaluator = RayEvaluator(1.0, ray.metrics)
+        evaluator.feeds = old
+        await compare(world, evaluator, 0)
+        assert not old[0].current and new[0].current
+
+
+async def test_an_actor_of_another_configuration_is_replaced() -> None:
+    world, ray = World(5), FakeRay()
+    foreign = EvaluatorActor("other", "evaluator-0", ())
+    ray.actors["evaluator-0"] = foreign
+    feeds = feeds_of(ray, world, 1)
+    async with running(feeds):
+        await eventually(lambda: feeds[0].current, pause=0.001)
+    assert ray.actors["evaluator-0"] is not foreign
+
+
+def test_an_actor_refuses_calls_of_an_older_term() -> None:
+    actor = EvaluatorActor("f", "evaluator-0", ())
+    assert actor.adopt(5, "f") is Adoption.ADOPTED
+    assert actor.adopt(4, "f") is Adoption.STALE
+    assert actor.sync(4, b"") == StaleTerm(5)
+    assert actor.evaluate(4, 0, (0, ()), b"") == StaleTerm(5)
+    assert actor.evaluate(5, 0, (0, ()), b"") == NotCurrent()
+
+
+def test_a_shard_without_the_last_delta_does_not_answer() -> None:
+    world = World(2)
+    actor = EvaluatorActor("f", "evaluator-0", (world.runtime.profile,))
+    actor.adopt(5, "f")
+    from podsched.actors.packing import dump
+
+    encoder = DeltaEncoder(world.cache.columns, lambda node: True)
+    assert actor.sync(5, dump(encoder.encode())) is None
+    world.mutate()
+    lost = encoder.encode()
+    while lost is None:
+        world.mutate()
+        lost = encoder.encode()
+    assert actor.evaluate(5, encoder.next_number, (0, ()), b"") == NotCurrent()
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "nodes", "wanted"),
+    [("local", 10**6, False), ("ray", 0, True), ("auto", 19_999, False), ("auto", 20_000, True)],
+)
+def test_auto_uses_ray_from_a_number_of_nodes_on(evaluator: str, nodes: int, wanted: bool) -> None:
+    settings = EvaluatorSettings(evaluator=evaluator)  # type: ignore[arg-type]
+    assert wants_ray(settings, nodes) is wanted
+
+
+async def test_the_actors_of_a_term_are_made_when_ray_is_there() -> None:
+    world, ray = World(5), FakeRay()
+    options = ActorOptions(
+        EvaluatorSettings(evaluator="ray", shards=3), (world.runtime.profile,), ("127.0.0.1:1",)
+    )
+    actors = TermActors(ray, options, TERM, world.cache.columns, None)  # type: ignore[arg-type]
+    task = asyncio.create_task(actors.run())
+    await eventually(lambda: actors.evaluator.mode == "ray" and len(ray.actors) == 5)
+    assert sorted(ray.actors) == ["binder-0", "binder-1", *(f"evaluator-{i}" for i in range(3))]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
