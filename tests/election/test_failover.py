@@ -132,15 +132,15 @@ async def test_a_killed_leader_is_replaced_within_300_ms(replicas: Replicas) -> 
         await replicas.add(f"{leader.identity}2")
 
 
-async def test_a_leader_that_is_asked_to_stop_hands_over_within_100_ms(
+async def test_a_leader_that_is_asked_to_stop_hands_over_within_300_ms(
     replicas: Replicas,
 ) -> None:
-    """It empties the record, and the others race at once."""
+    """It empties the record, and the others race at once: 10 to 50 ms on an idle machine."""
     leader, event = await replicas.leader()
     asked = leader.signal(signal.SIGTERM)
     _, following = await replicas.leader(after=event["term"])
     print(f"SIGTERM: {1000 * (following['at'] - asked):.0f} ms")
-    assert following["at"] - asked < 0.1
+    assert following["at"] - asked < 0.3
     await eventually(lambda: leader.process.returncode == 0, 3)
     assert [e["reason"] for e in leader.said if e["event"] == "stopped"] == ["released"]
 
