@@ -104,6 +104,8 @@ class Participation:
         )
         required = self.soft_complete if constraints.require_all else nodes.alive
         self.soft = _taking_part(constraints.soft, pod, nodes, rows, required)
+        if not constraints.require_all:
+            self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
         self.hard_counted = [
             domain.having(part) for domain, part in zip(self.hard_domains, self.hard, strict=True)
         ]

@@ -20,12 +20,14 @@ class Domains:
     """The domains of one key. Arrays over rows have shape ``(size,)``.
 
     ``ids`` is the row's domain, 0 to ``count`` - 1, and ``count`` where the node lacks the label or
-    there is no node. ``single``: no domain has two nodes.
+    there is no node. ``empty`` is the domain of the value "", ``count`` if there is none.
+    ``single``: no domain has two nodes.
     """
 
     ids: NDArray[np.intp]
     present: Bools
     count: int
+    empty: int
     single: bool
 
     def sums(self, counts: Int64s) -> Int64s:
@@ -44,6 +46,13 @@ class Domains:
         sums = self.sums(counts)
         sums[self.count] = 0
         return sums[self.ids]
+
+    def absent_as_empty(self) -> Domains:
+        """The same with rows that lack the label in the domain of the value ""."""
+        if self.empty == self.count:
+            return self
+        ids = np.where(self.present, self.ids, self.empty)
+        return Domains(ids, self.present, self.count, self.empty, single=False)
 
     def having(self, rows: Bools) -> Bools:
         """Shape ``(count + 1,)``: the domains that have one of the rows; the last is no domain."""
@@ -82,5 +91,8 @@ def _domains(nodes: NodeColumns, key: str) -> Domains:
     seen[values] = True
     count = int(np.count_nonzero(seen))
     ids = np.full(len(labels), count, dtype=np.intp)
-    ids[present] = (np.cumsum(seen) - 1)[values]
-    return Domains(ids, present, count, single=count == len(values))
+    numbers = np.cumsum(seen) - 1
+    ids[present] = numbers[values]
+    value = nodes.value_id("")
+    empty = int(numbers[value]) if value < len(seen) and seen[value] else count
+    return Domains(ids, present, count, empty, single=count == len(values))

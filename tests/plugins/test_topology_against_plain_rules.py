@@ -1,0 +1,245 @@
+"""Topology spread and inter-pod affinity say of each node what a plain reading of the rules does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.config.plugin_args import InterPodAffinityArgs
+from podsched.engine.simulation import SimulatedHandle
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.verdicts import Rows
+from podsched.plugins import inter_pod_affinity, pod_topology_spread
+from support.plain_topology import (
+    Manifest,
+    Trial,
+    affinity_reason,
+    affinity_scores,
+    affinity_skips,
+    constraints_of,
+    spread_reason,
+    spread_scores,
+)
+from support.topology_world import TopologyWorld
+
+SEEDS = st.integers(0, 10**6)
+
+
+@dataclass
+class Asked:
+    """A plugin asked as the engine does: state is kept while ``inputs`` stays."""
+
+    plugin: Any
+    world: TopologyWorld
+    pod: Manifest
+    state: CycleState = field(default_factory=CycleState)
+    inputs: Hashable = "nothing read yet"
+    skipped: bool = False
+
+    def __post_init__(self) -> None:
+        self.info = self.world.info(self.pod)
+
+    def refresh(self) -> bool:
+        """Runs PreFilter if anything that it reads changed; whether that was so."""
+        inputs = self.plugin.inputs(self.info, self.world.cluster)
+        if inputs == self.inputs:
+            return False
+        self.inputs = inputs
+        result = self.plugin.pre_filter(self.state, self.info, self.world.cluster)
+        self.skipped = result.status.skipped
+        return True
+
+    def reasons(self, nodes: NodeColumns, rows: Rows) -> list[str]:
+        """The reason for each row, "" where it passes."""
+        if self.skipped:
+            return [""] * len(rows)
+        verdicts = self.plugin.filter(self.state, self.info, nodes, rows)
+        return [" ".join(verdicts.status(i).reasons) for i in range(len(rows))]
+
+    def scores(self, feasible: Rows) -> dict[str, int] | None:
+        nodes, state = self.world.cluster.nodes, self.state
+        if self.plugin.pre_score(state, self.info, self.world.cluster, feasible).skipped:
+            return None
+        raw = self.plugin.score(state, self.info, nodes, feasible)
+        scores = self.plugin.normalize(state, raw).tolist()
+        names = [nodes.names[row] for row in feasible.tolist()]
+        return dict(zip(names, scores, strict=True))
+
+
+def spread(world: TopologyWorld, pod: Manifest) -> Asked:
+    return Asked(pod_topology_spread.new(None, SimulatedHandle(world.cluster)), world, pod)
+
+
+def affinity(world: TopologyWorld, pod: Manifest, args: Any = None) -> Asked:
+    return Asked(inter_pod_affinity.new(args, SimulatedHandle(world.cluster)), world, pod)
+
+
+def live_rows(world: TopologyWorld) -> Rows:
+    return np.flatnonzero(world.cluster.nodes.alive)
+
+
+def rows_of(world: TopologyWorld, nodes: list[Manifest]) -> Rows:
+    rows = [world.cluster.nodes.row_of(node["metadata"]["name"]) for node in nodes]
+    return np.array(sorted(row for row in rows if row is not None), dtype=np.intp)
+
+
+def said(asked: Asked) -> dict[str, str]:
+    rows = live_rows(asked.world)
+    names = asked.world.cluster.nodes.names
+    reasons = asked.reasons(asked.world.cluster.nodes, rows)
+    return {names[row]: reason for row, reason in zip(rows.tolist(), reasons, strict=True)}
+
+
+def plainly(rule: Callable[..., str], world: TopologyWorld, pod: Manifest) -> dict[str, str]:
+    return {node["metadata"]["name"]: rule(pod, node, world.scene) for node in world.scene.nodes}
+
+
+def some_nodes(world: TopologyWorld) -> list[Manifest]:
+    nodes = [node for node in world.scene.nodes if world.random.random() < 0.8]
+    return nodes or world.scene.nodes[:1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_spread_filters_as_the_rule_says_whatever_changed_before(seed: int) -> None:
+    world = TopologyWorld(seed)
+    asked = [spread(world, world.random_pod()) for _ in range(3)]
+    for _ in range(8):
+        for one in asked:
+            one.refresh()
+            hard = constraints_of(one.pod, world.scene, "DoNotSchedule")
+            assert one.skipped == (not hard)
+            assert said(one) == plainly(spread_reason, world, one.pod)
+        world.mutate()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_affinity_filters_as_the_rule_says_whatever_changed_before(seed: int) -> None:
+    world = TopologyWorld(seed)
+    asked = [affinity(world, world.random_pod()) for _ in range(3)]
+    for _ in range(8):
+        for one in asked:
+            one.refresh()
+            assert one.skipped == affinity_skips(one.pod, world.scene)
+            assert said(one) == plainly(affinity_reason, world, one.pod)
+        world.mutate()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_spread_scores_as_the_rule_says_over_any_feasible_nodes(seed: int) -> None:
+    world = TopologyWorld(seed)
+    asked = [spread(world, world.random_pod()) for _ in range(3)]
+    for _ in range(5):
+        feasible = some_nodes(world)
+        for one in asked:
+            one.refresh()
+            expected = spread_scores(one.pod, feasible, world.scene)
+            assert one.scores(rows_of(world, feasible)) == expected
+        world.mutate()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_affinity_scores_as_the_rule_says_over_any_feasible_nodes(seed: int) -> None:
+    world = TopologyWorld(seed)
+    weight, ignore = world.random.choice((0, 1, 7)), world.random.random() < 0.3
+    args = InterPodAffinityArgs(
+        hard_pod_affinity_weight=weight, ignore_preferred_terms_of_existing_pods=ignore
+    )
+    asked = [affinity(world, world.random_pod(), args) for _ in range(3)]
+    for _ in range(5):
+        feasible = some_nodes(world)
+        for one in asked:
+            one.refresh()
+            expected = affinity_scores(
+                one.pod, feasible, world.scene, weight, ignore_preferred=ignore
+            )
+            skipped = dict.fromkeys(expected, 0)
+            assert (one.scores(rows_of(world, feasible)) or skipped) == expected
+        world.mutate()
+
+
+def random_trial(world: TopologyWorld, node: Manifest) -> list[tuple[Manifest, int]]:
+    """Some pods taken off the node, new ones put on it."""
+    there = [pod for pod in world.scene.on(node) if world.random.random() < 0.5]
+    new = [world.random_pod() for _ in range(world.random.choice((0, 1, 2)))]
+    return [(pod, -1) for pod in there] + [(pod, 1) for pod in new]
+
+
+@pytest.mark.parametrize(("make", "rule"), [(spread, spread_reason), (affinity, affinity_reason)])
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS)
+def test_a_trial_counts_what_its_own_pods_change(
+    make: Callable[[TopologyWorld, Manifest], Asked], rule: Callable[..., str], seed: int
+) -> None:
+    world = TopologyWorld(seed)
+    one = make(world, world.random_pod())
+    one.refresh()
+    tried = [world.random.choice(world.scene.nodes) for _ in range(5)]
+    trials: list[Trial] = [random_trial(world, node) for node in tried]
+    rows = [world.cluster.nodes.row_of(node["metadata"]["name"]) for node in tried]
+    fork = world.cluster.columns.fork(np.array(rows, dtype=np.intp))
+    for row, trial in enumerate(trials):
+        for pod, sign in trial:
+            change = fork.add_pod if sign > 0 else fork.remove_pod
+            change(row, world.info(pod))
+    expected = [
+        "" if one.skipped else rule(one.pod, node, world.scene, trial)
+        for node, trial in zip(tried, trials, strict=True)
+    ]
+    assert one.reasons(fork, np.arange(len(tried))) == expected
+
+
+@pytest.mark.parametrize("make", [spread, affinity])
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS)
+def test_any_part_of_the_rows_is_judged_as_in_the_whole(
+    make: Callable[[TopologyWorld, Manifest], Asked], seed: int
+) -> None:
+    world = TopologyWorld(seed, nodes=9)
+    one = make(world, world.random_pod())
+    one.refresh()
+    rows = live_rows(world)
+    whole = dict(zip(rows.tolist(), one.reasons(world.cluster.nodes, rows), strict=True))
+    shuffled = rows.copy()
+    np.random.default_rng(seed).shuffle(shuffled)
+    for part in np.array_split(shuffled, 3):
+        reasons = one.reasons(world.cluster.nodes, part)
+        assert reasons == [whole[row] for row in part.tolist()]
+
+
+def test_what_does_not_concern_a_class_leaves_its_inputs_as_they_are() -> None:
+    world = TopologyWorld(0, pods=0)
+    pending: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "uid": "p", "labels": {"app": "z"}},
+        "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+    }
+    asked = [spread(world, pending), affinity(world, pending)]
+    for one in asked:
+        one.refresh()
+    repelled = {"topologyKey": "pool", "labelSelector": {"matchLabels": {"app": "x"}}}
+    placed: Manifest = {
+        **pending,
+        "metadata": {**pending["metadata"], "uid": "q", "labels": {"app": "x"}},
+        "spec": {
+            **pending["spec"],
+            "affinity": {
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [repelled]}
+            },
+        },
+    }
+    row = int(live_rows(world)[0])
+    world.cluster.columns.add_pod(row, world.info(placed))
+    assert [one.refresh() for one in asked] == [False, False]
+    assert all(one.skipped for one in asked)
