@@ -106,7 +106,8 @@ class TermActors:
         return ShardFeed(self._cluster, actor, encoder, self._options.settings.ray_retry_period)
 
     def _make_binders(self) -> list[NamedActor]:
-        if self._options.settings.binder == "direct":
+        settings = self._options.settings
+        if settings.binder == "direct" or settings.evaluator == "local":
             return []
         endpoints = (self._options.api_endpoints,)
         names = (f"binder-{number}" for number in range(BINDERS))

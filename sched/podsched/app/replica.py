@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from podsched.actors.replica_actors import ReplicaActors
+from podsched.actors.term_actors import ActorOptions
 from podsched.app.presence import Presence
 from podsched.app.process import Process
 from podsched.cache.cache import Anomaly
@@ -78,6 +80,15 @@ class Replica:
         self._meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
         self._changes = ClusterChanges()
+        self._actors = ReplicaActors(
+            ActorOptions(
+                options.settings.evaluation,
+                options.config.profiles,
+                options.settings.api_endpoints,
+                process.options.telemetry.otlp_endpoint,
+            ),
+            self._meter,
+        )
         self._factories = factories()
         self._state = self._new_state()
         self._recorder = EventRecorder(
@@ -143,22 +154,27 @@ class Replica:
         # All that earlier terms wrote has a lower revision than this term's: once the informer has
         # come so far, nothing of it is missing.
         await self._informer.wait_for_revision(fence.term)
+        actors = self._actors.of_term(
+            fence.term, self._state.cache.columns, ClientBinder(self._cluster)
+        )
         parts = TermParts(
             state=self._state,
             cluster=self._cluster,
             fence=fence,
-            decider=Decider(self._state),
-            binder=lambda: ClientBinder(self._cluster),
+            decider=Decider(self._state, actors.evaluator),
+            binder=lambda: actors.binder,
             recorder=self._recorder,
             meter=self._meter,
             settings=self._options.settings,
         )
         self._term = Term(parts, self._changes)
-        self._meter.evaluator_mode("local")
+        keeping = asyncio.create_task(actors.run(), name=f"actors of term {fence.term}")
         try:
             await self._term.run()
         except FenceLost:
             _log.warning("The fence is lost: another replica leads", term=fence.term)
+        finally:
+            keeping.cancel()
 
     # ------------------------------------------------------------------ the process
 
@@ -187,6 +203,7 @@ class Replica:
         work: dict[str, Callable[[], Any]] = {
             "informer": lambda: self._informer.run(self._handle),
             "events": self._recorder.run,
+            "ray": lambda: self._actors.run(lambda: self._state.cache.node_count),
             "presence": presence.run,
             "elector": lambda: self._elect(elector),
             "term": self._watch_term,
@@ -202,6 +219,7 @@ class Replica:
             self._end_term()
             await self._last_words(presence)
             await health.stop()
+            await self._actors.close()
             await self._client.close()
             await store.close()
 

@@ -1,0 +1,48 @@
+"""A replica's share in Ray: the connection, made ahead in standby, and its terms' actors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from podsched.actors.ray_cluster import RayCluster, RayMetrics
+from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted
+from podsched.cache.columns import Columns
+from podsched.engine.binding import Binder
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("ray")
+
+#: Leaving a dead cluster takes 5 s, which a process that was asked to stop does not wait for.
+CLOSE_TIMEOUT = 2.0
+
+
+class ReplicaActors:
+    """``run`` beside everything else; ``of_term`` when leading begins; ``close`` in the end."""
+
+    def __init__(self, options: ActorOptions, metrics: RayMetrics) -> None:
+        self._options = options
+        settings = options.settings
+        self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
+
+    async def run(self, nodes: Callable[[], int]) -> None:
+        """Joins Ray once there are nodes enough for it; returns at once where it is not used."""
+        settings = self._options.settings
+        if settings.evaluator == "local":
+            return
+        if not self._cluster.address:
+            if settings.evaluator == "ray":
+                _log.warning("No address of a Ray cluster is given: nodes are evaluated locally")
+            return
+        await until_wanted(settings, nodes)
+        await self._cluster.run()
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
+        """The actors of a term; the caller runs them until the term is over."""
+        return TermActors(self._cluster, self._options, term, columns, direct)
+
+    async def close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._cluster.close()

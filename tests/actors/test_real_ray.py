@@ -1,0 +1,131 @@
+"""With a real Ray cluster: shards agree with the leader, what dies is replaced, work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from podsched.actors.local_ray import LocalRay
+from podsched.actors.ray_cluster import RayCluster, RayUnavailable
+from podsched.actors.term_actors import ActorOptions, TermActors
+from podsched.config.settings import EvaluatorSettings
+from podsched.engine.binding import Binder
+from podsched.v1 import api_pb2
+from support.engine_world import World
+from support.evaluations import seen
+from support.fake_ray import CountingMetrics
+
+pytestmark = pytest.mark.integration
+
+
+async def eventually(condition: Callable[[], bool], within: float) -> None:
+    give_up = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < give_up, f"it did not come to hold within {within} s"
+        await asyncio.sleep(0.05)
+
+
+class DirectBinder:
+    """Says of every pod that it is bound."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+    async def bind(
+        self, bindings: list[api_pb2.Binding], fence: api_pb2.Fence, context: str
+    ) -> list[api_pb2.BatchResult]:
+        self.batches += 1
+        return [api_pb2.BatchResult() for _ in bindings]
+
+
+@asynccontextmanager
+async def term_of(
+    cluster: RayCluster, world: World, term: int, direct: Binder
+) -> AsyncIterator[TermActors]:
+    settings = EvaluatorSettings(evaluator="ray", shards=2, ray_retry_period=0.5)
+    options = ActorOptions(settings, (world.runtime.profile,), ("127.0.0.1:1",))
+    actors = TermActors(cluster, options, term, world.cache.columns, direct)
+    task = asyncio.create_task(actors.run())
+    try:
+        yield actors
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def agree(world: World, actors: TermActors, times: int = 6) -> None:
+    """Evaluations with the shards' help are those without."""
+    for _ in range(times):
+        world.mutate()
+        pending = world.pending()
+        evaluation = world.evaluation(pending)
+        await actors.evaluator.prepare(evaluation, pending)
+        assert seen(evaluation, pending) == seen(world.evaluation(pending), pending)
+
+
+def all_current(actors: TermActors) -> bool:
+    feeds = actors.evaluator.feeds
+    return bool(feeds) and all(feed.current for feed in feeds)
+
+
+async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:
+    """One story, since a Ray cluster takes seconds to start and a process can join only one."""
+    local = LocalRay(log_dir=tmp_path)
+    await local.start()
+    os.environ.update(local.environment)
+    metrics = CountingMetrics()
+    cluster = RayCluster(local.address, 0.5, metrics)
+    joining = asyncio.create_task(cluster.run())
+    world, direct = World(11, nodes=40), DirectBinder()
+    try:
+        async with term_of(cluster, world, 5, direct) as actors:
+            await agree(world, actors)
+            await eventually(lambda: all_current(actors), within=60)
+            await agree(world, actors)
+            assert metrics.calls["evaluate", "ok"]
+
+            # A binder actor that does not reach the API server: the batch goes out directly.
+            await eventually(lambda: all(b.ready for b in actors._binders), within=30)
+            results = await actors.binder.bind([api_pb2.Binding(name="p")], api_pb2.Fence(), "")
+            assert len(results) == 1 and direct.batches == 1
+
+            # An actor dies: local at once, and replaced.
+            handle = await cluster.find("evaluator-0")
+            await cluster.kill(handle)
+            await agree(world, actors)
+            await eventually(lambda: metrics.replaced == ["evaluator"], within=20)
+            await eventually(lambda: all_current(actors), within=20)
+            await agree(world, actors)
+
+        # The next leader takes the actors over; the old one is refused.
+        async with term_of(cluster, world, 6, direct) as following:
+            await eventually(lambda: all_current(following), within=20)
+            await agree(world, following)
+            assert metrics.replaced == ["evaluator"]
+            feed = actors.evaluator.feeds[0]
+            with pytest.raises(RayUnavailable):
+                await feed._actor.call("sync", b"", timeout=5.0)
+
+            # The whole cluster dies: local without a pause worth the name, and back with it.
+            await local._kill()
+            began = time.monotonic()
+            await agree(world, following)
+            assert time.monotonic() - began < 5
+            await eventually(lambda: not cluster.joined.is_set(), within=10)
+            assert following.evaluator.mode == "local"
+            await agree(world, following)
+            await local.start()
+            cluster.address = local.address
+            await eventually(lambda: all_current(following), within=40)
+            await agree(world, following)
+    finally:
+        joining.cancel()
+        await asyncio.gather(joining, return_exceptions=True)
+        await cluster.close()
+        await local.stop()
