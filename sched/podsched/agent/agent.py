@@ -3,7 +3,7 @@
     Node seen, ours         lease made, conditions repaired, its pods looked at; renewed each period
     Node silent             no renewals, its pods are left as they are
     Node no longer silent   Ready again, its pods looked at
-    Node gone               renewals end; its pods are the pod garbage collector's
+    Node gone               its lease is deleted; its pods are the pod garbage collector's
     Pod changed             `pods.step` now, and again when it says
 
 Guarantees: what is written was decided on the newest state seen; a write that fails is decided
@@ -13,6 +13,7 @@ anew; an outage of the API is waited out. Not here: policy, state of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import json
 import time
@@ -109,6 +110,7 @@ class Agent:
         self._node_patches = Outbox(client.patch_many, self._node_answered)
         self._renewals = Outbox(self._send_renewals, self._renewed)
         self._new_leases = Outbox(client.create_many, self._lease_made)
+        self._old_leases = Outbox(self._delete_leases, most=50)
         self._tasks: list[asyncio.Task[None]] = []
 
     # ------------------------------------------------------------------ life
@@ -128,6 +130,7 @@ class Agent:
             "agent node statuses": self._node_patches.run(),
             "agent renewals": self._renewals.run(),
             "agent leases": self._new_leases.run(),
+            "agent old leases": self._old_leases.run(),
         }
         self._tasks = [asyncio.create_task(run, name=name) for name, run in runs.items()]
         if self._volumes is not None:
@@ -204,6 +207,7 @@ class Agent:
                 self._wheel.remove(name)
                 self._renewals.drop(name)
                 self._new_leases.drop(name)
+                self._old_leases.put(name, name)
                 self._show_nodes()
             return
         if not self._settings.adopt and name not in self._names:
@@ -217,6 +221,7 @@ class Agent:
             self._show_nodes()
             return
         if was_silent is None or was_silent:
+            self._old_leases.drop(name)
             self._wheel.add(name)
             self._renewals.put(name, name)
             self._show_nodes()
@@ -350,6 +355,12 @@ class Agent:
         failed = errors.of_result(result)
         if failed is not None and not isinstance(failed, AlreadyExists):
             _log.warning("A lease could not be made", node=name, error=str(failed))
+
+    async def _delete_leases(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        for name in names:
+            with contextlib.suppress(NotFound):
+                await self._client.delete("Lease", name, leases.NAMESPACE)
+        return [v1.BatchResult()] * len(names)
 
     def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
         self._again_after("Pod", key, errors.of_result(result))

@@ -49,7 +49,13 @@ class VolumeClient(Protocol):
     async def patch_many(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]: ...
 
     async def delete(
-        self, kind: str, name: str, *, uid: str = "", resource_version: int = 0
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: int = 0,
     ) -> AnyObject: ...
 
 
