@@ -24,25 +24,35 @@ def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> No
         assert seen(evaluations[at], pendings[at]) == from_scratch(world, pendings[at])
 
 
-def test_only_changed_rows_are_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("plugin", "after_a_pod", "after_a_node"),
+    [("NodeResourcesFit", [1], [1]), ("TaintToleration", [], [1])],
+)
+def test_only_changed_rows_are_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch, plugin: str, after_a_pod: list[int], after_a_node: list[int]
+) -> None:
     world = World(1)
     pending = world.pending(0)
     evaluation = world.evaluation(pending)
     evaluation.refresh(pending)
     asked: list[int] = []
-    plugin = evaluation.filters[0].named.plugin
-    real = plugin.filter
+    real = world.runtime.plugins[plugin].filter  # type: ignore[attr-defined]
 
     def counting(state, pod, nodes, rows):  # type: ignore[no-untyped-def]
         asked.append(len(rows))
         return real(state, pod, nodes, rows)
 
-    monkeypatch.setattr(plugin, "filter", counting)
+    monkeypatch.setattr(world.runtime.plugins[plugin], "filter", counting)
     evaluation.refresh(pending)
     assert asked == []
-    world.cache.assume(world.pending(1), world.cluster.nodes.names[0])
+    name = world.cluster.nodes.names[0]
+    world.cache.assume(world.pending(1), name)
     evaluation.refresh(pending)
-    assert asked == [1]
+    assert asked == after_a_pod
+    asked.clear()
+    world.cache.update_node(world.random_node(name))
+    evaluation.refresh(pending)
+    assert asked == after_a_node
 
 
 def test_a_failing_plugin_ends_the_cycle_and_is_tried_again(

@@ -10,7 +10,7 @@ from podsched.engine.filtering import renumbered
 from podsched.engine.profile_runtime import Named
 from podsched.engine.scoring import weighted
 from podsched.framework.nodes import Bools
-from podsched.framework.plugin import CycleState, FilterPlugin, ScorePlugin
+from podsched.framework.plugin import PASSED, CycleState, FilterPlugin, ScorePlugin
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 
@@ -18,7 +18,7 @@ from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 class FilterColumn:
     """Reason bits of one Filter plugin; they mean something on rows that it was asked about."""
 
-    __slots__ = ("active", "bits", "index", "named", "reasons", "rejects")
+    __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects")
 
     def __init__(self, index: int, named: Named[FilterPlugin]) -> None:
         self.index = index
@@ -29,6 +29,8 @@ class FilterColumn:
         self.active = True
         #: False when it is sure that no row is rejected.
         self.rejects = False
+        #: Pods that come and go change nothing.
+        self.only_nodes = bool(getattr(named.plugin, "reads_only_nodes", False))
 
     def clear(self, size: int) -> None:
         """Forgets everything and makes room for ``size`` rows."""
@@ -55,13 +57,16 @@ class ScoreColumn:
     """Raw and weighted scores of one Score plugin on the feasible rows."""
 
     __slots__ = (
-        "active", "by_extremes", "high", "known", "low", "named", "raw", "scored", "scores",
+        "active", "by_extremes", "high", "known", "low", "named", "only_nodes", "raw", "scored",
+        "scores",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
         self.named = named
         self.active = True
         self.by_extremes = bool(getattr(named.plugin, "normalizes_by_extremes", False))
+        #: Pods that come and go change nothing.
+        self.only_nodes = bool(getattr(named.plugin, "reads_only_nodes", False))
         self.clear(0)
 
     def clear(self, size: int) -> None:
@@ -151,17 +156,34 @@ class ScoreColumn:
 
 
 def first_rejections(
-    columns: Sequence[FilterColumn], rows: Rows, plugin: Scores, bits: Bits
+    columns: Sequence[FilterColumn],
+    judged: Rows | None,
+    candidate: Bools,
+    plugin: Scores,
+    bits: Bits,
 ) -> None:
-    """Sets ``plugin[rows]`` and ``bits[rows]`` to the first rejecting plugin's index and bits."""
-    first = np.full(len(rows), -1, dtype=plugin.dtype)
-    words = np.zeros(len(rows), dtype=np.uint64)
+    """Sets ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
+
+    ``judged``: the rows to look at, None for all. Other rows than candidates are left alone.
+    """
+    if judged is not None:
+        rows = judged[candidate[judged]]
+        plugin[rows], bits[rows] = _first(columns, rows, len(rows))
+        return
+    # Whole columns, without picking rows out of them: this is what every pod costs whose plugins
+    # count over the cluster.
+    first, words = _first(columns, slice(None), len(plugin))
+    np.copyto(plugin, first, where=candidate)
+    np.copyto(bits, words, where=candidate)
+
+
+def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Scores, Bits]:
+    first = np.full(size, PASSED, dtype=np.int64)
+    words = np.zeros(size, dtype=np.uint64)
     for column in reversed(columns):
-        if not (column.active and column.rejects):
-            continue
-        mine = column.bits[rows]
-        hit = mine != 0
-        first[hit] = column.index
-        words[hit] = mine[hit]
-    plugin[rows] = first
-    bits[rows] = words
+        if column.active and column.rejects:
+            mine = column.bits[rows]
+            hit = mine != 0
+            np.putmask(first, hit, column.index)
+            np.copyto(words, mine, where=hit)
+    return first, words

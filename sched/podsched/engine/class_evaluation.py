@@ -120,6 +120,9 @@ class ClassEvaluation:
         self._nominated: dict[int, tuple[PodInfo, ...]] = {}
         self._nominations: tuple[int, int] | None = None
         self._overruled: int | None = None
+        self._nodes_version: int | None = None
+        #: Whether only pods came and went since the last refresh.
+        self._same_nodes = False
 
     def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
         """Plugins that name their inputs but have no PreFilter."""
@@ -282,7 +285,8 @@ class ClassEvaluation:
             if raw is not None:
                 score.put(rows[fitting], raw[kept[findings.fits]])
         self._stale.clear()
-        self._judge(pod, self._candidates(), rows[:0], adopted=True)
+        self._same_nodes = False
+        self._judge(pod, None, rows[:0], adopted=True)
 
     def _refresh(self, pod: PodInfo) -> None:
         self._read_inputs(pod)
@@ -292,35 +296,42 @@ class ClassEvaluation:
         changed = self._changed_rows()
         everything = changed is None
         rows = self._candidates() if changed is None else self._update_candidates(changed)
+        version = self.cluster.version("Node")
+        self._same_nodes = version == self._nodes_version and not everything
+        self._nodes_version = version
         stale = self._filter(pod, rows, everything=everything)
-        judged = self._candidates() if stale else _union(rows, self._renominated())
-        gone = None if changed is None else changed[~self._candidate[changed]]
-        if gone is not None and len(gone):
-            judged = np.concatenate([judged, gone])
+        judged = None
+        if changed is not None and not stale:
+            judged = _union(changed, self._renominated())
         self._judge(pod, judged, rows, everything=everything)
         self._stale.clear()
 
     def _judge(
         self,
         pod: PodInfo,
-        judged: Rows,
+        judged: Rows | None,
         rows: Rows,
         *,
         everything: bool = False,
         adopted: bool = False,
     ) -> None:
-        """Feasibility and scores of rows whose verdicts are there; ``rows`` changed."""
+        """Feasibility and scores after verdicts were taken in.
+
+        ``judged``: the rows with other verdicts, None for all; ``rows``: those that changed and
+        may be feasible.
+        """
         self._renominated()
-        first_rejections(self.filters, judged[self._candidate[judged]], self.plugin, self.bits)
-        self._filter_with_nominees(pod, judged)
+        first_rejections(self.filters, judged, self._candidate, self.plugin, self.bits)
+        self._filter_with_nominees(pod, self._candidates() if judged is None else judged)
         self._raise_errors()
-        feasible_changed = self._update_feasible(judged)
+        fresh, feasible_changed = self._update_feasible(judged)
         weigh_all = everything or adopted
         for column in self.scores:
             stale = everything or column.named.name in self._stale
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
-        self._score(pod, rows, judged, feasible_changed=feasible_changed, weigh_all=weigh_all)
+        asked = self._feasible_rows if adopted else _union(rows[self.feasible[rows]], fresh)
+        self._score(pod, rows, asked, feasible_changed=feasible_changed, weigh_all=weigh_all)
 
     def _renominated(self) -> Rows:
         """Rows to judge again: their nominated pods changed, or they have been overruled."""
@@ -421,7 +432,7 @@ class ClassEvaluation:
             if not active:
                 continue
             asked = all_rows if stale and all_rows is not None else rows
-            if len(asked):
+            if len(asked) and (stale or not (column.only_nodes and self._same_nodes)):
                 verdicts = filter_one(named, state, pod, nodes, asked)
                 column.put(asked, verdicts, all_rows=stale)
         return all_rows is not None
@@ -477,31 +488,37 @@ class ClassEvaluation:
                 if status.code is Code.ERROR:
                     raise PluginFailure(column.named.name, status.message)
 
-    def _update_feasible(self, rows: Rows) -> bool:
-        now = self.plugin[rows] == PASSED
-        if np.array_equal(now, self.feasible[rows]):
-            return False
-        self.feasible[rows] = now
-        gone = rows[~now]
+    def _update_feasible(self, judged: Rows | None) -> tuple[Rows, bool]:
+        """The rows that became feasible, and whether any row became or ceased to be."""
+        if judged is None:
+            now = np.equal(self.plugin, PASSED)
+            other = np.flatnonzero(now != self.feasible)
+        else:
+            other = judged[(self.plugin[judged] == PASSED) != self.feasible[judged]]
+        if not len(other):
+            return other, False
+        self.feasible[other] = ~self.feasible[other]
+        came = self.feasible[other]
+        gone = other[~came]
         self.total[gone] = NO_TOTAL
         for column in self.scores:
             # Whatever is normalised while they are gone passes them by.
             column.scored[gone] = False
         self._feasible_rows = np.flatnonzero(self.feasible)
-        return True
+        return other[came], True
 
     # ------------------------------------------------------------------ score
 
     def _score(
-        self, pod: PodInfo, rows: Rows, judged: Rows, *, feasible_changed: bool, weigh_all: bool
+        self, pod: PodInfo, rows: Rows, asked: Rows, *, feasible_changed: bool, weigh_all: bool
     ) -> None:
-        """Scores ``rows``, which changed, and those of ``judged`` that became feasible."""
+        """Scores ``asked``: the feasible ones of ``rows``, which changed, and those that came."""
         feasible = self._feasible_rows
-        fitting = judged[self.feasible[judged]]
         all_touched = weigh_all
         for column in self.scores:
-            column.scored[rows] = False
-            unscored, weigh = fitting, weigh_all
+            if not (column.only_nodes and self._same_nodes):
+                column.scored[rows] = False
+            unscored, weigh = asked, weigh_all
             if not column.known:
                 if not len(feasible):
                     continue
@@ -509,23 +526,32 @@ class ClassEvaluation:
                 column.active = column.named.name not in self.state.skip_score
                 column.known = all_touched = weigh = True
                 unscored = feasible
-            if column.active and len(feasible):
-                unscored = unscored[~column.scored[unscored]]
-                if len(unscored):
-                    nodes = self.cluster.nodes
-                    raw = score_one(column.named, self.state, pod, nodes, unscored)
-                    column.put(unscored, raw)
-                if weigh or len(unscored) or feasible_changed:
-                    asked = feasible if weigh else unscored
-                    all_touched |= column.weigh(self.state, asked, feasible)
-        self._add_up(feasible if all_touched else fitting)
+            elif len(asked):
+                unscored = asked[~column.scored[asked]]
+            if not column.active or not len(feasible):
+                continue
+            if len(unscored):
+                nodes = self.cluster.nodes
+                raw = score_one(column.named, self.state, pod, nodes, unscored)
+                column.put(unscored, raw)
+            if weigh or len(unscored) or feasible_changed:
+                changed = feasible if weigh else unscored
+                all_touched |= column.weigh(self.state, changed, feasible)
+        self._add_up(None if all_touched else asked)
 
-    def _add_up(self, rows: Rows) -> None:
-        total = np.zeros(len(rows), dtype=np.int64)
-        for column in self.scores:
-            if column.active:
+    def _add_up(self, rows: Rows | None) -> None:
+        """Sums the weighted scores, of all feasible rows for None."""
+        columns = [column for column in self.scores if column.active]
+        if rows is not None:
+            total = np.zeros(len(rows), dtype=np.int64)
+            for column in columns:
                 total += column.scores[rows]
-        self.total[rows] = total if self.scores else 1
+            self.total[rows] = total if self.scores else 1
+            return
+        total = np.zeros(len(self.total), dtype=np.int64)
+        for column in columns:
+            total += column.scores
+        np.copyto(self.total, total if self.scores else 1, where=self.feasible)
 
 
 def _union(rows: Rows, more: Rows) -> Rows:

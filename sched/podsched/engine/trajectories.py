@@ -87,6 +87,9 @@ class Trajectories:
                 continue
             if gone.any():
                 safe[gone] &= column.keeps_others_without(base[gone])
+            if column.only_nodes:
+                sums += column.scores[base[places]]
+                continue
             raw = score_one(column.named, state, self._pod, fork, places)
             if column.normalizes:
                 # Where a step is safe the raw score stayed, and so does the normalised one.
@@ -102,7 +105,7 @@ class Trajectories:
     def _feasible(self, fork: NodeColumns, size: int) -> Rows:
         places: Rows = np.arange(size)
         for column in self._evaluation.filters:
-            if not column.active or not len(places):
+            if not column.active or column.only_nodes or not len(places):
                 continue
             verdicts = filter_one(column.named, self._evaluation.state, self._pod, fork, places)
             if verdicts.reasons:

@@ -95,7 +95,13 @@ class PreFilterPlugin(Protocol):
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Says of each row whether the pod can run there."""
+    """Says of each row whether the pod can run there.
+
+    What a plugin may say of itself, here and in Score, by class attributes that spare work:
+    ``reads_only_nodes = True``: a row's result depends on its Node and not on the pods there.
+    ``reads_pods = True``: it looks at single pods (``nodes.pods``), so that what several pods more
+    would mean cannot be found out by adding copies of one.
+    """
 
     def filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
@@ -150,6 +156,8 @@ class ScorePlugin(Protocol):
     """Scores rows; ``normalize`` maps raw scores of all feasible rows to 0..100.
 
     ``normalize`` must depend only on the scores given to it; None means raw scores are final.
+    ``normalizes_by_extremes = True`` says that what it makes of a score depends on that score, the
+    smallest and the largest alone, and is then not called again for rows that did not change.
     """
 
     def score(

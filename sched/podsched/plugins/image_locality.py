@@ -25,6 +25,7 @@ class ImageLocality:
     """Score: the sizes of the images that are already there."""
 
     name: ClassVar[str] = "ImageLocality"
+    reads_only_nodes: ClassVar[bool] = True
     depends_on_feasible: ClassVar[bool] = False
     normalize = None
 

@@ -72,6 +72,7 @@ class NodeAffinity:
     """PreFilter narrows to nodes named in matchFields; Filter and Score match labels and names."""
 
     name: ClassVar[str] = "NodeAffinity"
+    reads_only_nodes: ClassVar[bool] = True
     depends_on_feasible: ClassVar[bool] = False
     normalizes_by_extremes: ClassVar[bool] = True
 

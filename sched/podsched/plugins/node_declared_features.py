@@ -34,6 +34,7 @@ class NodeDeclaredFeatures:
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
+    reads_only_nodes: ClassVar[bool] = True
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Nothing but the rows themselves."""

@@ -20,6 +20,7 @@ class NodeName:
     """Filter: ``spec.nodeName``, where given, is the node's name."""
 
     name: ClassVar[str] = "NodeName"
+    reads_only_nodes: ClassVar[bool] = True
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """The name: pods of one class may name different nodes."""

@@ -29,6 +29,7 @@ class NodeUnschedulable:
     """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
+    reads_only_nodes: ClassVar[bool] = True
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Rejects cordoned nodes, unresolvably."""

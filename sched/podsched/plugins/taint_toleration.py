@@ -29,6 +29,7 @@ class TaintToleration:
     """Filter on NoSchedule and NoExecute; Score on PreferNoSchedule taints not tolerated."""
 
     name: ClassVar[str] = "TaintToleration"
+    reads_only_nodes: ClassVar[bool] = True
     depends_on_feasible: ClassVar[bool] = False
     normalizes_by_extremes: ClassVar[bool] = True
 
