@@ -110,6 +110,9 @@ class ClusterState:
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         return self.nominator.pods(node_name)
 
+    def nominated_node(self, uid: str) -> str:
+        return self.nominator.node_of(uid) or ""
+
     def nominated_nodes(self) -> Collection[str]:
         return self.nominator.nodes()
 

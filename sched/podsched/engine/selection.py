@@ -94,16 +94,22 @@ class Selector:
         evaluation = self.evaluation
         if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
             return None
-        if pod.nominated_node_name:
-            return self._select_nominee(pod)
+        nominated_node = self._nominated_node(pod)
+        if nominated_node:
+            return self._select_nominee(pod, nominated_node)
         return self._best(pod, evaluation.feasible_rows)
 
-    def _select_nominee(self, pod: PodInfo) -> Choice | None:
+    def _nominated_node(self, pod: PodInfo) -> str:
+        # The cache knows it before the pod's status does: a victim may be gone before the patch
+        # that tells of the nomination has come back.
+        return self.evaluation.cluster.nominated_node(pod.uid) or pod.nominated_node_name
+
+    def _select_nominee(self, pod: PodInfo, node_name: str) -> Choice | None:
         """The nominated node, if it fits (S10); of the others only what fits without it."""
         evaluation = self.evaluation
         nodes = evaluation.cluster.nodes
         feasible = evaluation.feasible_rows
-        row = nodes.row_of(pod.nominated_node_name)
+        row = nodes.row_of(node_name)
         if row is not None:
             rows = np.array([row], dtype=np.intp)
             cluster, state = evaluation.cluster, evaluation.state
@@ -179,7 +185,7 @@ class Selector:
 
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         for count, pod in enumerate(pods):
-            if pod.nominated_node_name:
+            if self._nominated_node(pod):
                 return pods[:count]
         return pods
 

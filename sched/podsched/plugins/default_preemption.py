@@ -94,7 +94,9 @@ class DefaultPreemption:
         """Whether the pod may preempt at all (P1)."""
         if pod.cls.preemption_policy == "Never":
             return unschedulable(REASON_NEVER)
-        row = cluster.nodes.row_of(pod.nominated_node_name) if pod.nominated_node_name else None
+        # The cache knows of a nomination before the pod's status does.
+        nominated_node = cluster.nominated_node(pod.uid) or pod.nominated_node_name
+        row = cluster.nodes.row_of(nominated_node) if nominated_node else None
         if row is None:
             return SUCCESS
         index = np.flatnonzero(runner.outcome.rows == row)
