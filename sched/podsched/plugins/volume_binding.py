@@ -311,7 +311,6 @@ def _check_bound(
                 wrong = undecided & migrated
                 verdicts.flag(wrong, Code.ERROR, volume.untranslatable)
                 failed |= wrong
-                undecided &= ~migrated
             else:
                 translated = match_affinity(volume.translated, nodes, rows)
                 matches = np.where(migrated, translated, matches)
