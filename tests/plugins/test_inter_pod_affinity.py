@@ -161,14 +161,11 @@ def test_the_first_pod_of_a_self_affine_group_may_go_anywhere_with_the_key() -> 
 
 def test_the_last_company_may_be_preempted_by_a_self_affine_pod() -> None:
     state = three_nodes(running("q", "a1"))
-    company, pending = (
-        state.columns.pods(0)["uid-q"],
-        info(pod("p", near(term()), labels={"app": "x"})),
-    )
+    pending = info(pod("p", near(term()), labels={"app": "x"}))
     affinity, cycle = plugin(state), CycleState()
     affinity.pre_filter(cycle, pending, state)
-    fork = state.columns.fork(np.array([0, 2]))
-    fork.remove_pod(0, company)
+    fork = state.columns.fork(np.array([state.columns.row_of("a1"), state.columns.row_of("b1")]))
+    fork.remove_pod(0, fork.pods(0)["uid-q"])
     verdicts = affinity.filter(cycle, pending, fork, np.arange(2))
     assert [verdicts.status(i).ok for i in range(2)] == [True, False]
 

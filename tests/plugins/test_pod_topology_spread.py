@@ -51,10 +51,8 @@ def soft(key: str = ZONE, **parts: Any) -> dict[str, Any]:
     return hard(key, whenUnsatisfiable="ScheduleAnyway", **parts)
 
 
-def spreading(*constraints: dict[str, Any], **metadata: Any) -> Pod:
-    return pod(
-        "p", {"topologySpreadConstraints": list(constraints)}, labels={"app": "x"}, **metadata
-    )
+def spreading(*constraints: dict[str, Any]) -> Pod:
+    return pod("p", {"topologySpreadConstraints": list(constraints)}, labels={"app": "x"})
 
 
 def running(name: str, on: str, **metadata: Any) -> Pod:
@@ -165,7 +163,7 @@ def test_pods_without_constraints_skip() -> None:
 
 def test_the_emptier_zone_scores_more() -> None:
     state = two_zones(running("q", "a"), running("r", "a"), running("s", "b"))
-    assert scored(plugin(state), spreading(soft()), state) == {"a": 50, "b": 100}
+    assert scored(plugin(state), spreading(soft()), state) == {"a": 33, "b": 100}
 
 
 def test_a_node_without_the_key_scores_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Topology spread and inter-pod affinity say of each node what a plain reading of the rules does."""
+"""Topology spread and inter-pod affinity say of each node what a plain reading does."""
 
 from __future__ import annotations
 
