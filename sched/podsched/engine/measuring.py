@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podsched.cache.cache import Cache
+from podsched.engine.auditor import MissedWakeUp
 from podsched.engine.binding import Assignment
 from podsched.engine.deciding import Decision
 from podsched.framework.pods import QueuedPodInfo
@@ -152,6 +153,11 @@ class CycleMeter:
     def preemption_finished(self, result: str, seconds: float) -> None:
         self._preemption.preemption_goroutines_execution_total.labels(result).inc()
         self._preemption.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+
+    def audited(self, pods: int, missed: Sequence[MissedWakeUp]) -> None:
+        self._evaluation.audited_pods_total.inc(pods)
+        for found in missed:
+            self._evaluation.missed_wakeups_total.labels(found.event).inc()
 
     def fence_lost(self) -> None:
         self._binding.fence_lost_total.labels("bind").inc()

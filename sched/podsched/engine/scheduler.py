@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from podsched.client.cluster import Cluster
 from podsched.client.errors import ClientError, FenceLost, Unavailable
 from podsched.config.settings import SchedulerSettings
+from podsched.engine.auditor import Auditor, RecentEvents
 from podsched.engine.binding import Assignment, Binder, BinderUnavailable, BindFailure, BindingQueue
 from podsched.engine.deciding import Decider, Decision
 from podsched.engine.failure import (
@@ -116,6 +117,9 @@ class Term:
         )
         self._clock = asyncio.get_running_loop().time
         self._state.callbacks.deleted_while_assumed = self._deleted_while_assumed
+        recent = RecentEvents()
+        self._state.callbacks.changed = recent.note
+        self._auditor = Auditor(parts.state, parts.decider, recent, parts.settings.audit_sample)
 
     # ------------------------------------------------------------------ the loop
 
@@ -140,6 +144,7 @@ class Term:
                     group.create_task(self._binding.run(), name="bind"),
                     group.create_task(self._statuses.run(), name="write statuses"),
                     group.create_task(self._loop(), name="scheduling loop"),
+                    group.create_task(self._audit(), name="audit"),
                     group.create_task(self._watch_fence(), name="watch the fence"),
                 ]
                 await self._over.wait()
@@ -186,6 +191,27 @@ class Term:
                 await self._wake.wait()
         except TimeoutError:
             pass
+
+    async def _audit(self) -> None:
+        """Looks for pods that would fit and were not woken, while there is nothing else to do."""
+        while self._settings.audit_period:
+            await asyncio.sleep(self._settings.audit_period)
+            if self.busy:
+                continue
+            before = self._auditor.audited
+            missed = self._auditor.audit()
+            self._meter.audited(self._auditor.audited - before, missed)
+            for found in missed:
+                _log.warning(
+                    "A pod that fits had not been woken",
+                    pod=found.pod.key,
+                    node=found.node_name,
+                    should_have_been_woken_by=found.event,
+                    plugins=sorted(found.plugins),
+                )
+            if missed:
+                self._state.queue.activate([found.pod for found in missed], self._clock())
+                self._wake.set()
 
     # ------------------------------------------------------------------ the scheduling cycle
 

@@ -8,10 +8,10 @@ old one is full of assumptions nobody will confirm.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from podsched.cache.cache import Anomaly, Applied, Cache, PendingChange
+from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
 from podsched.client.informer import Batch, Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.profile_runtime import ProfileRuntime
@@ -68,12 +68,21 @@ def _ignore_anomaly(anomaly: Anomaly) -> None:
     pass
 
 
+def _ignore_changes(changes: Sequence[Change], now: float) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class StateCallbacks:
-    """Whom to tell: ``deleted_while_assumed`` gets pods that are being bound and are gone."""
+    """Whom to tell.
+
+    ``deleted_while_assumed`` gets pods that are being bound and are gone; ``changed`` the cluster
+    events after the queue has handled them, with the time.
+    """
 
     deleted_while_assumed: Callable[[PodInfo], None] = _ignore_pod
     anomaly: Callable[[Anomaly], None] = _ignore_anomaly
+    changed: Callable[[Sequence[Change], float], None] = _ignore_changes
 
 
 @dataclass(slots=True)
@@ -105,6 +114,8 @@ class SchedulingState:
         """Gives waiting pods another try where an event may help them."""
         for change in applied.changes:
             self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
+        if applied.changes:
+            self.callbacks.changed(applied.changes, now)
 
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
