@@ -273,7 +273,7 @@ class ClassEvaluation:
         for column in self.filters:
             found = findings.verdicts.get(column.named.name)
             if found is not None:
-                verdicts = Verdicts(found.bits[kept], found.reasons)
+                verdicts = Verdicts(found.bits[kept], found.reasons) if found.reasons else found
                 column.put(rows[kept], verdicts, all_rows=True)
             asked = self._candidates() if found is None else rest
             if column.active and len(asked):
@@ -413,7 +413,11 @@ class ClassEvaluation:
 
     def _update_candidates(self, changed: Rows) -> Rows:
         if len(changed):
+            before = self._candidate[changed]
             self._mark_candidates(changed)
+            if not np.array_equal(before, self._candidate[changed]):
+                # A node that has just come may have pods nominated to it long ago.
+                self._nominations = None
         return changed[self._candidate[changed]]
 
     # ------------------------------------------------------------------ filter
