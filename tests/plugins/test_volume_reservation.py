@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podsched.config.plugin_args import VolumeBindingArgs
-from podsched.framework.events import QueueingHint
+from podsched.framework.events import QueueingHint, Resource
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
@@ -367,3 +367,16 @@ def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:
         SKIP,
     )
     assert _after_csi_node_change(pod, a, b) is QUEUE
+
+
+@pytest.mark.parametrize("plugin", ["restrictions", "limits", "binding", "zone"])
+def test_a_claim_is_shown_only_to_the_pods_that_mount_it(plugin: str) -> None:
+    made = world(claim("c"))
+    changed = made.cluster.get("PersistentVolumeClaim", "default", "c")
+    resource = Resource.PERSISTENT_VOLUME_CLAIM
+    events = getattr(made, plugin).events_to_register()
+    index = next(e.index for e in events if e.event.resource is resource)()
+    index.add("mounts it", made.pod("p", "x", "c"))
+    index.add("mounts another", made.pod("q", "d"))
+    index.add("of another namespace", made.pod("r", "c", namespace="other"))
+    assert list(index.candidates(None, changed)) == ["mounts it"]

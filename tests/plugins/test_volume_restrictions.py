@@ -163,3 +163,15 @@ def test_a_claim_that_appears_wakes_the_pod_that_mounts_it() -> None:
     a, b = (world.cluster.get("PersistentVolumeClaim", "default", name) for name in "ab")
     assert _after_claim_added(pod, None, a) is QueueingHint.QUEUE
     assert _after_claim_added(pod, None, b) is QueueingHint.SKIP
+
+
+def test_a_deleted_pod_is_shown_only_to_those_that_want_what_it_used() -> None:
+    world = VolumeWorld({})
+    event = world.restrictions.events_to_register()[0]
+    assert event.index is not None
+    index = event.index()
+    index.add("the disk", world.pod("p", volumes=[pd("d")]))
+    index.add("the claim", world.pod("q", "a"))
+    index.add("nothing of it", world.pod("r", "b", volumes=[ebs("d")]))
+    gone = deleted(world, "a", volumes=[pd("d")])
+    assert set(index.candidates(gone, None) or ()) == {"the disk", "the claim"}

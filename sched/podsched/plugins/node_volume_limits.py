@@ -28,7 +28,15 @@ from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.attachable_volumes import AttachableVolumes, CannotCount, inline_volumes
 from podsched.plugins.csi_translation import in_tree_plugin
-from podsched.plugins.volume_claims import CLAIM, CLASS, VOLUME, claims_of, pod_claims, uses_claim
+from podsched.plugins.volume_claims import (
+    CLAIM,
+    CLASS,
+    VOLUME,
+    claims_of,
+    pod_claims,
+    uses_claim,
+    waiting_by_claim,
+)
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) exceed max volume count"
@@ -210,7 +218,7 @@ class NodeVolumeLimits:
             ClusterEventWithHint(added),
             ClusterEventWithHint(updated, _after_csi_node_updated),
             ClusterEventWithHint(pod, _after_pod_deleted),
-            ClusterEventWithHint(claim, _after_claim_added),
+            ClusterEventWithHint(claim, _after_claim_added, index=waiting_by_claim),
             ClusterEventWithHint(attachment, _after_attachment_deleted),
         ]
 

@@ -14,7 +14,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.plugins.csi_translation import ANN_MIGRATED_PLUGINS
-from podsched.plugins.volume_claims import uses_claim
+from podsched.plugins.volume_claims import uses_claim, waiting_by_claim
 from podsched.plugins.volume_matching import volume_limit
 from podsched.v1 import objects_pb2 as v1
 
@@ -32,7 +32,7 @@ def volume_binding_events() -> list[ClusterEventWithHint]:
     pool = ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _ADD_OR_UPDATE)
     return [
         ClusterEventWithHint(storage_class, _after_class_change),
-        ClusterEventWithHint(claim, _after_claim_change),
+        ClusterEventWithHint(claim, _after_claim_change, index=waiting_by_claim),
         ClusterEventWithHint(volume),
         ClusterEventWithHint(node),
         ClusterEventWithHint(csi_node, _after_csi_node_change),

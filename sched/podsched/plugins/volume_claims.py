@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final, cast
 
 from podsched.api.quantity import parse
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -68,6 +69,14 @@ def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool
         return False
     name = claim.metadata.name
     return any(c.name == name and (ephemeral or not c.ephemeral) for c in pod_claims(pod))
+
+
+def waiting_by_claim() -> KeyedIndex:
+    """Finds the waiting pods that mount the claim of an event."""
+    return KeyedIndex(
+        lambda pod: [(pod.namespace, claim.name) for claim in pod_claims(pod)],
+        lambda old, new: [(c.metadata.namespace, c.metadata.name) for c in (new or old,)],
+    )
 
 
 def get_claim(cluster: ClusterView, namespace: str, name: str) -> v1.PersistentVolumeClaim | None:

@@ -17,6 +17,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodClass, PodInfo
@@ -30,6 +31,7 @@ from podsched.plugins.volume_claims import (
     not_found,
     pod_claims,
     uses_claim,
+    waiting_by_claim,
 )
 from podsched.v1 import objects_pb2 as v1
 
@@ -199,9 +201,9 @@ class VolumeRestrictions:
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)
         return [
-            ClusterEventWithHint(pod, _after_pod_deleted),
+            ClusterEventWithHint(pod, _after_pod_deleted, index=_waiting_by_use),
             ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, _after_claim_added),
+            ClusterEventWithHint(claim, _after_claim_added, index=waiting_by_claim),
         ]
 
 
@@ -217,6 +219,26 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
     theirs = claims_of(old.spec, old.metadata.name)
     released = any(claim.name in mine and not claim.ephemeral for claim in theirs)
     return QueueingHint.QUEUE if released else QueueingHint.SKIP
+
+
+def _waiting_by_use() -> KeyedIndex:
+    """Finds the waiting pods that want a disk or claim that a deleted pod had."""
+    return KeyedIndex(
+        lambda pod: [
+            *((pod.namespace, disk.kind, disk.name) for disk in _disks(pod.cls)),
+            *((pod.namespace, claim.name) for claim in pod_claims(pod)),
+        ],
+        lambda old, new: [] if old is None else _used(old),
+    )
+
+
+def _used(pod: v1.Pod) -> list[Hashable]:
+    namespace = pod.metadata.namespace
+    claims = claims_of(pod.spec, pod.metadata.name)
+    return [
+        *((namespace, disk.kind, disk.name) for disk in disks_of(pod.spec)),
+        *((namespace, claim.name) for claim in claims),
+    ]
 
 
 def _after_claim_added(

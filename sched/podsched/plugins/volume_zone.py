@@ -37,6 +37,7 @@ from podsched.plugins.volume_claims import (
     not_found,
     pod_claims,
     uses_claim,
+    waiting_by_claim,
 )
 from podsched.v1 import objects_pb2 as v1
 
@@ -127,7 +128,7 @@ class VolumeZone:
         return [
             ClusterEventWithHint(storage_class, _after_class_added),
             ClusterEventWithHint(node),
-            ClusterEventWithHint(claim, _after_claim_change),
+            ClusterEventWithHint(claim, _after_claim_change, index=waiting_by_claim),
             ClusterEventWithHint(volume, _after_volume_change),
         ]
 
