@@ -42,6 +42,11 @@ class FilterColumn:
         """Takes over verdicts; ``all_rows``: these are all the rows there are."""
         if all_rows:
             self.reasons = []
+            if not verdicts.reasons:
+                # Most plugins pass every row, and clearing is far cheaper than writing by row.
+                self.bits.fill(0)
+                self.rejects = False
+                return
         bits = renumbered(verdicts.bits, verdicts.reasons, self.reasons)
         self.bits[rows] = bits
         rejected = bool(verdicts.reasons) and bool(bits.any())
