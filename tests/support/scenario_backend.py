@@ -35,7 +35,11 @@ _ORDER = sorted((kind for kind in KINDS if kind not in _KEPT_KINDS), key=lambda 
 
 #: Fast enough for "noticed within about 15 s" and slow enough for two busy cores.
 AGENT = ("--adopt", "--heartbeat=1")
-SCHEDULER: tuple[str, ...] = ()
+SCHEDULER = (
+    "--node-monitor-period=0.5",
+    "--node-monitor-grace-period=4",
+    "--node-eviction-rate=10",
+)
 
 
 class PodschedBackend(Backend):

@@ -28,7 +28,8 @@ from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration, to_plain
-from podsched.config.settings import SchedulerSettings
+from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.controllers.manager import ControllerManager
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
 from podsched.election.events import StopReason
 from podsched.engine.deciding import Decider
@@ -42,7 +43,7 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.metrics import ElectionMetrics
+from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
@@ -56,6 +57,7 @@ class ReplicaOptions:
     settings: SchedulerSettings
     etcd: EtcdOptions
     election: ElectionOptions
+    controllers: ControllerSettings
 
 
 def unique_identity(name: str) -> str:
@@ -79,6 +81,7 @@ class Replica:
         self._informer = self._cluster.informer(WATCHED_KINDS)
         self._meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
+        self._controller_metrics = ControllerMetrics(process.registry)
         self._changes = ClusterChanges()
         self._actors = ReplicaActors(
             ActorOptions(
@@ -95,6 +98,7 @@ class Replica:
             self._cluster.record_events, self.identity, lambda: bool(self._term and self._term.busy)
         )
         self._term: Term | None = None
+        self._controllers: ControllerManager | None = None
         self._term_task: asyncio.Task[None] | None = None
         process.registry.before_collect(self._collect)
 
@@ -127,6 +131,8 @@ class Replica:
         self._changes.notify()
         if self._term is not None:
             self._term.wake()
+        if self._controllers is not None:
+            self._controllers.handle(batch)
 
     def _collect(self) -> None:
         self._meter.gauges(self._state.queue, self._state.cache)
@@ -146,6 +152,7 @@ class Replica:
         if self._term_task is not None:
             self._term_task.cancel()
             self._term_task = None
+        self._controllers = None
         if self._term is not None:
             self._term = None
             self._rebuild()
@@ -168,13 +175,26 @@ class Replica:
             settings=self._options.settings,
         )
         self._term = Term(parts, self._changes)
+        self._controllers = self._new_controllers(fence)
         keeping = asyncio.create_task(actors.run(), name=f"actors of term {fence.term}")
         try:
-            await self._term.run()
-        except FenceLost:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._term.run(), name="scheduling")
+                group.create_task(self._controllers.run(), name="controllers")
+        except* FenceLost:
             _log.warning("The fence is lost: another replica leads", term=fence.term)
         finally:
             keeping.cancel()
+
+    def _new_controllers(self, fence: api_pb2.Fence) -> ControllerManager:
+        return ControllerManager(
+            self._cluster,
+            self._informer,
+            self._options.controllers,
+            fence,
+            self._recorder,
+            metrics=self._controller_metrics,
+        )
 
     # ------------------------------------------------------------------ the process
 

@@ -15,10 +15,13 @@ from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.settings import (
     AgentSettings,
+    ControllerSettings,
     EvaluatorSettings,
     SchedulerSettings,
     TelemetrySettings,
 )
+from podsched.engine.user_plugins import check_plugins, user_plugin_specs
+from podsched.framework.plugin import PluginError
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
@@ -118,7 +121,7 @@ def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     """Runs a process; what an operator can cause becomes one line."""
     try:
         code = run_process(options, main)
-    except (StoreError, HealthServerError, ConfigError) as exc:
+    except (StoreError, HealthServerError, ConfigError, PluginError) as exc:
         fail(str(exc), FAILED)
     except OSError as exc:
         fail(exc.strerror or str(exc), FAILED)
@@ -130,14 +133,18 @@ def read_config(path: Path | None) -> SchedulerConfiguration:
     exit."""
     if path is None:
         return default_config()
-    from podsched.app.user_plugins import user_plugin_specs
-
     try:
-        return load_config(path.read_text(), name=str(path), known_plugins=user_plugin_specs())
-    except OSError as exc:
-        fail(f"{path}: {exc.strerror}", USAGE)
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    try:
+        config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
+        check_plugins(config)
+    except PluginError as exc:
+        fail(f"{path}: {exc}", USAGE)
     except ConfigError as exc:
         fail(f"the configuration has mistakes:\n{exc}", USAGE)
+    return config
 
 
 def apiserver(
@@ -197,6 +204,18 @@ def scheduler(
         float,
         typer.Option(help="Seconds after which a pod is tried again though no event woke it."),
     ] = 300.0,
+    node_monitor_period: Annotated[
+        float, typer.Option(help="Seconds between two looks at the nodes' heartbeats.")
+    ] = 5.0,
+    node_monitor_grace_period: Annotated[
+        float, typer.Option(help="Seconds of silence after which a node is unreachable.")
+    ] = 40.0,
+    node_eviction_rate: Annotated[
+        float, typer.Option(help="Nodes of a healthy zone tainted NoExecute in a second.")
+    ] = 0.1,
+    terminated_pod_gc_threshold: Annotated[
+        int, typer.Option(help="Finished pods kept before the oldest are deleted; 0: all.")
+    ] = 12_500,
     etcd_ca: EtcdCa = None,
     etcd_cert: EtcdCert = None,
     etcd_key: EtcdKey = None,
@@ -223,6 +242,12 @@ def scheduler(
             ),
             pod_max_in_unschedulable_pods_duration=pod_max_in_unschedulable_pods_duration,
         )
+        controllers = ControllerSettings(
+            node_monitor_period=node_monitor_period,
+            node_monitor_grace_period=node_monitor_grace_period,
+            node_eviction_rate=node_eviction_rate,
+            terminated_pod_gc_threshold=terminated_pod_gc_threshold,
+        )
     except ConfigError as exc:
         fail(str(exc), USAGE)
     options = ReplicaOptions(
@@ -230,6 +255,7 @@ def scheduler(
         settings,
         etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username),
         ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise_peers),
+        controllers,
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     run_or_fail(
