@@ -570,6 +570,8 @@ class SchedulingQueue:
         yield from self._unschedulable
 
     def _count_rejections(self, pod: QueuedPodInfo, by: int) -> None:
+        if not pod.unschedulable_plugins and not pod.pending_plugins:
+            return
         for name in _rejecting(pod):
             self._rejections[name] += by
             if not self._rejections[name]:
