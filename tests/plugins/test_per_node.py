@@ -90,3 +90,18 @@ def test_installed_packages_add_their_plugins(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(registry, "entry_points", entries)
     assert {*registry.factories()} == {*registry.BUILT_IN, "Mine"}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("nowhere.to_be_found:Plugin", "cannot be imported: ModuleNotFoundError"),
+        ("podsched.plugins.node_name:REASON", "is not a factory"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(
+    monkeypatch: pytest.MonkeyPatch, value: str, says: str
+) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("Mine", value, group)])
+    with pytest.raises(registry.PluginNotLoaded, match=f"'Mine'.*{value}.*{says}"):
+        registry.factories()

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from podsched.app.user_plugins import user_plugin_specs
 from podsched.cli.session import FAILED, USAGE, fail, warn
 from podsched.config.errors import ConfigError
 from podsched.config.load import default_config, load_config, to_yaml
+from podsched.engine.user_plugins import check_plugins, user_plugin_specs
+from podsched.framework.plugin import PluginError
 
 app = typer.Typer(
     help="The scheduler's configuration (KubeSchedulerConfiguration v1).", no_args_is_help=True
@@ -37,9 +38,12 @@ def check(
         fail(f"{file}: {getattr(exc, 'strerror', None) or exc}", USAGE)
     try:
         config = load_config(text, name=str(file), known_plugins=user_plugin_specs())
+        check_plugins(config)
     except ConfigError as exc:
         count = len(exc.errors)
         fail(f"{count} mistake{'s' if count > 1 else ''}:\n{exc}", FAILED)
+    except PluginError as exc:
+        fail(f"{file}: {exc}", FAILED)
     for warning in config.warnings:
         warn(f"{file}: {warning}")
     if print_effective:

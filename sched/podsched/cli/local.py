@@ -16,7 +16,7 @@ from podsched.app.demo import DemoFailed, DemoOptions, run_demo
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.servers import split_address
+from podsched.cli.servers import read_config, split_address
 from podsched.cli.session import FAILED, USAGE, fail
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
@@ -49,8 +49,7 @@ def up(
     split_address("--api", api)
     if evaluator not in ("auto", "local", "ray"):
         fail(f'--evaluator: "{evaluator}" is not auto, local or ray', USAGE)
-    if config is not None and not config.is_file():
-        fail(f"{config}: no such file", USAGE)
+    read_config(config)
     members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
     with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
         options = LocalClusterOptions(

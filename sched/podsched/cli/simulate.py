@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 from rich.table import Table
 
 from podsched.api.defaulting import default_object
@@ -21,10 +23,12 @@ from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.objects import read_manifests
 from podsched.cli.printers import plain_console
+from podsched.cli.servers import read_config
 from podsched.cli.session import FAILED, USAGE, Server, fail, with_client
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
+from podsched.framework.plugin import PluginError
 
 #: Kinds that no decision depends on.
 _IRRELEVANT = frozenset({"Event", "Lease"})
@@ -70,7 +74,7 @@ def simulate_command(
     scenario = _scenario(objects, wanted, config)
     try:
         result = simulate(scenario)
-    except (ManifestError, ConfigError, QuantityError, BadScenario) as exc:
+    except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
         fail(str(exc), FAILED)
     if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))
@@ -83,8 +87,10 @@ def _run_scenarios(path: Path) -> None:
         with open_scenarios(path) as lines:
             for result in simulate_lines(lines):
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
-    except (OSError, EOFError) as exc:
+    except (OSError, EOFError, zlib.error) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
+    except PluginError as exc:
+        fail(str(exc))
     sys.stdout.flush()
 
 
@@ -129,14 +135,8 @@ def _scenario(objects: Iterable[AnyObject], pod: Pod, config: Path | None) -> di
         "pod": to_manifest(pod),
     }
     if config is not None:
-        import yaml
-
-        try:
-            scenario["config"] = yaml.safe_load(config.read_text())
-        except OSError as exc:
-            fail(f"{config}: {exc.strerror}", USAGE)
-        except yaml.YAMLError as exc:
-            fail(f"{config}: {' '.join(str(exc).split())}", USAGE)
+        read_config(config)
+        scenario["config"] = yaml.safe_load(config.read_text())
     return scenario
 
 

@@ -19,6 +19,7 @@ from podsched.framework.plugin import (
     Handle,
     PermitPlugin,
     Plugin,
+    PluginError,
     PluginFactory,
     PostBindPlugin,
     PostFilterPlugin,
@@ -50,12 +51,16 @@ METHODS: Mapping[ExtensionPoint, str] = {
 }
 
 
-class UnknownPlugin(ValueError):
+class UnknownPlugin(PluginError):
     """A profile enables a plugin that no package provides; the configuration is at fault."""
 
 
-class NotAnExtension(ValueError):
+class NotAnExtension(PluginError):
     """A profile enables a plugin at a point that it does not implement."""
+
+
+class PluginNotMade(PluginError):
+    """A plugin's factory failed: mostly arguments that it does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,19 @@ def _make(
             continue
         factory = factories.get(name)
         if factory is not None:
-            made[name] = factory(profile.args.get(name), handle)
+            made[name] = _call(name, factory, profile, handle)
         elif name not in IN_TREE_PLUGINS:
             raise UnknownPlugin(f"profile {profile.scheduler_name}: no plugin is called {name}")
     return made
+
+
+def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:
+    try:
+        return factory(profile.args.get(name), handle)
+    except Exception as error:
+        if name in IN_TREE_PLUGINS:
+            raise
+        raise PluginNotMade(
+            f"profile {profile.scheduler_name}: plugin {name} cannot be made: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -4,7 +4,7 @@ A scenario is a cluster (manifests), a pending pod and optionally a KubeSchedule
 result has the form of ``expected`` in the conformance cases: for each node the filter's verdict and
 the weighted scores, the best nodes, the message, and what preemption would do.
 
-Non-goals: defaulting and admission of the objects, several profiles, extenders.
+Non-goals: defaulting and admission of the objects, extenders.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from podsched.api.manifest import from_manifest
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.config.load import default_config, load_config
-from podsched.config.profiles import ALL, Profile
+from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.config.profiles import ALL
 from podsched.engine.diagnosis import Diagnosis
 from podsched.engine.filtering import (
     PreFiltered,
@@ -33,8 +33,9 @@ from podsched.engine.filtering import (
 from podsched.engine.plugin_calls import PluginFailure
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.scoring import run_pre_score, run_score
+from podsched.engine.user_plugins import user_plugin_specs
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import EXCLUDED, CycleState, FilterOutcome
+from podsched.framework.plugin import EXCLUDED, CycleState, FilterOutcome, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
@@ -67,16 +68,24 @@ class SimulatedHandle:
         return 0.0
 
 
-def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
+def simulate(
+    scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory] | None = None
+) -> dict[str, Any]:
     """The decision for a scenario ``{"id", "config"?, "objects", "pod"}``, as ``expected`` has it.
 
-    Raises ManifestError, ConfigError, QuantityError or BadScenario for a scenario that is broken.
+    ``plugins``: those there are; None for all that are installed. Raises ManifestError,
+    ConfigError, QuantityError or BadScenario for a scenario that is broken, PluginError for a
+    plugin that is.
     """
+    plugins = factories() if plugins is None else plugins
     cluster, pod = _read(scenario)
-    runtime = ProfileRuntime(_profile(scenario), factories(), SimulatedHandle(cluster))
+    config = _config(scenario, plugins)
+    profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
+    runtime = ProfileRuntime(profile, plugins, SimulatedHandle(cluster))
     result = {"id": scenario.get("id", "")} | simulate_pod(runtime, cluster, pod)
+    silent = dict.fromkeys(_silent_plugins(config, config.profiles.index(profile)), 0)
     for node in result.get("score", {}).values():
-        node["plugins"] |= dict.fromkeys(_silent_plugins(scenario), 0)
+        node["plugins"] |= silent
     return result
 
 
@@ -85,6 +94,7 @@ def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
 
     A line may be a scenario or an object that holds one under "scenario".
     """
+    plugins = factories()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -93,7 +103,7 @@ def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
             document = json.loads(line)
             scenario = document.get("scenario", document)
             identity = scenario.get("id", identity)
-            yield simulate(scenario)
+            yield simulate(scenario, plugins)
         # Whatever a scenario holds may be wrong in some way; none may end the run.
         except Exception as error:
             yield {"id": identity, "error": f"{type(error).__name__}: {error}"}
@@ -104,23 +114,23 @@ def open_scenarios(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _profile(scenario: Mapping[str, Any]) -> Profile:
-    config = scenario.get("config")
-    return (load_config(config) if config else default_config()).profiles[0]
+def _config(
+    scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory]
+) -> SchedulerConfiguration:
+    written = scenario.get("config")
+    if not written:
+        return default_config()
+    return load_config(written, known_plugins=user_plugin_specs(plugins))
 
 
-def _silent_plugins(scenario: Mapping[str, Any]) -> list[str]:
+def _silent_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
     """DynamicResources, where it is enabled: without claims, the only pods there are here, it
     scores 0. podsched does not run it, but it is part of kube-scheduler's answer.
     """
-    config = scenario.get("config")
-    if config:
-        plugins = load_config(config).effective.profiles[0].plugins
-        sets = (plugins.score, plugins.multi_point)
-        disabled = {ref.name for plugin_set in sets for ref in plugin_set.disabled}
-        if disabled & {ALL, DYNAMIC_RESOURCES}:
-            return []
-    return [DYNAMIC_RESOURCES]
+    plugins = config.effective.profiles[profile].plugins
+    sets = (plugins.score, plugins.multi_point)
+    disabled = {ref.name for plugin_set in sets for ref in plugin_set.disabled}
+    return [] if disabled & {ALL, DYNAMIC_RESOURCES} else [DYNAMIC_RESOURCES]
 
 
 def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:

@@ -160,9 +160,7 @@ class ScorePlugin(Protocol):
     smallest and the largest alone, and is then not called again for rows that did not change.
     """
 
-    def score(
-        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
-    ) -> Scores: ...
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores: ...
 
     normalize: Callable[[CycleState, Scores], Scores] | None
 
@@ -286,6 +284,13 @@ class FilterRunner(Protocol):
     ) -> FilterOutcome:
         """Filters with nominated pods of equal or higher priority counted in two passes (S9)."""
         ...
+
+
+class PluginError(ValueError):
+    """A plugin cannot be used: its package or the configuration that names it is at fault.
+
+    Raised before anything is scheduled; the message is one line for whoever installed it.
+    """
 
 
 PluginFactory = Callable[[Any, "Handle"], Plugin]

@@ -8,10 +8,10 @@ and the handle. Users' packages name their factories under the entry point group
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
 
-from podsched.framework.plugin import Handle, Plugin, PluginFactory
+from podsched.framework.plugin import Handle, Plugin, PluginError, PluginFactory
 from podsched.plugins import (
     inter_pod_affinity,
     node_affinity,
@@ -70,18 +70,36 @@ BUILT_IN: Mapping[str, PluginFactory] = {
 }
 
 
-class DuplicatePlugin(ValueError):
+class DuplicatePlugin(PluginError):
     """Two packages, or a package and podsched itself, register a plugin under the same name."""
+
+
+class PluginNotLoaded(PluginError):
+    """An installed package names a plugin that cannot be imported."""
 
 
 def factories() -> dict[str, PluginFactory]:
     """All plugins by name: built-in ones and those of installed packages.
 
-    Raises DuplicatePlugin when a name is taken.
+    Raises DuplicatePlugin when a name is taken, PluginNotLoaded when an import fails.
     """
     found = dict(BUILT_IN)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name in found:
             raise DuplicatePlugin(f"plugin {entry.name!r} of {entry.value} is already registered")
-        found[entry.name] = entry.load()
+        found[entry.name] = _load(entry)
     return found
+
+
+def _load(entry: EntryPoint) -> PluginFactory:
+    try:
+        factory = entry.load()
+    # Importing a package runs whatever it likes.
+    except Exception as error:
+        raise PluginNotLoaded(
+            f"plugin {entry.name!r}: {entry.value} cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not callable(factory):
+        raise PluginNotLoaded(f"plugin {entry.name!r}: {entry.value} is not a factory")
+    return cast(PluginFactory, factory)

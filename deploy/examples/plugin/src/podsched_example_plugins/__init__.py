@@ -1,0 +1,1 @@
+"""Two plugins for podsched: one over columns, one node by node."""
