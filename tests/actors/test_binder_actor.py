@@ -1,0 +1,110 @@
+"""Binding through a binder actor and a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from podsched.actors.binder_actor import BinderActor
+from podsched.actors.named_actor import NamedActor
+from podsched.actors.ray_binder import RayBinder
+from podsched.actors.terms import StaleTerm
+from podsched.client.api_client import ApiClient
+from podsched.engine.binding import BinderUnavailable
+from podsched.server.server import serve
+from podsched.server.settings import ServerSettings
+from podsched.store.memory import MemoryStore
+from podsched.store.protocol import Put
+from podsched.v1 import api_pb2
+from support.api_objects import LOCK, node, pod
+from support.fake_ray import FakeRay
+
+pytestmark = pytest.mark.integration
+
+
+class NeverBinder:
+    """What is left when there is no actor: here nothing."""
+
+    async def bind(
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+    ) -> Sequence[api_pb2.BatchResult]:
+        raise BinderUnavailable("directly")
+
+
+@dataclass
+class Api:
+    """A server on a store in memory, and a client of it."""
+
+    store: MemoryStore
+    address: str
+    client: ApiClient
+
+    async def new_term(self) -> api_pb2.Fence:
+        result = await self.store.txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        return api_pb2.Fence(lock=LOCK, term=result.revision)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    store = MemoryStore()
+    server = await serve(ServerSettings(), store)
+    client = ApiClient([server.address])
+    yield Api(store, server.address, client)
+    await client.close()
+    await server.stop(0.5)
+    await store.close()
+
+
+async def pending(api: Api, *names: str) -> list[api_pb2.Binding]:
+    """Pods that wait, and bindings of them to a node."""
+    bindings = []
+    for name in names:
+        created = await api.client.create(pod(name))
+        uid = created.metadata.uid
+        bindings.append(
+            api_pb2.Binding(namespace="default", name=name, uid=uid, node_name="node-1")
+        )
+    return bindings
+
+
+async def binder_of(ray: FakeRay, address: str, term: int) -> RayBinder:
+    actor = NamedActor(ray, "binder-0", BinderActor, ((address,),), term)  # type: ignore[arg-type]
+    await actor.ensure()
+    return RayBinder([actor], NeverBinder())
+
+
+async def test_an_actor_binds_with_the_leaders_fence(api: Api) -> None:
+    await api.client.create(node())
+    bindings = await pending(api, "a", "b")
+    fence = await api.new_term()
+    binder = await binder_of(FakeRay(), api.address, fence.term)
+    results = await binder.bind(bindings, fence, "")
+    assert [result.code for result in results] == [0, 0]
+    bound = await api.client.get("Pod", "a", "default")
+    assert bound.spec.node_name == "node-1"  # type: ignore[union-attr]
+
+
+async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) -> None:
+    await api.client.create(node())
+    bindings = await pending(api, "a")
+    fence = await api.new_term()
+    binder = await binder_of(FakeRay(), api.address, fence.term)
+    await api.new_term()
+    results = await binder.bind(bindings, fence, "")
+    assert [result.reason for result in results] == ["FENCE_LOST"]
+
+
+async def test_without_an_actor_the_batch_goes_out_directly() -> None:
+    ray = FakeRay()
+    binder = await binder_of(ray, "127.0.0.1:1", 3)
+    ray.kill_all()
+    with pytest.raises(BinderUnavailable, match="directly"):
+        await binder.bind([], api_pb2.Fence(), "")
+
+
+async def test_a_binder_actor_refuses_an_older_term() -> None:
+    actor = BinderActor("f", ("127.0.0.1:1",))
+    await actor.adopt(4, "f")
+    assert await actor.bind(3, b"", "") == StaleTerm(4)
