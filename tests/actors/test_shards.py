@@ -179,7 +179,7 @@ def test_a_shard_without_the_last_delta_does_not_answer() -> None:
 
 @pytest.mark.parametrize(
     ("evaluator", "nodes", "wanted"),
-    [("local", 10**6, False), ("ray", 0, True), ("auto", 19_999, False), ("auto", 20_000, True)],
+    [("local", 10**6, False), ("ray", 0, True), ("auto", 49_999, False), ("auto", 50_000, True)],
 )
 def test_auto_uses_ray_from_a_number_of_nodes_on(evaluator: str, nodes: int, wanted: bool) -> None:
     settings = EvaluatorSettings(evaluator=evaluator)  # type: ignore[arg-type]

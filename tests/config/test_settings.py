@@ -18,7 +18,7 @@ def test_the_defaults_are_pinned() -> None:
     evaluation = {
         "evaluator": "auto",
         "ray_address": "",
-        "ray_from_nodes": 20_000,
+        "ray_from_nodes": 50_000,
         "shards": 0,
         "ray_call_timeout": 1.0,
         "ray_retry_period": 5.0,
