@@ -22,7 +22,15 @@ from podsched.plugins.pod_topology_spread import (
 )
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
-from support.plugin_world import cluster, filtered, hinted, pre_filtered, rejections, scored
+from support.plugin_world import (
+    cluster,
+    filtered,
+    hinted,
+    info,
+    pre_filtered,
+    rejections,
+    scored,
+)
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -319,3 +327,12 @@ def test_which_node_events_help(
 ) -> None:
     event = (Resource.NODE, action)
     assert hinted(plugin(two_zones()), spreading(hard()), event, old, new) is hint
+
+
+def test_pods_of_other_namespaces_are_not_asked_about() -> None:
+    registered = plugin(two_zones()).events_to_register()[0]
+    assert registered.index is not None
+    index = registered.index()
+    index.add("here", info(spreading(hard())))
+    assert list(index.candidates(running("q", "a"), None) or ()) == ["here"]
+    assert list(index.candidates(None, running("q", "a", namespace="n")) or ()) == []

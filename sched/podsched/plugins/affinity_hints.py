@@ -33,6 +33,8 @@ class AffinityHints:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        #: The terms of the pod asked about last: an event is put to one waiting class after another.
+        self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
 
     def after_pod_change(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
@@ -73,7 +75,9 @@ class AffinityHints:
 
     def _repelled(self, pod: PodInfo, other: v1.Pod) -> bool:
         """Whether a required anti-affinity term of the other pod means the pod."""
-        terms = compile_terms(other.spec, other.metadata.namespace).required_anti_affinity
+        if self._others[0] is not other:
+            self._others = (other, compile_terms(other.spec, other.metadata.namespace))
+        terms = self._others[1].required_anti_affinity
         if not terms:
             return False
         labels = namespace_labels(pod.namespace, self._handle.cluster)

@@ -21,6 +21,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, PreFilterResult
 from podsched.framework.pods import PodClass, PodInfo
@@ -182,7 +183,9 @@ class PodTopologySpread:
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [
             ClusterEventWithHint(
-                ClusterEvent(Resource.POD, pod | ActionType.DELETE), self._after_pod_change
+                ClusterEvent(Resource.POD, pod | ActionType.DELETE),
+                self._after_pod_change,
+                index=lambda: KeyedIndex(_namespace, _namespaces),
             ),
             ClusterEventWithHint(
                 ClusterEvent(Resource.NODE, node | ActionType.DELETE), self._after_node_change
@@ -248,6 +251,14 @@ class PodTopologySpread:
 
 def _queue_if(helps: bool) -> QueueingHint:
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _namespace(pod: PodInfo) -> tuple[str]:
+    return (pod.namespace,)
+
+
+def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
+    return [changed.metadata.namespace for changed in (old, new) if changed is not None]
 
 
 def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:

@@ -30,7 +30,7 @@ NO_MINIMUM: Final = 2**31 - 1
 class HardSpread:
     """A DoNotSchedule constraint and its counts. Arrays have shape ``(size,)``.
 
-    ``taking_part`` are the rows whose pods count; ``counted`` those whose domain has such a row.
+    ``taking_part`` are the rows whose pods count, and domains without such rows count as none.
     ``counts`` are the sums over the domains; ``minimum`` is the least of them, ``second`` the least
     of the others when domain ``lowest`` is left out. ``enough``: there are minDomains of them.
     """
@@ -40,7 +40,6 @@ class HardSpread:
     trial: MatchingPods
     present: Bools
     taking_part: Bools
-    counted: Bools
     counts: Int64s
     ids: NDArray[np.intp]
     lowest: int
@@ -63,8 +62,8 @@ class HardSpread:
         if not self.enough:
             return counts + self.self_match > self.max_skew
         others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
-        minimum = np.where(self.counted[base], np.minimum(others, counts), self.minimum)
-        return counts + self.self_match - minimum > self.max_skew
+        # Where the domain counts as none, its count is 0, and no minimum makes that exceed.
+        return counts + self.self_match - np.minimum(others, counts) > self.max_skew
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,6 @@ def hard_spreads(
                 trial=MatchingPods(pod.namespace, constraint.selector, in_trial=True),
                 present=domains.present,
                 taking_part=taking_part,
-                counted=counted[domains.ids],
                 counts=sums[domains.ids],
                 ids=domains.ids,
                 lowest=lowest,
