@@ -91,9 +91,9 @@ class EvaluatorSettings(_Checked):
     ray_address: str = ""
     """Address of the Ray cluster to join ("host:port"); empty: the one RAY_ADDRESS names."""
     ray_from_nodes: int = 50_000
-    """auto uses Ray from this many nodes on. Measured on 2 busy cores with 2 shards, a class's first
-    evaluation locally and with Ray: 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and
-    28 ms for 100,000."""
+    """auto uses Ray from this many nodes on. A class's first evaluation, locally and with Ray, took
+    1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000 (2 shards on
+    2 busy cores)."""
     shards: int = 0
     """Evaluator actors; 0: one for each CPU of the Ray cluster, at most 16."""
     ray_call_timeout: float = 1.0
