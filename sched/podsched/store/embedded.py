@@ -12,26 +12,16 @@ import os
 import shutil
 import signal
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from podsched.lib.network import free_port
+from podsched.lib.processes import dying_with_parent
 from podsched.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.store.etcd import EtcdOptions, EtcdStore
 
-# Ties the child to its parent before it becomes etcd. A program of its own and not a
-# preexec_fn, which would run Python in a fork of a process that has gRPC's threads. The parent
-# may have died before the call took effect, hence the second look.
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 _POLL = 0.05
 _PORT_TRIES = 3
 
@@ -134,8 +124,8 @@ class EmbeddedEtcd:
                 self._peer_port = self._options.peer_port
 
     def _choose_ports(self) -> None:
-        self._client_port = self._client_port or _free_port(self._options.host)
-        self._peer_port = self._peer_port or _free_port(self._options.host)
+        self._client_port = self._client_port or free_port(self._options.host)
+        self._peer_port = self._peer_port or free_port(self._options.host)
 
     async def _start_once(self, binary: Path) -> None:
         for port in (self._client_port, self._peer_port):
@@ -144,8 +134,7 @@ class EmbeddedEtcd:
         start_of_log = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())),
-                *(str(binary), *self._arguments()),
+                *dying_with_parent([str(binary), *self._arguments()]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -261,12 +250,6 @@ class EmbeddedEtcd:
 
 class _PortTaken(Exception):
     """Another process listens on one of the ports."""
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def _is_free(host: str, port: int) -> bool:
