@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.api.selectors import EVERYTHING, NOTHING
 from podsched.config.plugin_args import InterPodAffinityArgs
 from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Rows
 from podsched.plugins import inter_pod_affinity, pod_topology_spread
+from podsched.plugins.affinity_terms import AffinityTerm, AllTerms, SomeTerms
+from podsched.plugins.spread_constraints import MatchingPods
 from support.plain_topology import (
     Manifest,
     Trial,
@@ -215,6 +219,35 @@ def test_any_part_of_the_rows_is_judged_as_in_the_whole(
     for part in np.array_split(shuffled, 3):
         reasons = one.reasons(world.cluster.nodes, part)
         assert reasons == [whole[row] for row in part.tolist()]
+
+
+@pytest.mark.parametrize("make", [spread, affinity])
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_a_state_that_travelled_to_another_process_says_the_same(
+    make: Callable[[TopologyWorld, Manifest], Asked], seed: int
+) -> None:
+    world = TopologyWorld(seed)
+    one = make(world, world.random_pod())
+    one.refresh()
+    fork = world.cluster.columns.fork(live_rows(world))
+    for row in range(fork.size):
+        fork.add_pod(row, world.info(world.random_pod()))
+    rows = np.arange(fork.size)
+    before = one.reasons(fork, rows)
+    one.state = pickle.loads(pickle.dumps(one.state))
+    assert one.reasons(fork, rows) == before
+
+
+def test_hashes_do_not_travel_to_processes_that_hash_otherwise() -> None:
+    term = AffinityTerm(frozenset({"default"}), NOTHING, EVERYTHING, "zone")
+    for known in (MatchingPods("default", EVERYTHING), AllTerms((term,)), SomeTerms(((1, term),))):
+        travelled = pickle.dumps(known)
+        object.__setattr__(known, "_hash", -1)
+        assert hash(pickle.loads(travelled)) != hash(known)
+        assert hash(pickle.loads(pickle.dumps(known))) == hash(pickle.loads(travelled))
+    object.__setattr__(term, "_hash", -1)
+    assert hash(pickle.loads(pickle.dumps(term))) != -1
 
 
 def test_what_does_not_concern_a_class_leaves_its_inputs_as_they_are() -> None:

@@ -33,7 +33,7 @@ class AffinityHints:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        #: The terms of the pod asked about last: an event is put to one waiting class after another.
+        #: The terms of the other pod of the last question: the next is often about the same one.
         self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
 
     def after_pod_change(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
 from podsched.framework.nodes import ClusterView
@@ -35,6 +35,11 @@ class AffinityTerm:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the hash, which differs from process to process."""
+        content = (self.namespaces, self.namespace_selector, self.selector, self.topology_key)
+        return AffinityTerm, content
 
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
@@ -155,6 +160,9 @@ class AllTerms:
         self.terms = terms
         self._hash = hash(("all", terms))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AllTerms, (self.terms,)
+
     def counts(self, pod: PodInfo) -> int:
         return int(bool(self.terms) and all(term.matches_pod(pod) for term in self.terms))
 
@@ -173,6 +181,9 @@ class SomeTerms:
     def __init__(self, terms: tuple[Weighted, ...]) -> None:
         self.terms = terms
         self._hash = hash(("some", terms))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SomeTerms, (self.terms,)
 
     def counts(self, pod: PodInfo) -> int:
         return sum(weight for weight, term in self.terms if term.matches_pod(pod))

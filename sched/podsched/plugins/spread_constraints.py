@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from podsched.api.selectors import (
     Requirement,
@@ -41,7 +41,7 @@ class MatchingPods:
 
     __slots__ = ("_hash", "in_trial", "namespace", "selector")
 
-    def __init__(self, namespace: str, selector: Selector, *, in_trial: bool = False) -> None:
+    def __init__(self, namespace: str, selector: Selector, in_trial: bool = False) -> None:
         self.namespace = namespace
         self.selector = selector
         self.in_trial = in_trial
@@ -56,6 +56,10 @@ class MatchingPods:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the hash, which differs from process to process."""
+        return MatchingPods, (self.namespace, self.selector, self.in_trial)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatchingPods) and (
