@@ -20,6 +20,7 @@ from podsched.plugins.volume_binding import (
     REASON_UNBOUND_IMMEDIATE,
     REASON_VOLUME_NOT_EXIST,
 )
+from podsched.plugins.volume_matching import match_claims
 from podsched.v1 import objects_pb2 as v1
 from support.volume_world import (
     SELECTED_NODE,
@@ -221,6 +222,29 @@ def test_small_claims_choose_first_and_leave_the_large_volume_to_large_ones() ->
     assert reasons(world(*objects), "big", "small") == {}
 
 
+def test_all_requirements_of_a_volumes_term_must_be_met() -> None:
+    made = VolumeWorld(
+        {"a": {"zone": "z", "disk": "ssd"}, "b": {"zone": "z"}}, LOCAL, claim("c"), volume("v")
+    )
+    both = volume("v")
+    expressions = [
+        {"key": "zone", "operator": "In", "values": ["z"]},
+        {"key": "disk", "operator": "In", "values": ["ssd"]},
+    ]
+    both["spec"]["nodeAffinity"] = {
+        "required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    }
+    made.put(both)
+    assert reasons(made, "c") == bind_conflict("b")
+
+
+def test_a_volume_that_becomes_available_is_seen() -> None:
+    made = world(claim("c"), volume("v", phase="Pending"))
+    assert reasons(made, "c") == bind_conflict("a", "b", "c")
+    made.put(volume("v"))
+    assert reasons(made, "c") == {}
+
+
 # ---------------------------------------------------------------------------------- dynamic
 
 
@@ -305,18 +329,20 @@ def test_a_fork_and_a_pickled_state_give_the_same_verdicts() -> None:
 
 def plain_match(
     claims: list[v1.PersistentVolumeClaim], volumes: list[v1.PersistentVolume], zone: str
-) -> bool:
-    """FindMatchingVolume for one node, claim by claim: whether all of them get a volume."""
-    taken: set[str] = set()
+) -> dict[str, str | None]:
+    """FindMatchingVolume for one node, claim by claim: the volume that each claim gets."""
+    taken: dict[str, str | None] = {}
     sizes = {"1Gi": Fraction(1), "2Gi": Fraction(2), "3Gi": Fraction(3)}
     for wanted in sorted(claims, key=lambda c: sizes[c.spec.resources.requests["storage"]]):
         best = None
         for candidate in volumes:
             size = sizes[candidate.spec.capacity["storage"]]
             terms = candidate.spec.node_affinity.required.node_selector_terms
-            near = not terms or zone in terms[0].match_expressions[0].values
+            near = not terms or any(zone in t.match_expressions[0].values for t in terms)
             ref = candidate.spec.claim_ref
-            if candidate.metadata.name in taken or (ref.name and ref.name != wanted.metadata.name):
+            if candidate.metadata.name in taken.values() or (
+                ref.name and ref.name != wanted.metadata.name
+            ):
                 continue
             if size < sizes[wanted.spec.resources.requests["storage"]]:
                 continue
@@ -326,10 +352,13 @@ def plain_match(
             free = candidate.status.phase == "Available"
             if free and near and (best is None or size < sizes[best.spec.capacity["storage"]]):
                 best = candidate
-        if best is None:
-            return False
-        taken.add(best.metadata.name)
-    return True
+        taken[wanted.metadata.name] = None if best is None else best.metadata.name
+    return taken
+
+
+def zone_terms(terms: list[list[str]]) -> dict[str, Any]:
+    expressions = [{"key": "zone", "operator": "In", "values": zones} for zones in terms]
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [e]} for e in expressions]}}
 
 
 @settings(max_examples=150, deadline=None)
@@ -343,14 +372,22 @@ def test_matching_over_rows_agrees_with_matching_node_by_node(data: st.DataObjec
         spec: dict[str, Any] = {"claimRef": {"namespace": "default", "name": ref}} if ref else {}
         zones = data.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True))
         phase = data.draw(st.sampled_from(("Available", "Available", "Released")))
-        objects.append(
-            volume(f"v{number}", size=data.draw(sizes), zones=zones, phase=phase, **spec)
-        )
+        made_volume = volume(f"v{number}", size=data.draw(sizes), phase=phase, **spec)
+        terms = [zones] if data.draw(st.booleans()) else [[zone] for zone in zones]
+        if zones:
+            made_volume["spec"]["nodeAffinity"] = zone_terms(terms)
+        objects.append(made_volume)
     made = world(*objects)
     cluster = made.cluster
-    claims = [cluster.get("PersistentVolumeClaim", "default", name) for name in names]
+    claims: list[Any] = [cluster.get("PersistentVolumeClaim", "default", n) for n in names]
     volumes = list(cluster.list("PersistentVolume"))
-    assert all(c is not None for c in claims)
-    expected = {n for n in "abc" if not plain_match(claims, volumes, n)}  # type: ignore[arg-type]
+    expected = {n: plain_match(claims, volumes, n) for n in "abc"}
     pod: PodInfo = made.pod("p", *names)
-    assert set(made.rejected(made.binding, pod)) == expected
+    rejected = {n for n, chosen in expected.items() if None in chosen.values()}
+    assert set(made.rejected(made.binding, pod)) == rejected
+    unbound = made.state.data["VolumeBinding"].unbound
+    rows = np.array([made.row(n) for n in "abc"], dtype=np.intp)
+    for wanted, indices in match_claims(unbound, cluster.columns, rows).chosen:
+        every = [*(c.name for c in (*wanted.prebound, *wanted.candidates)), None]
+        name = wanted.key.removeprefix("default/")
+        assert [every[i] for i in indices.tolist()] == [expected[n][name] for n in "abc"]

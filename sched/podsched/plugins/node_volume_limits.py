@@ -8,7 +8,7 @@ the number of references (a counter) settles them, and volumes are told apart on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -43,7 +43,8 @@ REASON = "node(s) exceed max volume count"
 
 CSI_NODE: Final = "CSINode"
 ATTACHMENT: Final = "VolumeAttachment"
-_NO_LIMIT: Final = np.iinfo(np.int64).max
+_NO_LIMIT: Final = int(np.iinfo(np.int64).max)
+_NONE: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,39 +89,40 @@ class NodeTable:
         self._columns, self._of = {}, None
 
     def _column(
-        self, base: NodeColumns, name: str, values: Mapping[str, int], other: int
+        self, base: NodeColumns, name: str, read: Callable[[str], int], other: int
     ) -> Int64s:
+        """``read`` of each node with a CSINode or attachments, ``other`` elsewhere; kept."""
         of = (base, base.topology_version, base.size)
         if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
             self._of, self._columns = of, {}
         column = self._columns.get(name)
         if column is None:
             column = self._columns[name] = np.full(base.size, other, dtype=np.int64)
-            for node, value in values.items():
+            for node in {*self.limits, *self.attached}:
                 row = base.row_of(node)
                 if row is not None:
-                    column[row] = value
+                    column[row] = read(node)
         return column
 
     def has_csi_node(self, base: NodeColumns) -> Bools:
         """Whether the node of each row has a CSINode."""
-        present = dict.fromkeys(self.limits, 1)
-        return self._column(base, "CSINode", present, 0) > 0
+        return self._column(base, "CSINode", lambda node: node in self.limits, 0) > 0
 
     def has_limits(self, base: NodeColumns) -> Bools:
         """Whether the node of each row limits any driver."""
-        numbers = {node: len(limits) for node, limits in self.limits.items()}
-        return self._column(base, "limits", numbers, 0) > 0
+        return self._column(base, "limits", lambda node: len(self.limits.get(node, ())), 0) > 0
 
     def limit(self, base: NodeColumns, driver: str) -> Int64s:
         """How many volumes of the driver each row's node takes."""
-        limits = {node: of[driver] for node, of in self.limits.items() if driver in of}
-        return self._column(base, f"limit of {driver}", limits, _NO_LIMIT)
+
+        def read(node: str) -> int:
+            return self.limits.get(node, _NONE).get(driver, _NO_LIMIT)
+
+        return self._column(base, f"limit of {driver}", read, _NO_LIMIT)
 
     def attachments(self, base: NodeColumns) -> Int64s:
         """The number of VolumeAttachments of each row's node."""
-        numbers = {node: len(attached) for node, attached in self.attached.items()}
-        return self._column(base, "attachments", numbers, 0)
+        return self._column(base, "attachments", lambda node: len(self.attached.get(node, ())), 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsched.framework.nodes import ClusterView
-from podsched.plugins.volume_claims import CLAIM, VOLUME, volume_class
+from podsched.plugins.volume_candidates import KnownVolume, known_volume
+from podsched.plugins.volume_claims import CLAIM, VOLUME
 from podsched.v1 import objects_pb2 as v1
 
 #: kind, namespace, name
@@ -34,7 +35,9 @@ class Assumptions:
         self._assumed: dict[ObjectKey, Assumed] = {}
         #: Changes with every assumption made or taken back.
         self.version = 0
-        self._by_class: tuple[Any, dict[str, list[v1.PersistentVolume]]] | None = None
+        self._by_class: tuple[Any, dict[str, dict[str, KnownVolume]]] | None = None
+        #: Volumes and how they read, by name; a volume that did not change is not read again.
+        self._read: dict[str, tuple[v1.PersistentVolume, KnownVolume]] = {}
 
     def __len__(self) -> int:
         return len(self._assumed)
@@ -81,17 +84,31 @@ class Assumptions:
             return api
         return entry.assumed
 
-    def volumes_of_class(self, cluster: ClusterView, name: str) -> Sequence[v1.PersistentVolume]:
-        """The volumes of a storage class, with what is assumed of them."""
+    def volumes_of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:
+        """The volumes of a storage class, with what is assumed of them. Raises QuantityError."""
         version = (id(cluster), cluster.version(VOLUME))
         if self._by_class is None or self._by_class[0] != version:
-            by_class: dict[str, list[v1.PersistentVolume]] = {}
-            for volume in cluster.list(VOLUME):
-                by_class.setdefault(volume_class(volume), []).append(volume)
-            self._by_class = (version, by_class)
-        found = self._by_class[1].get(name, [])
+            self._by_class = (version, self._read_all(cluster))
+        found = self._by_class[1].get(name, {})
         if not self._assumed:
-            return found
-        # An assumption changes who a volume is bound to, never its class.
-        current = (self.volume(cluster, volume.metadata.name) for volume in found)
-        return [volume for volume in current if volume is not None]
+            return list(found.values())
+        current = dict(found)
+        for kind, _, volume_name in list(self._assumed):
+            volume = self.volume(cluster, volume_name) if kind == VOLUME else None
+            # An assumption changes whom a volume is bound to, never its class.
+            if volume is not None and volume_name in current:
+                current[volume_name] = known_volume(volume)
+        return list(current.values())
+
+    def _read_all(self, cluster: ClusterView) -> dict[str, dict[str, KnownVolume]]:
+        read, known = self._read, {}
+        by_class: dict[str, dict[str, KnownVolume]] = {}
+        for volume in cluster.list(VOLUME):
+            name = volume.metadata.name
+            entry = read.get(name)
+            if entry is None or entry[0] is not volume:
+                entry = (volume, known_volume(volume))
+            known[name] = entry
+            by_class.setdefault(entry[1].storage_class, {})[name] = entry[1]
+        self._read = known
+        return by_class

@@ -32,6 +32,14 @@ from podsched.plugins.csi_translation import (
 from podsched.plugins.row_matching import named
 from podsched.plugins.volume_assumptions import Assumptions
 from podsched.plugins.volume_binding_events import volume_binding_events
+from podsched.plugins.volume_candidates import (
+    CSI_DRIVER,
+    CSI_STORAGE_CAPACITY,
+    MatchingFailed,
+    UnboundClaim,
+    affinity_terms,
+    unbound_claim,
+)
 from podsched.plugins.volume_claims import (
     CLAIM,
     CLASS,
@@ -46,17 +54,7 @@ from podsched.plugins.volume_claims import (
     not_owner,
     pod_claims,
 )
-from podsched.plugins.volume_matching import (
-    CSI_DRIVER,
-    CSI_STORAGE_CAPACITY,
-    NO_VOLUME,
-    MatchingFailed,
-    UnboundClaim,
-    affinity_terms,
-    match_affinity,
-    match_claims,
-    unbound_claim,
-)
+from podsched.plugins.volume_matching import NO_VOLUME, match_affinity, match_claims
 from podsched.plugins.volume_reservation import Reservation, bind_plan, reservation
 from podsched.v1 import objects_pb2 as v1
 

@@ -14,8 +14,8 @@ from podsched.framework.events import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.plugins.csi_translation import ANN_MIGRATED_PLUGINS
+from podsched.plugins.volume_candidates import volume_limit
 from podsched.plugins.volume_claims import uses_claim, waiting_by_claim
-from podsched.plugins.volume_matching import volume_limit
 from podsched.v1 import objects_pb2 as v1
 
 _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE

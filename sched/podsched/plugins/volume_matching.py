@@ -1,4 +1,4 @@
-"""Which volumes unbound claims would get on which nodes, and where volumes could be provisioned.
+"""Which volumes unbound claims would get on which nodes.
 
 Rules: kube-scheduler v1.36 ``volumebinding/binder.go`` (FindPodVolumes) and component-helpers
 ``FindMatchingVolume``. What depends on the node are labels alone, so nodes are grouped by the
@@ -9,51 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.api.quantity import value
-from podsched.api.selectors import (
-    NodeTerm,
-    NodeTerms,
-    Requirement,
-    Selector,
-    SelectorError,
-    compile_node_selector,
-    compile_selector,
-)
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.api.selectors import NodeTerm, NodeTerms, Requirement
+from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.row_matching import match_requirement
-from podsched.plugins.volume_claims import (
-    ANN_SELECTED_NODE,
-    FILESYSTEM,
-    capacity,
-    claim_class,
-    get_class,
-    is_bound_to,
-    key_of,
-    requested_storage,
-    volume_class,
-)
-from podsched.v1 import objects_pb2 as v1
-
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-CSI_DRIVER = "CSIDriver"
-CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+from podsched.plugins.volume_candidates import Candidate, Provision, UnboundClaim, may_match
 
 NO_VOLUME = -1
-
-
-class MatchingFailed(Exception):
-    """Something about a claim cannot be read; ends the pod's cycle with an error."""
-
-
-def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
-    """A volume's demands on its node's labels; None where it has none."""
-    return compile_node_selector(affinity.required) if affinity.HasField("required") else None
 
 
 def match_affinity(terms: NodeTerms | None, nodes: NodeColumns, rows: Rows) -> Bools:
@@ -67,189 +33,11 @@ def match_affinity(terms: NodeTerms | None, nodes: NodeColumns, rows: Rows) -> B
 
 
 def _match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
-    result = np.full(len(rows), _may_match(term))
+    result = np.full(len(rows), may_match(term))
     if result.any():
         for requirement in term.expressions:
             result &= match_requirement(requirement, nodes, rows)
     return result
-
-
-def _may_match(term: NodeTerm) -> bool:
-    if not term.valid or not (term.expressions or term.fields):
-        return False
-    # Volumes see nodes without their names: "In" fails, "NotIn" holds.
-    return all(requirement.operator == "NotIn" for requirement in term.fields)
-
-
-def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
-    """The same for one node message."""
-    if terms is None:
-        return True
-    labels = node.metadata.labels
-    return any(
-        _may_match(term) and all(r.matches(labels) for r in term.expressions)
-        for term in terms.terms
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A volume that suits a claim but for its node affinity."""
-
-    name: str
-    affinity: NodeTerms | None
-
-
-@dataclass(frozen=True, slots=True)
-class Provision:
-    """Where a volume could be made for a claim.
-
-    ``topologies`` None: anywhere. ``pools`` None: capacity is not looked at; else the nodes from
-    which a pool that is large enough can be reached.
-    """
-
-    possible: bool
-    topologies: tuple[tuple[Requirement, ...], ...] | None = None
-    pools: tuple[Selector, ...] | None = None
-
-    def keys(self) -> set[str]:
-        """The labels it asks about."""
-        terms = self.topologies or ()
-        keys = {requirement.key for term in terms for requirement in term}
-        for pool in self.pools or ():
-            keys |= {requirement.key for requirement in pool.requirements or ()}
-        return keys
-
-
-@dataclass(frozen=True, slots=True)
-class UnboundClaim:
-    """A claim that waits for its first pod.
-
-    With a ``selected_node`` a volume is being provisioned there. ``prebound`` is the volume bound
-    to the claim beforehand, which decides alone; ``candidates`` are the others, smallest first.
-    """
-
-    key: str
-    size: Fraction
-    provision: Provision
-    selected_node: str | None = None
-    prebound: tuple[Candidate, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-
-
-def unbound_claim(
-    claim: v1.PersistentVolumeClaim,
-    volumes: Sequence[v1.PersistentVolume],
-    cluster: ClusterView,
-) -> UnboundClaim:
-    """Reads a claim and the volumes of its class. Raises MatchingFailed, QuantityError."""
-    key, size = key_of(claim), requested_storage(claim)
-    provision = _provision(claim, cluster)
-    annotations = claim.metadata.annotations
-    if ANN_SELECTED_NODE in annotations:
-        return UnboundClaim(key, size, provision, annotations[ANN_SELECTED_NODE])
-    selector = _selector(claim)
-    prebound, others = [], []
-    for volume in volumes:
-        if not _suits(volume, claim, size):
-            continue
-        if is_bound_to(volume, claim):
-            prebound.append(volume)
-        elif _is_free(volume, claim, selector):
-            others.append(volume)
-    others.sort(key=capacity)
-    return UnboundClaim(key, size, provision, None, _candidates(prebound), _candidates(others))
-
-
-def _candidates(volumes: Iterable[v1.PersistentVolume]) -> tuple[Candidate, ...]:
-    return tuple(
-        Candidate(volume.metadata.name, affinity_terms(volume.spec.node_affinity))
-        for volume in volumes
-    )
-
-
-def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
-    if not claim.spec.HasField("selector"):
-        return None
-    try:
-        return compile_selector(claim.spec.selector)
-    except SelectorError as error:
-        raise MatchingFailed(
-            f"error creating internal label selector for claim: {key_of(claim)}: {error}"
-        ) from error
-
-
-def _suits(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim, size: Fraction) -> bool:
-    """What is asked even of a volume that is bound to the claim beforehand."""
-    if volume.spec.HasField("claim_ref") and not is_bound_to(volume, claim):
-        return False
-    if (claim.spec.volume_mode or FILESYSTEM) != (volume.spec.volume_mode or FILESYSTEM):
-        return False
-    if claim.spec.volume_attributes_class_name != volume.spec.volume_attributes_class_name:
-        return False
-    return not volume.metadata.HasField("deletion_timestamp") and capacity(volume) >= size
-
-
-def _is_free(
-    volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim, selector: Selector | None
-) -> bool:
-    if volume.status.phase != "Available" or volume_class(volume) != claim_class(claim):
-        return False
-    if selector is not None and not selector.matches(volume.metadata.labels):
-        return False
-    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-
-
-def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provision:
-    name = claim_class(claim)
-    if not name:
-        raise MatchingFailed(f'no class for claim "{key_of(claim)}"')
-    storage_class = get_class(cluster, name)
-    if storage_class is None:
-        raise MatchingFailed(f'failed to find storage class "{name}"')
-    if storage_class.provisioner in ("", NO_PROVISIONER):
-        return Provision(possible=False)
-    topologies = None
-    if storage_class.allowed_topologies:
-        topologies = tuple(
-            tuple(Requirement(e.key, "In", frozenset(e.values)) for e in t.match_label_expressions)
-            for t in storage_class.allowed_topologies
-            if t.match_label_expressions
-        )
-    return Provision(True, topologies, _pools(claim, storage_class, cluster))
-
-
-def _pools(
-    claim: v1.PersistentVolumeClaim, storage_class: v1.StorageClass, cluster: ClusterView
-) -> tuple[Selector, ...] | None:
-    """Where the driver has room for the claim; None where it does not say."""
-    requests = claim.spec.resources.requests
-    driver = cluster.get(CSI_DRIVER, "", storage_class.provisioner)
-    if "storage" not in requests or driver is None or not driver.spec.storage_capacity:
-        return None
-    size = value(requests["storage"])
-    found: dict[Selector, None] = {}
-    for pool in cluster.list(CSI_STORAGE_CAPACITY):
-        if pool.storage_class_name != storage_class.metadata.name:
-            continue
-        limit = volume_limit(pool)
-        if limit is None or limit < size or not pool.HasField("node_topology"):
-            continue
-        try:
-            found[compile_selector(pool.node_topology)] = None
-        except SelectorError:
-            continue
-    return tuple(found)
-
-
-def volume_limit(pool: v1.CSIStorageCapacity) -> int | None:
-    """The largest volume in bytes that a pool has room for, as far as it says."""
-    if pool.HasField("maximum_volume_size"):
-        return value(pool.maximum_volume_size)
-    return value(pool.capacity) if pool.HasField("capacity") else None
-
-
-# ---------------------------------------------------------------------------------- over rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,37 +99,93 @@ def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, N
 
 
 def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
-    size = len(rows)
-    affinities: dict[NodeTerms | None, Bools] = {}
-
-    def fits(candidate: Candidate) -> Bools:
-        mask = affinities.get(candidate.affinity)
-        if mask is None:
-            mask = affinities[candidate.affinity] = match_affinity(candidate.affinity, nodes, rows)
-        return mask
-
-    taken: dict[str, Bools] = {}
-    chosen = []
+    search = _Search(nodes, rows)
     searching = [claim for claim in claims if claim.selected_node is None]
+    chosen = []
     for claim in sorted(searching, key=lambda claim: claim.size):
-        choice = np.full(size, NO_VOLUME, dtype=np.int64)
-        open_ = np.ones(size, dtype=np.bool_)
-        for index, candidate in enumerate((*claim.prebound, *claim.candidates)):
-            free = open_ & ~taken.get(candidate.name, np.zeros(size, dtype=np.bool_))
-            here = free & fits(candidate)
-            if here.any():
-                choice[here] = index
-                taken[candidate.name] = taken.get(candidate.name, np.zeros_like(here)) | here
-            # A volume bound to the claim beforehand is the only one it may get.
-            open_ &= ~(free if index < len(claim.prebound) else here)
-            if not open_.any():
-                break
-        chosen.append((claim, choice))
-    everywhere = np.ones(size, dtype=np.bool_)
+        chosen.append((claim, search.choose(claim)))
+    everywhere = np.ones(len(rows), dtype=np.bool_)
     waiting = [(claim, everywhere) for claim in claims if claim.selected_node is not None]
     waiting += [(claim, choice == NO_VOLUME) for claim, choice in chosen]
     satisfied, enough = _provisionable(waiting, nodes, rows)
     return Matching(satisfied, enough, tuple(chosen))
+
+
+class _Search:
+    """Chooses volumes for one claim after another; none is chosen twice on a row."""
+
+    def __init__(self, nodes: NodeColumns, rows: Rows) -> None:
+        self._nodes = nodes
+        self._rows = rows
+        self._affinities: dict[NodeTerms | None, Bools] = {}
+        #: Volume -> positions of the rows on which an earlier claim has it.
+        self._taken: dict[str, set[int]] = {}
+
+    def choose(self, claim: UnboundClaim) -> NDArray[np.int64]:
+        """For each row the index of the claim's volume, or NO_VOLUME."""
+        count = len(claim.prebound)
+        choice = np.full(len(self._rows), NO_VOLUME, dtype=np.int64)
+        undecided = np.ones(len(self._rows), dtype=np.bool_)
+        for index, candidate in enumerate(claim.prebound):
+            # A volume bound to the claim beforehand is the only one it may get.
+            free = undecided & self._free(candidate)
+            choice[free & self._fits(candidate)] = index
+            undecided &= ~free
+        if undecided.any():
+            found = self._first_of(claim.candidates, undecided)
+            chosen = undecided & (found != NO_VOLUME)
+            choice[chosen] = found[chosen] + count
+        all_volumes = (*claim.prebound, *claim.candidates)
+        for place in np.flatnonzero(choice != NO_VOLUME).tolist():
+            self._taken.setdefault(all_volumes[choice[place]].name, set()).add(place)
+        return choice
+
+    def _first_of(self, candidates: Sequence[Candidate], undecided: Bools) -> NDArray[np.int64]:
+        """For each row the first candidate that fits and is free, or NO_VOLUME."""
+        pinned: dict[str, dict[int, list[int]]] = {}
+        found = np.full(len(self._rows), len(candidates), dtype=np.int64)
+        missing = undecided.copy()
+        for index, candidate in enumerate(candidates):
+            pin = _pin(candidate.affinity)
+            if pin is not None:
+                by_value = pinned.setdefault(pin.key, {})
+                for value_ in pin.values:
+                    by_value.setdefault(self._nodes.value_id(value_), []).append(index)
+            elif missing.any():
+                here = missing & self._free(candidate) & self._fits(candidate)
+                found[here] = index
+                missing &= ~here
+        for key, by_value in pinned.items():
+            labels = self._nodes.label(key)[self._rows].tolist()
+            for place, label in enumerate(labels):
+                for index in by_value.get(label, ()):
+                    if place not in self._taken.get(candidates[index].name, ()):
+                        found[place] = min(found[place], index)
+                        break
+        found[found == len(candidates)] = NO_VOLUME
+        return found
+
+    def _fits(self, candidate: Candidate) -> Bools:
+        mask = self._affinities.get(candidate.affinity)
+        if mask is None:
+            mask = match_affinity(candidate.affinity, self._nodes, self._rows)
+            self._affinities[candidate.affinity] = mask
+        return mask
+
+    def _free(self, candidate: Candidate) -> Bools:
+        free = np.ones(len(self._rows), dtype=np.bool_)
+        free[list(self._taken.get(candidate.name, ()))] = False
+        return free
+
+
+def _pin(terms: NodeTerms | None) -> Requirement | None:
+    """The one label that decides, as with local volumes; these are looked up and not compared."""
+    if terms is None or len(terms.terms) != 1:
+        return None
+    term = terms.terms[0]
+    if term.fields or len(term.expressions) != 1 or not term.valid:
+        return None
+    return term.expressions[0] if term.expressions[0].operator == "In" else None
 
 
 def _provisionable(

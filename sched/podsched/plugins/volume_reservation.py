@@ -22,6 +22,7 @@ from podsched.plugins.csi_translation import (
     translated_affinity,
 )
 from podsched.plugins.volume_assumptions import Assumptions, ObjectKey
+from podsched.plugins.volume_candidates import affinity_holds, affinity_terms
 from podsched.plugins.volume_claims import (
     ANN_BOUND_BY_CONTROLLER,
     ANN_SELECTED_NODE,
@@ -33,7 +34,6 @@ from podsched.plugins.volume_claims import (
     is_fully_bound,
     key_of,
 )
-from podsched.plugins.volume_matching import affinity_holds, affinity_terms
 from podsched.v1 import objects_pb2 as v1
 
 PENDING = Status(Code.PENDING, ("binding volumes",))
