@@ -95,13 +95,14 @@ class RealCluster:
         return lease
 
 
-def metric(process: ManagedProcess, name: str) -> float:
-    """The sum over all labels of a metric of a process."""
+def metric(process: ManagedProcess, name: str, **labels: str) -> float:
+    """The sum of a process's metric over all its labels, or over those with these values."""
     url = f"http://127.0.0.1:{process.spec.health_port}/metrics"
     with urllib.request.urlopen(url, timeout=5) as answer:
         text = answer.read().decode()
-    values = re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
-    return sum(float(value) for value in values)
+    samples = re.findall(rf"^{name}({{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    return sum(float(value) for of, value in samples if all(part in of for part in wanted))
 
 
 async def eventually(
