@@ -545,3 +545,21 @@ def test_whatever_a_field_holds_the_answer_is_a_configuration_or_its_mistakes(
         assert str(error)
     else:
         assert load_config(to_yaml(config)) == config
+
+
+def test_what_is_accepted_and_has_no_effect_is_said() -> None:
+    config = load_config(
+        {
+            "extenders": [{"urlPrefix": "http://a"}, {"urlPrefix": "http://b"}],
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+            "delayCacheUntilActive": True,
+        }
+    )
+    assert [warning.split(":")[0] for warning in config.warnings] == [
+        "extenders[0]",
+        "extenders[1]",
+        "leaderElection.leaderElect",
+        "clientConnection.kubeconfig",
+        "delayCacheUntilActive",
+    ]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
-from podsched.cli.session import FAILED, USAGE, Server, endpoints, fail
+from podsched.cli.session import FAILED, USAGE, Server, endpoints, fail, warn
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.settings import (
@@ -144,6 +144,8 @@ def read_config(path: Path | None) -> SchedulerConfiguration:
         fail(f"{path}: {exc}", USAGE)
     except ConfigError as exc:
         fail(f"the configuration has mistakes:\n{exc}", USAGE)
+    for warning in config.warnings:
+        warn(f"{path}: {warning}")
     return config
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,8 +139,20 @@ def _load(
                 ),
             }
         ),
-        warnings=tuple(resolution.warnings),
+        warnings=(*resolution.warnings, *_without_effect(model)),
     )
+
+
+def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
+    """What is set and would do something in kube-scheduler, but does nothing here."""
+    for at in range(len(model.extenders)):
+        yield f"extenders[{at}]: extenders are not called; only ignoredByScheduler has an effect"
+    if not model.leader_election.leader_elect:
+        yield "leaderElection.leaderElect: has no effect: a replica always schedules as a leader"
+    if model.client_connection.kubeconfig:
+        yield "clientConnection.kubeconfig: has no effect: --server names the API server"
+    if model.delay_cache_until_active:
+        yield "delayCacheUntilActive: has no effect: standbys are always warm"
 
 
 def _plain(model: KubeSchedulerConfiguration) -> dict[str, Any]:
