@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from podsched.framework.nodes import ClusterView, PodQuery, TermFamily
+from podsched.framework.nodes import ClusterView, NodeColumns, PodQuery
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.plugins.affinity_terms import (
     ATTRACTING,
@@ -26,6 +26,9 @@ from podsched.plugins.affinity_terms import (
     resolved,
     terms_of,
 )
+
+#: Terms that a class remembers at most.
+_MAX_KNOWN: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class Relations:
 @dataclass(slots=True)
 class _Known:
     relations: Relations
+    means: _Judge
     version: Hashable
     #: Unlike any other that a class had.
     serial: int
@@ -90,60 +94,72 @@ class RelationsIndex:
         known = self._classes.get(pod.cls)
         if known is not None and known.version == version:
             return known.relations, known.serial
-        relations = self._find(pod, cluster)
+        labels = namespace_labels(pod.namespace, cluster)
+        meant = Meant(pod.namespace, frozenset(pod.cls.labels.items()), frozenset(labels.items()))
+        means = known.means if known is not None and known.means.meant == meant else _Judge(meant)
+        relations = self._find(pod, cluster, means)
         if known is not None and known.relations == relations:
             known.version = version
             return known.relations, known.serial
         self._serial += 1
-        self._classes[pod.cls] = _Known(relations, version, self._serial)
+        self._classes[pod.cls] = _Known(relations, means, version, self._serial)
         return relations, self._serial
 
-    def _find(self, pod: PodInfo, cluster: ClusterView) -> Relations:
+    def _find(self, pod: PodInfo, cluster: ClusterView, means: _Judge) -> Relations:
         terms = terms_of(pod.cls)
         near = tuple(resolved(term, cluster) for term in terms.required_affinity)
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
         preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]
-        labels = namespace_labels(pod.namespace, cluster)
-        meant = Meant(pod.namespace, frozenset(pod.cls.labels.items()), frozenset(labels.items()))
         weighted: dict[str, list[tuple[int, PodQuery]]] = {}
         if preferred or not self._ignore_preferred:
-            weighted = self._weighted(meant, cluster)
+            weighted = self._weighted(means, cluster.nodes)
         return Relations(
-            meant,
+            means.meant,
             AllTerms(near) if near else None,
             tuple(dict.fromkeys(term.topology_key for term in near)),
             _by_key(far),
-            _repelled(meant, cluster),
+            _repelled(means, cluster.nodes),
             _by_key(preferred),
             tuple((key, tuple(queries)) for key, queries in weighted.items()),
         )
 
-    def _weighted(
-        self, meant: Meant, cluster: ClusterView
-    ) -> dict[str, list[tuple[int, PodQuery]]]:
+    def _weighted(self, means: _Judge, nodes: NodeColumns) -> dict[str, list[tuple[int, PodQuery]]]:
         found: dict[str, list[tuple[int, PodQuery]]] = {}
-        if self._hard_weight:
-            for term, query in carried(ATTRACTING, cluster):
-                if meant.by(cast(AffinityTerm, term)):
-                    key = cast(AffinityTerm, term).topology_key
-                    found.setdefault(key, []).append((self._hard_weight, query))
-        for pair, query in carried(PREFERRING, cluster):
-            weight, term = cast(Weighted, pair)
-            if meant.by(term):
+        required: Any = nodes.carried(ATTRACTING) if self._hard_weight else {}
+        for term, query in required.items():
+            if means.by(term):
+                found.setdefault(term.topology_key, []).append((self._hard_weight, query))
+        preferred: Any = nodes.carried(PREFERRING)
+        for (weight, term), query in preferred.items():
+            if means.by(term):
                 found.setdefault(term.topology_key, []).append((weight, query))
         return found
 
 
-def carried(family: TermFamily, cluster: ClusterView) -> list[tuple[Hashable, PodQuery]]:
-    """The terms of a family that some pod carries, with the query for its pods."""
-    return list(cluster.nodes.carried(family).items())
+class _Judge:
+    """Remembers which terms mean a class, so that a new term costs little where there are many."""
+
+    __slots__ = ("_known", "meant")
+
+    def __init__(self, meant: Meant) -> None:
+        self.meant = meant
+        self._known: dict[AffinityTerm, bool] = {}
+
+    def by(self, term: AffinityTerm) -> bool:
+        """Whether the term means the class."""
+        found = self._known.get(term)
+        if found is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            found = self._known[term] = self.meant.by(term)
+        return found
 
 
-def _repelled(meant: Meant, cluster: ClusterView) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
+def _repelled(means: _Judge, nodes: NodeColumns) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
     found: dict[str, list[PodQuery]] = {}
-    for carried_term, query in carried(REPELLING, cluster):
-        term = cast(AffinityTerm, carried_term)
-        if meant.by(term):
+    terms: Any = nodes.carried(REPELLING)
+    for term, query in terms.items():
+        if means.by(term):
             found.setdefault(term.topology_key, []).append(query)
     return tuple((key, tuple(queries)) for key, queries in found.items())
 
