@@ -139,7 +139,8 @@ async def test_a_term_that_is_over_writes_nothing_and_ends(term: Term) -> None:
     await asyncio.sleep(1)
     assert term.pod("default/p") is not None
     with pytest.raises(FenceLost):
-        await term.running
+        async with asyncio.timeout(10):
+            await term.running
 
 
 async def test_an_outage_is_waited_out(term: Term) -> None:

@@ -153,6 +153,27 @@ def test_when_all_nodes_fall_silent_nobody_is_evicted(world: ControllerWorld) ->
     assert world.taints("n3") == []
 
 
+def test_a_node_given_up_already_is_spared_when_all_fall_silent(world: ControllerWorld) -> None:
+    world.put(node_with(world.node("n1"), "False"))
+    world.settle()
+    assert world.taints("n1") == NOT_READY
+    world.wait(60)
+    assert world.taints("n1") == ["unreachable:NoSchedule"]
+
+
+def test_a_node_that_changes_while_its_taint_is_on_the_way_still_gets_it(
+    world: ControllerWorld,
+) -> None:
+    world.put(node_with(world.node("n1"), "False"))
+    assert world.controller is not None
+    world.controller.work(world.now)
+    changed = node_with(world.node("n1"), "False")
+    changed.metadata.labels["poke"] = "1"
+    world.put(changed)
+    world.settle()
+    assert world.taints("n1") == NOT_READY
+
+
 def test_a_node_that_has_never_reported_is_nobodys(world: ControllerWorld) -> None:
     bare = Node()
     bare.metadata.name = "bare"
