@@ -24,6 +24,8 @@ from podsched.lib.processes import dying_with_parent
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
+#: Ends of a process that has never been ready beyond which starting is given up.
+RESTARTS_WHILE_STARTING = 2
 #: A process that ran this long before it ended is restarted without counting earlier failures.
 STEADY_AFTER = 10.0
 
@@ -124,8 +126,9 @@ class ManagedProcess:
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
 
     def _ended_for_good(self) -> bool:
+        """Whether waiting is in vain: it ended and is not restarted, or ended again and again."""
         ended = self._process is not None and self._process.returncode is not None
-        return ended and not self.spec.restart
+        return self.restarts > RESTARTS_WHILE_STARTING or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
         """The end of the process's log."""

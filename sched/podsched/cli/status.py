@@ -63,7 +63,7 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
         "host": about.get("host", ""),
         "state": state,
         "term": int(about.get("term") or 0) if leading else None,
-        "transitions": record.spec.lease_transitions if leading else None,
+        "transitions": record.spec.lease_transitions,
         "renewTime": (record if leading else lease).spec.renew_time.ToJsonString(),
         "seenSecondsAgo": round(max(0.0, now - renewed), 1),
         "health": about.get("health", ""),
@@ -92,7 +92,7 @@ def status(
             str(replica["pid"]),
             replica["state"],
             str(replica["term"] or ""),
-            "" if replica["transitions"] is None else str(replica["transitions"]),
+            str(replica["transitions"]),
             f"{age(replica['seenSecondsAgo'])} ago",
             replica["health"],
         )
