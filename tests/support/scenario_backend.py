@@ -57,6 +57,8 @@ class PodschedBackend(Backend):
             "node-lifecycle",
             "profiles",
             "status-write",
+            # podsched's queue copies kube-scheduler's, down to what nobody should rely on.
+            "kube-queue-details",
         }
     )
 

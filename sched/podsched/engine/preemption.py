@@ -1,9 +1,10 @@
 """Preemption carried out: the evictions that a PostFilter plugin asked for (P8 to P10).
 
-The evictions run beside the scheduling cycle. Until they have all been asked for, the preemptor
-stays out of activeQ (the plugin's PreEnqueue sees its uid in ``preempting``); the last victim
-goes alone and after that mark is gone, so that its deletion is the event that wakes the
-preemptor. An eviction that fails activates the preemptor, to try again.
+A victim that is not bound yet, waiting at Permit or in PreBind, loses its place and goes back to
+the queue; others are evicted. The evictions run beside the scheduling cycle. Until they have all
+been asked for, the preemptor stays out of activeQ (the plugin's PreEnqueue sees its uid in
+``preempting``); the last victim goes alone and after that mark is gone, so that its deletion is the
+event that wakes the preemptor. An eviction that fails activates the preemptor, to try again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from podsched.v1 import objects_pb2 as v1
 
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+#: Who turned a pod down that lost its place before it was bound, and why.
+PREEMPTION_PLUGIN = "DefaultPreemption"
+PREEMPTED = "preempted"
 #: Results of an eviction after which the victim is as good as gone.
 GONE = frozenset({"NOT_FOUND", "PRECONDITION_FAILED"})
 
@@ -43,6 +47,11 @@ class Preemption:
     node_name: str
     victims: Victims
 
+    @property
+    def evicts_anybody(self) -> bool:
+        """False when all victims are terminating already, on behalf of somebody else maybe."""
+        return not all(victim.terminating for victim in self.victims.pods)
+
 
 class Evictor:
     """Carries preemptions out, each in a task of its own."""
@@ -51,14 +60,17 @@ class Evictor:
         self,
         evict: Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]],
         waiting: WaitingPods,
+        cancel_pre_bind: Callable[[PodInfo], bool],
         preempted: Callable[[PodInfo, Preemption], None],
         failed: Callable[[PodInfo], None],
         finished: Callable[[str, float], None],
     ) -> None:
-        """``preempted`` records the event on a victim, ``failed`` activates the preemptor,
+        """``cancel_pre_bind`` ends the binding cycle of a pod in PreBind, False when it is in none;
+        ``preempted`` records the event on a victim, ``failed`` activates the preemptor,
         ``finished`` counts (result, seconds)."""
         self._evict = evict
         self._waiting = waiting
+        self._cancel_pre_bind = cancel_pre_bind
         self._preempted = preempted
         self._failed = failed
         self._finished = finished
@@ -100,7 +112,9 @@ class Evictor:
         for victim in victims:
             waiting = self._waiting.get(victim.uid)
             if waiting is not None:
-                waiting.preempt("DefaultPreemption", "preempted")
+                waiting.preempt(PREEMPTION_PLUGIN, PREEMPTED)
+                self._preempted(victim, preemption)
+            elif self._cancel_pre_bind(victim):
                 self._preempted(victim, preemption)
             elif not victim.terminating:
                 requests.append(self._request(victim, preemption))

@@ -33,7 +33,7 @@ from podsched.engine.failure import (
 )
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
-from podsched.engine.preemption import Evictor, Preemption
+from podsched.engine.preemption import PREEMPTED, PREEMPTION_PLUGIN, Evictor, Preemption
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.recorder import EventRecorder
 from podsched.engine.state import SchedulingState
@@ -111,6 +111,7 @@ class Term:
         self._evictor = Evictor(
             self._evict,
             self.waiting,
+            self._preempt_in_pre_bind,
             self._record_preempted,
             self._activate,
             self._meter.preemption_finished,
@@ -151,6 +152,7 @@ class Term:
                 for task in tasks:
                     task.cancel()
         finally:
+            self._over.set()
             for task in self._slow.values():
                 task.cancel()
             await self._evictor.stop()
@@ -311,6 +313,9 @@ class Term:
         message = diagnosis.fit_error()
         self._record(pod, "Warning", message)
         nominated = result.nominated_node_name if result is not None else None
+        if not diagnosis.num_all_nodes:
+            self._state.cache.nominator.delete(pod.uid)
+            nominated = ""
         self._write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
         self._requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
 
@@ -324,9 +329,11 @@ class Term:
         if result.victims is None:
             return
         self._meter.preempting(len(result.victims.pods))
+        preemption = Preemption(pod, result.nominated_node_name, result.victims)
+        if not preemption.evicts_anybody:
+            return
         self._clear_lower_nominations(pod, result.nominated_node_name)
         plugin = next(n.plugin for n in runtime.post_filter if hasattr(n.plugin, "preempting"))
-        preemption = Preemption(pod, result.nominated_node_name, result.victims)
         self._evictor.start(plugin, preemption)  # type: ignore[arg-type]
 
     def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
@@ -373,7 +380,7 @@ class Term:
             except asyncio.CancelledError:
                 if self._over.is_set():
                     raise
-                status = Status(Code.UNSCHEDULABLE, ("the pod was deleted or preempted",))
+                status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
             if status.ok:
                 self._binding.submit([assignment])
             else:
@@ -381,7 +388,17 @@ class Term:
 
         task = asyncio.create_task(cycle(), name=f"binding cycle of {pod.key}")
         self._slow[pod.uid] = task
-        task.add_done_callback(lambda _: self._slow.pop(pod.uid, None))
+        task.add_done_callback(lambda _: self._slow_ended(runtime, assignment, task))
+
+    def _slow_ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
+    ) -> None:
+        self._slow.pop(assignment.pod.uid, None)
+        if task.cancelled() and not self._over.is_set():
+            # Cancelled before its first step: nothing of the cycle has run, so nothing undid it.
+            self._undo(
+                runtime, assignment, Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
+            )
 
     # ------------------------------------------------------------------ outcomes of Bind
 
@@ -428,7 +445,7 @@ class Term:
         if status.code.rejects:
             self._meter.unschedulable(assignment.queued)
             self._record(pod, "Warning", status.message)
-            self._write_status(pod, Failure(REASON_UNSCHEDULABLE, status.message))
+            self._write_failure(pod, REASON_UNSCHEDULABLE, status.message)
             plugins = {status.plugin} if status.plugin else set()
             pending = plugins if status.code is Code.PENDING else set()
             self._requeue(assignment.queued, plugins - pending, pending)
@@ -443,13 +460,20 @@ class Term:
         elif task is not None:
             task.cancel()
 
+    def _preempt_in_pre_bind(self, victim: PodInfo) -> bool:
+        task = self._slow.get(victim.uid)
+        if task is None or task.done():
+            return False
+        task.cancel()
+        return True
+
     # ------------------------------------------------------------------ failures
 
     def _fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
         self._meter.errored(queued)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
         self._record(queued.info, "Warning", message)
-        self._write_status(queued.info, Failure(REASON_SCHEDULER_ERROR, message))
+        self._write_failure(queued.info, REASON_SCHEDULER_ERROR, message)
         self._requeue(queued, set(), set())
 
     def _requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
@@ -470,6 +494,11 @@ class Term:
             message=message,
             controller=pod.cls.scheduler_name,
         )
+
+    def _write_failure(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Tells of an attempt that failed after, or without, a choice: no node is kept for it."""
+        self._state.cache.nominator.delete(pod.uid)
+        self._write_status(pod, Failure(reason, message, nominated_node_name=""))
 
     def _write_status(self, pod: PodInfo, failure: Failure) -> None:
         known = self._state.cache.cluster.pods.get(pod.key)
