@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
 from podsched.actors.named_actor import NamedActor
+from podsched.actors.packing import dump
 from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_feed import ShardFeed
 from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
 from podsched.actors.terms import Adoption, StaleTerm
 from podsched.cache.deltas import DeltaEncoder, shard_of
 from podsched.config.settings import EvaluatorSettings
+from podsched.engine.sharding import EvaluationRequest
+from podsched.framework.plugin import CycleState
 from support.engine_world import World
 from support.evaluations import seen
 from support.fake_ray import FakeRay
@@ -69,8 +72,22 @@ async def compare(world: World, evaluator: RayEvaluator, changes: int) -> bool:
     return waited
 
 
+def with_relations(world: World) -> None:
+    """Lets pods be spread and keep apart: what these plugins put into CycleState has to travel."""
+    everyone = {"labelSelector": {}, "topologyKey": "zone"}
+    hard = {**everyone, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    soft = {**everyone, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    apart = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+    world.templates[0]["topologySpreadConstraints"] = [hard]
+    world.templates[1]["topologySpreadConstraints"] = [hard, soft]
+    world.templates[2]["affinity"] = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+    }
+
+
 async def run_world(seed: int, shards: int) -> None:
     world, ray = World(seed), FakeRay()
+    with_relations(world)
     evaluator = RayEvaluator(1.0, ray.metrics)
     evaluator.feeds = feeds_of(ray, world, shards)
     for _ in range(10):
@@ -161,12 +178,23 @@ def test_an_actor_refuses_calls_of_an_older_term() -> None:
     assert actor.evaluate(5, 0, (0, ()), b"") == NotCurrent()
 
 
+def test_a_shard_learns_the_label_values_that_a_request_speaks_of() -> None:
+    world = World(2)
+    actor = EvaluatorActor("f", "evaluator-0", (world.runtime.profile,))
+    actor.adopt(5, "f")
+    encoder = DeltaEncoder(world.cache.columns, lambda node: True)
+    actor.sync(5, dump(encoder.encode()))
+    new = world.cache.columns.value_id("a value that no node has")
+    name = world.runtime.scheduler_name
+    request = dump(EvaluationRequest(name, b"", CycleState(), (), ()))
+    actor.evaluate(5, encoder.next_number, encoder.take_values(), request)
+    assert actor.columns.value(new) == "a value that no node has"
+
+
 def test_a_shard_without_the_last_delta_does_not_answer() -> None:
     world = World(2)
     actor = EvaluatorActor("f", "evaluator-0", (world.runtime.profile,))
     actor.adopt(5, "f")
-    from podsched.actors.packing import dump
-
     encoder = DeltaEncoder(world.cache.columns, lambda node: True)
     assert actor.sync(5, dump(encoder.encode())) is None
     world.mutate()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from podsched.actors.packing import load, pack_result
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
+from podsched.cache.columns import Columns
 from podsched.cache.deltas import DeltaDecoder, DeltaGapError
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses
@@ -59,6 +60,11 @@ class EvaluatorActor:
         self._decoder = DeltaDecoder()
         self._classes = PodClasses()
         self._runtimes: dict[str, ProfileRuntime] = {}
+
+    @property
+    def columns(self) -> Columns:
+        """The shard's nodes; for tests and inspection."""
+        return self._decoder.columns
 
     def adopt(self, term: int, fingerprint: str) -> Adoption:
         """Follows the term. What an earlier leader sent is numbered by its rows: it is dropped."""

@@ -327,6 +327,9 @@ class ClassEvaluation:
         fresh, feasible_changed = self._update_feasible(judged)
         weigh_all = everything or adopted
         for column in self.scores:
+            if adopted:
+                # What fits elsewhere may not fit here, where nominated pods count too.
+                column.scored &= self.feasible
             stale = everything or column.named.name in self._stale
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
