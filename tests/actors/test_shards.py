@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
 from podsched.actors.named_actor import NamedActor
@@ -21,6 +24,7 @@ from podsched.cache.deltas import DeltaEncoder, shard_of
 from podsched.config.settings import EvaluatorSettings
 from podsched.engine.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
+from podsched.telemetry.tracing import Tracer
 from support.engine_world import World
 from support.evaluations import seen
 from support.fake_ray import FakeRay
@@ -189,6 +193,24 @@ def test_a_shard_learns_the_label_values_that_a_request_speaks_of() -> None:
     request = dump(EvaluationRequest(name, b"", CycleState(), (), ()))
     actor.evaluate(5, encoder.next_number, encoder.take_values(), request)
     assert actor.columns.value(new) == "a value that no node has"
+
+
+def test_a_shards_evaluation_is_a_span_of_the_attempt() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    world = World(2)
+    actor = EvaluatorActor("f", "evaluator-0", (world.runtime.profile,))
+    actor.tracer = Tracer(provider)
+    actor.adopt(5, "f")
+    encoder = DeltaEncoder(world.cache.columns, lambda node: True)
+    actor.sync(5, dump(encoder.encode()))
+    request = dump(EvaluationRequest(world.runtime.scheduler_name, b"", CycleState(), (), ()))
+    attempt = f"00-{'a' * 32}-{'b' * 16}-01"
+    for traceparent in ("", attempt):
+        actor.evaluate(5, encoder.next_number, (0, ()), request, traceparent)
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "evaluate shard" and span.parent is not None
+    assert f"{span.parent.span_id:x}" == "b" * 16
 
 
 def test_a_shard_without_the_last_delta_does_not_answer() -> None:

@@ -53,7 +53,7 @@ class EvaluatorActor:
         self._guard = TermGuard(fingerprint)
         self._profiles = profiles
         self._factories: Mapping[str, PluginFactory] = factories()
-        self._tracer = configure_tracing("podsched-evaluator", otlp_endpoint or None, instance=name)
+        self.tracer = configure_tracing("podsched-evaluator", otlp_endpoint or None, instance=name)
         self._forget()
 
     def _forget(self) -> None:
@@ -117,7 +117,7 @@ class EvaluatorActor:
         asked: EvaluationRequest = load(request)
         span = NO_SPAN
         if traceparent:
-            span = self._tracer.start(SpanName.SHARD_EVALUATE, parent=traceparent)
+            span = self.tracer.start(SpanName.SHARD_EVALUATE, parent=traceparent)
         with span:
             try:
                 runtime = self._runtimes[asked.scheduler_name]
