@@ -150,8 +150,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def test_a_pod_is_bound_within_100_ms_of_the_event_that_makes_it_fit(bench: Bench) -> None:
-    """Measured from the answer to the write to the binding seen by a watcher; best of five, for a
-    test may have to share its two cores, a wake-up that waits for a timer never gets below."""
+    """Measured from before the write to the binding seen by a watcher; the median of five, since a
+    machine that does something else as well delays one or the other."""
     await bench.node("small", cpu="1")
     waits = []
     for turn in range(5):
@@ -162,7 +162,7 @@ async def test_a_pod_is_bound_within_100_ms_of_the_event_that_makes_it_fit(bench
         await bench.node(f"large-{turn}")
         await bench.until_bound(name)
         waits.append(bench.history.bound[name][0] - began)
-    assert min(waits) < 0.1, waits
+    assert sorted(waits)[2] < 0.1, waits
 
 
 async def test_a_pod_is_not_tried_again_on_1000_events_that_cannot_help_it(bench: Bench) -> None:
@@ -292,8 +292,8 @@ async def test_a_silent_node_loses_the_pods_that_do_not_tolerate_it_each_after_i
     tainted = time.monotonic()
     await eventually("they are evicted", lambda: seconds.keys() <= bench.history.gone.keys())
     for name, after in seconds.items():
-        # The taint is seen by a poll, a little late; taints have whole seconds.
-        assert after - 1 <= bench.history.gone[name] - tainted <= after + 1.2, name
+        # The taint is seen by a poll, a little late.
+        assert after - 0.2 <= bench.history.gone[name] - tainted <= after + 0.8, name
     await asyncio.sleep(2)
     assert not stay & (bench.history.gone.keys() | bench.history.terminating.keys())
 
