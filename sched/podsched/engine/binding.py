@@ -9,9 +9,8 @@ leader has nothing more to write.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,14 +89,12 @@ class BindingQueue:
         bound: Callable[[Sequence[Assignment]], None],
         failed: Callable[[Assignment, BindFailure], None],
         fence_lost: Callable[[], None],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._binder = binder
         self._fence = fence
         self._bound = bound
         self._failed = failed
         self._fence_lost = fence_lost
-        self._sleep = sleep
         self._waiting: deque[Assignment] = deque()
         self._wake = asyncio.Event()
         self._free = asyncio.Semaphore(IN_FLIGHT)
@@ -148,15 +145,16 @@ class BindingQueue:
         bindings = [assignment.binding() for assignment in batch]
         context = next((a.context for a in batch if a.context), "")
         pause = FIRST_PAUSE
-        give_up = time.monotonic() + RETRY_FOR
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + RETRY_FOR
         while not self._lost:
             try:
                 results = await self._binder().bind(bindings, self._fence, context)
             except BinderUnavailable as exc:
-                if time.monotonic() > give_up:
+                if clock() > give_up:
                     self._fail_all(batch, BindFailure("UNAVAILABLE", str(exc)))
                     return
-                await self._sleep(pause)
+                await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
             self._sort_out(batch, results)
