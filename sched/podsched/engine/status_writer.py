@@ -1,8 +1,9 @@
 """Status patches of pods, in batches: what comes while a call is under way goes out with the next.
 
-A later patch of a pod replaces an earlier one that has not been sent: only the last says how
-things are. Best effort, like kube-scheduler's: a patch that fails is dropped, since the next
-attempt writes a new one; a call that did not get through is repeated for a while.
+A later patch of a pod replaces what an earlier one that has not been sent says of the same thing
+(a condition, the nomination): only the last says how things are. Best effort, like
+kube-scheduler's: a patch that fails is dropped, since the next attempt writes a new one; a call
+that did not get through is repeated for a while.
 """
 
 from __future__ import annotations
@@ -37,12 +38,8 @@ class StatusWriter:
     def submit(self, patch: api_pb2.PodStatusPatch) -> None:
         key = f"{patch.namespace}/{patch.name}"
         earlier = self._waiting.pop(key, None)
-        if (
-            earlier is not None
-            and earlier.HasField("nominated_node_name")
-            and not patch.HasField("nominated_node_name")
-        ):
-            patch.nominated_node_name = earlier.nominated_node_name
+        if earlier is not None and earlier.uid == patch.uid:
+            _keep_unsaid(earlier, patch)
         self._waiting[key] = patch
         self._wake.set()
 
@@ -69,3 +66,11 @@ class StatusWriter:
                 self._fence_lost()
             return
         _log.warning("Could not write pod statuses: no API server answers", pods=len(patches))
+
+
+def _keep_unsaid(earlier: api_pb2.PodStatusPatch, patch: api_pb2.PodStatusPatch) -> None:
+    """Takes over from an earlier patch what the later one does not speak of."""
+    if earlier.HasField("nominated_node_name") and not patch.HasField("nominated_node_name"):
+        patch.nominated_node_name = earlier.nominated_node_name
+    said = {condition.type for condition in patch.conditions}
+    patch.conditions.extend(c for c in earlier.conditions if c.type not in said)
