@@ -3,14 +3,13 @@ scheduling.
 
 The same event (object, reason, message) said again within ten minutes raises its count instead of
 making another object. The buffer is bounded and drops the oldest, as kube-scheduler's broadcaster
-drops what it cannot hold. While the scheduler is busy only a trickle is written, so that events
-do not compete with binds.
+drops what it cannot hold. What the API server did not take is written anew when it is said again.
+While the scheduler is busy only a trickle is written, so that events do not compete with binds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,6 +26,8 @@ BUSY_BATCH = 20
 PERIOD = 0.1
 REMEMBERED = 4096
 AGGREGATE_FOR = 600.0
+#: Longest that one object is counted up, well below the hour after which API servers drop events.
+COUNT_UP_FOR = 1800.0
 
 
 @dataclass(slots=True)
@@ -125,8 +126,11 @@ class EventRecorder:
                 new.append(event)
             else:
                 repeated[event.metadata.name] = event
-        with contextlib.suppress(ClientError):
+        try:
             await self._write(new, list(repeated.values()))
+        except ClientError:
+            for record in records:
+                self._seen.pop(_key(record), None)
 
     def _event(self, record: EventRecord) -> v1.Event:
         seen = self._remember(record)
@@ -153,9 +157,9 @@ class EventRecorder:
         return event
 
     def _remember(self, record: EventRecord) -> _Seen:
-        key = (record.uid or record.name, record.reason, record.message)
+        key = _key(record)
         seen = self._seen.get(key)
-        if seen is None or record.at - seen.last > AGGREGATE_FOR:
+        if seen is None or not _counts_up(seen, record.at):
             self._sequence += 1
             stamp = int(record.at * 1e6)
             seen = _Seen(
@@ -168,3 +172,12 @@ class EventRecorder:
         seen.count += 1
         seen.last = record.at
         return seen
+
+
+def _key(record: EventRecord) -> tuple[str, str, str]:
+    return (record.uid or record.name, record.reason, record.message)
+
+
+def _counts_up(seen: _Seen, at: float) -> bool:
+    """Whether an event said again at a time belongs to the object of the earlier ones."""
+    return at - seen.last <= AGGREGATE_FOR and at - seen.first <= COUNT_UP_FOR
