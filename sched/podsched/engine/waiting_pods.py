@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 
+from podsched.config.durations import format_duration
 from podsched.framework.plugin import MAX_PERMIT_TIMEOUT
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
-
-
-def _seconds(value: float) -> str:
-    return f"{value:g}s"
 
 
 class WaitingPod:
@@ -40,8 +37,8 @@ class WaitingPod:
         return list(self._timers)
 
     def _time_out(self, plugin: str, timeout: float) -> None:
-        waited = _seconds(min(timeout, MAX_PERMIT_TIMEOUT))
-        self.reject(plugin, f"timeout after waiting {waited} at plugin {plugin}")
+        waited = format_duration(min(timeout, MAX_PERMIT_TIMEOUT))
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def allow(self, plugin: str) -> None:
         """The plugin lets the pod go on."""
@@ -52,8 +49,8 @@ class WaitingPod:
             self._decide(SUCCESS)
 
     def reject(self, plugin: str, why: str) -> None:
-        """The plugin turns the pod down."""
-        self._decide(Status(Code.UNSCHEDULABLE, (f"rejected due to {why}",), plugin))
+        """The plugin turns the pod down; ``why`` is shown as it is."""
+        self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> None:
         """A preemptor takes the pod's place."""
