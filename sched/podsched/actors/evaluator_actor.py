@@ -19,7 +19,7 @@ from podsched.config.profiles import Profile
 from podsched.engine.plugin_calls import PluginFailure
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.sharding import EvaluationRequest, evaluate
-from podsched.framework.plugin import PluginFactory
+from podsched.framework.plugin import NoWaitingPods, PluginFactory
 from podsched.plugins.registry import factories
 from podsched.telemetry.tracing import NO_SPAN, SpanName, configure_tracing
 
@@ -35,7 +35,7 @@ class PluginFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Handle:
+class _Handle(NoWaitingPods):
     """What plugins hold on to in a shard: its nodes, and no chance."""
 
     cluster: ClusterState

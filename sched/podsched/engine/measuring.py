@@ -59,6 +59,8 @@ class CycleMeter:
         self._binding = BindingMetrics(registry)
         self._tracer = tracer
         self._attempts: dict[str, _Attempt] = {}
+        #: uid -> node that was made free for a pod that has not been bound yet.
+        self._preempted_for: dict[str, str] = {}
         self._mode = ""
 
     # ------------------------------------------------------------------ attempts
@@ -129,6 +131,8 @@ class CycleMeter:
         )
         for assignment in assignments:
             queued = assignment.queued
+            if self._preempted_for:
+                self._preemption_ends(queued.info.uid, assignment.node_name)
             began = queued.initial_attempt_timestamp
             if began is not None:
                 label = attempts_label(queued.attempts)
@@ -146,9 +150,22 @@ class CycleMeter:
         result = "allowed" if status.ok else "rejected"
         self.scheduler.permit_wait_duration_seconds.labels(result).observe(waited)
 
-    def preempting(self, victims: int) -> None:
+    def preempting(self, uid: str, node_name: str, victims: int) -> None:
+        """A preemption begins; one before it for the same pod has come to nothing."""
         self._preemption.preemption_attempts_total.inc()
         self._preemption.preemption_victims.observe(victims)
+        if victims:
+            self._preemption_ends(uid, "")
+            self._preempted_for[uid] = node_name
+
+    def preemptor_is_gone(self, uid: str) -> None:
+        """A pod was deleted before it was bound."""
+        self._preemption_ends(uid, "")
+
+    def _preemption_ends(self, uid: str, bound_to: str) -> None:
+        made_free = self._preempted_for.pop(uid, None)
+        if made_free is not None and made_free != bound_to:
+            self._preemption.preemptions_futile_total.inc()
 
     def preemption_finished(self, result: str, seconds: float) -> None:
         self._preemption.preemption_goroutines_execution_total.labels(result).inc()

@@ -38,8 +38,7 @@ from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.recorder import EventRecorder
 from podsched.engine.state import SchedulingState
 from podsched.engine.status_writer import StatusWriter
-from podsched.engine.waiting_pods import WaitingPods
-from podsched.framework.plugin import PostFilterResult
+from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
@@ -102,7 +101,7 @@ class Term:
         self._over = asyncio.Event()
         self._wake = asyncio.Event()
         self._bind_room = asyncio.Event()
-        self.waiting = WaitingPods()
+        self.waiting = parts.state.waiting
         self._slow: dict[str, asyncio.Task[None]] = {}
         self._statuses = StatusWriter(self._patch_statuses, self._fence_lost)
         self._binding = BindingQueue(
@@ -118,6 +117,9 @@ class Term:
         )
         self._clock = asyncio.get_running_loop().time
         self._state.callbacks.deleted_while_assumed = self._deleted_while_assumed
+        self._state.callbacks.deleted_while_pending = lambda pod: self._meter.preemptor_is_gone(
+            pod.uid
+        )
         recent = RecentEvents()
         self._state.callbacks.changed = recent.note
         self._auditor = Auditor(parts.state, parts.decider, recent, parts.settings.audit_sample)
@@ -237,6 +239,7 @@ class Term:
             ready = []
             for decision in decisions:
                 assignment = self._settle(runtime, decision, now)
+                self._activate_wanted(decision.state)
                 if assignment is not None:
                     ready.append(assignment)
             if ready:
@@ -328,7 +331,7 @@ class Term:
         self._state.cache.nominate(pod, result.nominated_node_name)
         if result.victims is None:
             return
-        self._meter.preempting(len(result.victims.pods))
+        self._meter.preempting(pod.uid, result.nominated_node_name, len(result.victims.pods))
         preemption = Preemption(pod, result.nominated_node_name, result.victims)
         if not preemption.evicts_anybody:
             return
@@ -411,6 +414,7 @@ class Term:
             runtime = self._state.profiles[pod.cls.scheduler_name]
             for named in runtime.post_bind:
                 named.plugin.post_bind(assignment.state, pod, node)
+            self._activate_wanted(assignment.state)
             self._recorder.record(
                 pod.pod.metadata,
                 type_="Normal",
@@ -505,6 +509,14 @@ class Term:
         patch = status_patch(known if known is not None else pod, failure)
         if patch is not None:
             self._statuses.submit(patch)
+
+    def _activate_wanted(self, state: CycleState) -> None:
+        """Q13: the pods that plugins of this cycle want tried again."""
+        if state.pods_to_activate:
+            pods = list(state.pods_to_activate.values())
+            state.pods_to_activate.clear()
+            self._state.queue.activate(pods, self._clock())
+            self._wake.set()
 
     def _activate(self, pod: PodInfo) -> None:
         self._state.queue.activate([pod], self._clock())

@@ -35,7 +35,13 @@ from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.scoring import run_pre_score, run_score
 from podsched.engine.user_plugins import user_plugin_specs
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import EXCLUDED, CycleState, FilterOutcome, PluginFactory
+from podsched.framework.plugin import (
+    EXCLUDED,
+    CycleState,
+    FilterOutcome,
+    NoWaitingPods,
+    PluginFactory,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
@@ -52,7 +58,7 @@ class BadScenario(ValueError):
     """The scenario cannot be read; the fault of whoever wrote it."""
 
 
-class SimulatedHandle:
+class SimulatedHandle(NoWaitingPods):
     """The plugins' handle on a simulated cluster; chance always says 0."""
 
     def __init__(self, cluster: ClusterView) -> None:

@@ -8,13 +8,14 @@ old one is full of assumptions nobody will confirm.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
 from podsched.client.informer import Batch, Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.waiting_pods import WaitingPods
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -22,7 +23,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import PluginFactory, QueueSortPlugin
+from podsched.framework.plugin import PluginFactory, QueueSortPlugin, WaitingPod
 from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -55,9 +56,19 @@ class PluginHandle:
 
     cluster: ClusterView
     source: random.Random
+    waiting: WaitingPods = field(default_factory=WaitingPods)
 
     def random(self) -> float:
         return self.source.random()
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        return self.waiting
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        return self.waiting.get(uid)
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        return self.waiting.reject(uid, "a plugin's decision")
 
 
 def _ignore_pod(pod: PodInfo) -> None:
@@ -76,22 +87,25 @@ def _ignore_changes(changes: Sequence[Change], now: float) -> None:
 class StateCallbacks:
     """Whom to tell.
 
-    ``deleted_while_assumed`` gets pods that are being bound and are gone; ``changed`` the cluster
-    events after the queue has handled them, with the time.
+    ``deleted_while_assumed`` gets pods that are being bound and are gone, ``deleted_while_pending``
+    those that were waiting; ``changed`` the cluster events after the queue has handled them, with
+    the time.
     """
 
     deleted_while_assumed: Callable[[PodInfo], None] = _ignore_pod
+    deleted_while_pending: Callable[[PodInfo], None] = _ignore_pod
     anomaly: Callable[[Anomaly], None] = _ignore_anomaly
     changed: Callable[[Sequence[Change], float], None] = _ignore_changes
 
 
 @dataclass(slots=True)
 class SchedulingState:
-    """Cache, queue and profile runtimes of one replica."""
+    """Cache, queue, profile runtimes and the pods waiting at Permit, of one replica."""
 
     cache: Cache
     queue: SchedulingQueue
     profiles: Mapping[str, ProfileRuntime]
+    waiting: WaitingPods = field(default_factory=WaitingPods)
     callbacks: StateCallbacks = field(default_factory=StateCallbacks)
 
     def apply_batch(self, batch: Batch, now: float) -> None:
@@ -127,7 +141,10 @@ class SchedulingState:
             return
         if new is None:
             assert old is not None
-            self.queue.delete(old, now, bound=self.cache.pod(old.uid) is not None)
+            bound = self.cache.pod(old.uid) is not None
+            self.queue.delete(old, now, bound=bound)
+            if not bound:
+                self.callbacks.deleted_while_pending(old)
             return
         if new.cls.scheduler_name not in self.profiles:
             return
@@ -152,9 +169,10 @@ def build_state(
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
     source = random.Random(seed)
+    waiting = WaitingPods()
     runtimes = {
         profile.scheduler_name: ProfileRuntime(
-            profile, factories, PluginHandle(cache.cluster, source)
+            profile, factories, PluginHandle(cache.cluster, source, waiting)
         )
         for profile in config.profiles
     }
@@ -167,7 +185,7 @@ def build_state(
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
     )
-    return SchedulingState(cache, queue, runtimes)
+    return SchedulingState(cache, queue, runtimes, waiting)
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:

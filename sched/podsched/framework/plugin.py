@@ -14,7 +14,7 @@ rows for the next pod of the same class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -40,6 +40,9 @@ class CycleState:
     data: dict[str, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
+    #: Pods that a plugin wants tried again (Q13), by key; they are activated when the pod's
+    #: scheduling cycle ends and again when it has been bound.
+    pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -296,8 +299,29 @@ class PluginError(ValueError):
 PluginFactory = Callable[[Any, "Handle"], Plugin]
 
 
+class WaitingPod(Protocol):
+    """A pod that Permit plugins asked to wait."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        """The plugins that have not allowed it yet."""
+        ...
+
+    def allow(self, plugin: str) -> None:
+        """The plugin lets the pod go on; it does when all have."""
+        ...
+
+    def reject(self, plugin: str, why: str) -> None:
+        """The plugin turns the pod down."""
+        ...
+
+
 class Handle(Protocol):
-    """What a plugin may hold on to for its life: the cluster and a seeded random source."""
+    """What a plugin may hold on to for its life: the cluster, chance, and the waiting pods."""
 
     @property
     def cluster(self) -> ClusterView: ...
@@ -305,3 +329,28 @@ class Handle(Protocol):
     def random(self) -> float:
         """A number in [0, 1) from the profile's seeded source."""
         ...
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        """All pods waiting at Permit, of all profiles."""
+        ...
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        """One of them."""
+        ...
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        """Turns a waiting pod down; False when it does not wait."""
+        ...
+
+
+class NoWaitingPods:
+    """The part of a Handle about waiting pods where no pod ever waits: simulations, shards."""
+
+    def waiting_pods(self) -> Iterable[WaitingPod]:
+        return ()
+
+    def waiting_pod(self, uid: str) -> WaitingPod | None:
+        return None
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        return False
