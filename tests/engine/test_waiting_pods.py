@@ -88,3 +88,10 @@ async def test_rejecting_by_uid_says_whether_the_pod_was_waiting() -> None:
     assert pods.reject(waiting.pod.uid, "removed")
     assert (await waiting.outcome()).message == "removed"
     assert not pods.reject("uid-nobody", "removed")
+
+
+async def test_a_preemptor_comes_too_late_for_a_pod_that_has_been_allowed() -> None:
+    waiting = WaitingPods().add(pod_info("a"), "n1", {"P": 5})
+    waiting.allow("P")
+    assert not waiting.preempt("DefaultPreemption", "preempted")
+    assert (await waiting.outcome()).ok

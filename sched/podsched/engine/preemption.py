@@ -4,7 +4,9 @@ A victim that is not bound yet, waiting at Permit or in PreBind, loses its place
 the queue; others are evicted. The evictions run beside the scheduling cycle. Until they have all
 been asked for, the preemptor stays out of activeQ (the plugin's PreEnqueue sees its uid in
 ``preempting``); the last victim goes alone and after that mark is gone, so that its deletion is the
-event that wakes the preemptor. An eviction that fails activates the preemptor, to try again.
+event that wakes the preemptor. An eviction that fails activates the preemptor, to try again; so
+does a last victim that turns out to be gone, whose deletion came while the mark was set.
+Victims that are terminating already are nobody's last victim: they go without being asked.
 """
 
 from __future__ import annotations
@@ -62,22 +64,22 @@ class Evictor:
         waiting: WaitingPods,
         cancel_pre_bind: Callable[[PodInfo], bool],
         preempted: Callable[[PodInfo, Preemption], None],
-        failed: Callable[[PodInfo], None],
+        activate: Callable[[PodInfo], None],
         finished: Callable[[str, float], None],
     ) -> None:
         """``cancel_pre_bind`` ends the binding cycle of a pod in PreBind, False when it is in none;
-        ``preempted`` records the event on a victim, ``failed`` activates the preemptor,
+        ``preempted`` records the event on a victim, ``activate`` has the preemptor tried again,
         ``finished`` counts (result, seconds)."""
         self._evict = evict
         self._waiting = waiting
         self._cancel_pre_bind = cancel_pre_bind
         self._preempted = preempted
-        self._failed = failed
+        self._activate = activate
         self._finished = finished
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, plugin: Preempting, preemption: Preemption) -> None:
-        """Begins the evictions and returns."""
+        """Begins the evictions and returns. Some victim must not be terminating yet."""
         plugin.preempting.add(preemption.pod.uid)
         task = asyncio.create_task(
             self._run(plugin, preemption), name=f"preempt for {preemption.pod.key}"
@@ -95,41 +97,50 @@ class Evictor:
         began = asyncio.get_running_loop().time()
         result = "error"
         try:
-            *first, last = preemption.victims.pods
+            *first, last = (v for v in preemption.victims.pods if not v.terminating)
             await self._evict_all(first, preemption)
             plugin.preempting.discard(preemption.pod.uid)
-            await self._evict_all([last], preemption)
+            gone = await self._evict_all([last], preemption)
             result = "success"
+            if gone:
+                self._activate(preemption.pod)
         except EvictionFailed:
             plugin.preempting.discard(preemption.pod.uid)
-            self._failed(preemption.pod)
+            self._activate(preemption.pod)
         finally:
             plugin.preempting.discard(preemption.pod.uid)
             self._finished(result, asyncio.get_running_loop().time() - began)
 
-    async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> None:
+    async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
+        """Whether one of them had gone by itself. Raises EvictionFailed."""
         requests, evicted = [], []
         for victim in victims:
-            waiting = self._waiting.get(victim.uid)
-            if waiting is not None:
-                waiting.preempt(PREEMPTION_PLUGIN, PREEMPTED)
+            if self._takes_place_of(victim):
                 self._preempted(victim, preemption)
-            elif self._cancel_pre_bind(victim):
-                self._preempted(victim, preemption)
-            elif not victim.terminating:
+            else:
                 requests.append(self._request(victim, preemption))
                 evicted.append(victim)
         if not requests:
-            return
+            return False
         results = await self._evict(requests)
-        failure = ""
+        failure, gone = "", False
         for victim, result in zip(evicted, results, strict=True):
             if result.code == 0:
                 self._preempted(victim, preemption)
-            elif result.reason not in GONE:
-                failure = result.message
+            elif result.reason in GONE:
+                gone = True
+            else:
+                failure = result.message or result.reason
         if failure:
             raise EvictionFailed(failure)
+        return gone
+
+    def _takes_place_of(self, victim: PodInfo) -> bool:
+        """Whether the victim was on its way to the node, and is no longer."""
+        waiting = self._waiting.get(victim.uid)
+        if waiting is not None and waiting.preempt(PREEMPTION_PLUGIN, PREEMPTED):
+            return True
+        return self._cancel_pre_bind(victim)
 
     def _request(self, victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
         scheduler = preemption.pod.cls.scheduler_name

@@ -52,15 +52,17 @@ class WaitingPod:
         """The plugin turns the pod down; ``why`` is shown as it is."""
         self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
-    def preempt(self, plugin: str, why: str) -> None:
-        """A preemptor takes the pod's place."""
-        self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
+    def preempt(self, plugin: str, why: str) -> bool:
+        """A preemptor takes the pod's place; False when the pod's wait is over already."""
+        return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
-    def _decide(self, status: Status) -> None:
+    def _decide(self, status: Status) -> bool:
         for timer in self._timers.values():
             timer.cancel()
-        if not self._outcome.done():
-            self._outcome.set_result(status)
+        if self._outcome.done():
+            return False
+        self._outcome.set_result(status)
+        return True
 
     async def outcome(self) -> Status:
         """SUCCESS, or the rejection with the plugin that made it."""
