@@ -4,6 +4,7 @@ judged."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
@@ -104,3 +105,30 @@ async def test_only_the_fence_keeps_a_deposed_leaders_binding_out(tmp_path: Path
         assert not (await real.truth()).pods["default/pod-0"].spec.node_name
         await real.client.bind(binding)
         assert (await real.truth()).pods["default/pod-0"].spec.node_name == "node-0000"
+
+
+async def test_a_killed_etcd_loses_nothing_and_scheduling_goes_on_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    async with real_cluster(tmp_path, fsync=True) as real:
+        submitter = await real.submit("before", 100)
+        await eventually("some bindings", lambda: real.bound("before") > 30)
+        assert await submitter.wait() == 0
+        assert real.cluster.etcd_pid is not None
+        os.kill(real.cluster.etcd_pid, signal.SIGKILL)
+        await eventually("etcd again", lambda: real.cluster.etcd_pid is not None)
+        await eventually("the rest bound", lambda: real.bound("before") == 100, within=40)
+        submitter = await real.submit("after", 50)
+        assert await submitter.wait() == 0
+        await eventually("new pods bound", lambda: real.bound("after") == 50, within=40)
+        await real.check_history("before", 100)
+
+
+async def test_an_api_server_that_is_killed_is_replaced_by_the_other(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path, api_servers=2) as real:
+        submitter = await real.submit("pod", 300)
+        await eventually("some bindings", lambda: real.bound("pod") > 50)
+        real.cluster.api_servers[0].kill(signal.SIGKILL)
+        await eventually("all pods bound", lambda: real.bound("pod") == 300, within=40)
+        assert await submitter.wait() == 0
+        await real.check_history("pod", 300)

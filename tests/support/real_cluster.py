@@ -28,16 +28,26 @@ SUBMIT = """
 import asyncio, sys
 from podsched.bench.workloads import copies, pod_template
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import of_result
+from podsched.client.errors import AlreadyExists, Unavailable, of_result
+
+async def submit(client, pods):
+    # An answer that got lost does not say what was stored: ask again, what exists is done.
+    while True:
+        try:
+            errors = [of_result(result) for result in await client.create_pods(pods)]
+        except Unavailable:
+            await asyncio.sleep(0.1)
+            continue
+        for error in errors:
+            if error is not None and not isinstance(error, AlreadyExists):
+                raise error
+        return
 
 async def main(server, prefix, count, pause):
     pods = list(copies(pod_template(), prefix, count))
     async with ApiClient(server) as client:
         for start in range(0, count, 10):
-            for result in await client.create_pods(pods[start:start + 10]):
-                error = of_result(result)
-                if error is not None:
-                    raise error
+            await submit(client, pods[start:start + 10])
             await asyncio.sleep(pause)
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))

@@ -32,6 +32,7 @@ from podsched.store.etcd import connect
 SUBMIT_BATCH = 5
 SUBMIT_PAUSE = 0.03
 WITHIN = 45.0
+RAY_WITHIN = 20.0
 
 
 class DemoFailed(Exception):
@@ -75,6 +76,8 @@ class DemoReport:
     seconds: float = 0.0
     leaders: list[Leader] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
+    #: Calls of Ray actors by the replicas that were alive at the end.
+    ray_calls: int = 0
     placed: dict[tuple[str, str], int] = field(default_factory=dict)
     workloads: dict[str, str] = field(default_factory=dict)
 
@@ -217,6 +220,8 @@ async def _play(
             await informer.synced.wait()
             await observer.until("the hollow nodes", lambda: len(informer.objects("Node")) >= 14)
             await observer.until("a leader", lambda: bool(observer.leaders))
+            if options.evaluator == "ray":
+                await _wait_for_ray(cluster, observer, say)
             pods = await _workload(client, report, say)
             await _submit(client, cluster, observer, pods, options, report, say)
             keys = [f"{p.metadata.namespace}/{p.metadata.name}" for p in pods]
@@ -227,11 +232,32 @@ async def _play(
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
     report.leaders = observer.leaders
+    report.ray_calls = await _ray_calls(cluster)
     store = await connect(EtcdOptions(endpoints=cluster.etcd_endpoints))
     try:
         _judge(report, keys, await read_truth(store), observer)
     finally:
         await store.close()
+
+
+async def _wait_for_ray(
+    cluster: LocalCluster, observer: Observer, say: Callable[[str], None]
+) -> None:
+    """Ray takes some seconds to start; the leader would not wait for it, but the demo shows it."""
+    began = time.monotonic()
+    while time.monotonic() < began + RAY_WITHIN:
+        leader = cluster.replica_of(observer.leaders[-1].identity)
+        if await leader.metric("podsched_evaluator_mode", mode="ray"):
+            say(f"  Ray actors at work {time.monotonic() - began:.1f} s later")
+            return
+        await asyncio.sleep(0.1)
+    say("  Ray is not there yet: nodes are evaluated locally until it is")
+
+
+async def _ray_calls(cluster: LocalCluster) -> int:
+    """Calls of Ray actors that the replicas made, as far as they live."""
+    calls = [process.metric("podsched_ray_calls_total") for process in cluster.schedulers]
+    return int(sum(await asyncio.gather(*calls)))
 
 
 async def _workload(client: ApiClient, report: DemoReport, say: Callable[[str], None]) -> list[Pod]:

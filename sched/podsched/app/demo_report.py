@@ -36,6 +36,9 @@ def print_report(report: DemoReport) -> None:
             f"the next pod was bound {kill.gap_seconds:.2f} s later"
         )
     console.print()
+    if report.ray_calls:
+        console.print(f"Ray actors were called {report.ray_calls} times by the leader at the end")
+        console.print()
     console.print("[bold]Checked against etcd[/bold]")
     console.print(f"  {report.bound} of {report.pods} pods bound, on {report.nodes} nodes")
     console.print(f"  {report.lost} lost, {report.bound_twice} bound twice")

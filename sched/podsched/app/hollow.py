@@ -9,16 +9,20 @@ from podsched.agent.agent import Agent
 from podsched.api.objects import Node
 from podsched.app.process import Process
 from podsched.client.api_client import ApiClient
+from podsched.client.channels import ClientOptions
 from podsched.config.settings import AgentSettings
 from podsched.telemetry.health import Probe
 from podsched.telemetry.metrics import AgentMetrics
 
 
 async def run_hollow_nodes(
-    process: Process, settings: AgentSettings, nodes: Sequence[Node]
+    process: Process,
+    settings: AgentSettings,
+    nodes: Sequence[Node],
+    client_options: ClientOptions | None = None,
 ) -> None:
     """Plays the nodes until the process is asked to stop; a bug in the agent ends it."""
-    client = ApiClient(settings.api_endpoints)
+    client = ApiClient(settings.api_endpoints, client_options)
     agent = Agent(client, settings, nodes, metrics=AgentMetrics(process.registry))
     process.checks.add(
         "registered",

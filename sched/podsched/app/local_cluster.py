@@ -18,6 +18,9 @@ from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
 from podsched.lib.network import free_port
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.store.errors import EmbeddedEtcdError
+
+ETCD_RESTART_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class LocalCluster:
         self.options = options
         self.log_dir = options.data_dir / "logs"
         self._etcd: EmbeddedEtcd | None = None
+        self._etcd_task: asyncio.Task[None] | None = None
         self._ray: LocalRay | None = None
         self._ray_task: asyncio.Task[None] | None = None
         self.ray_problem = ""
@@ -97,6 +101,7 @@ class LocalCluster:
             )
             await self._etcd.start()
             self.etcd_endpoints = (self._etcd.endpoint,)
+            self._etcd_task = asyncio.create_task(self._keep(self._etcd), name="keep etcd")
         for index in range(self.options.api_servers):
             self.api_servers.append(await self._spawn(self._api_spec(index)))
         if self.options.agent and (self.options.nodes or self.options.agent_arguments):
@@ -106,6 +111,19 @@ class LocalCluster:
         for index in range(self.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
+
+    async def _keep(self, etcd: EmbeddedEtcd) -> None:
+        """Starts etcd again, on its data and ports, should it end."""
+        while True:
+            await etcd.wait()
+            await asyncio.sleep(ETCD_RESTART_PAUSE)
+            with contextlib.suppress(EmbeddedEtcdError):
+                await etcd.start()
+
+    @property
+    def etcd_pid(self) -> int | None:
+        """The process of the embedded etcd."""
+        return self._etcd.pid if self._etcd else None
 
     async def _start_ray(self, ray: LocalRay) -> None:
         try:
@@ -219,5 +237,8 @@ class LocalCluster:
         await asyncio.gather(*(p.stop() for p in self.api_servers))
         if self._ray is not None:
             await self._ray.stop()
+        if self._etcd_task is not None:
+            self._etcd_task.cancel()
+            await asyncio.gather(self._etcd_task, return_exceptions=True)
         if self._etcd is not None:
             await self._etcd.stop()

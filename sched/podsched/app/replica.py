@@ -15,7 +15,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from podsched.actors.replica_actors import ReplicaActors
@@ -24,6 +24,7 @@ from podsched.app.presence import Presence
 from podsched.app.process import Process
 from podsched.cache.cache import Anomaly
 from podsched.client.api_client import ApiClient
+from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
@@ -58,6 +59,7 @@ class ReplicaOptions:
     etcd: EtcdOptions
     election: ElectionOptions
     controllers: ControllerSettings
+    client: ClientOptions = field(default_factory=ClientOptions)
 
 
 def unique_identity(name: str) -> str:
@@ -76,7 +78,7 @@ class Replica:
         self._process = process
         self._options = options
         self.identity = unique_identity(options.settings.identity)
-        self._client = ApiClient(options.settings.api_endpoints)
+        self._client = ApiClient(options.settings.api_endpoints, options.client)
         self._cluster = GrpcCluster(self._client)
         self._informer = self._cluster.informer(WATCHED_KINDS)
         self._meter = CycleMeter(process.registry, process.tracer)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
@@ -124,6 +125,25 @@ class ManagedProcess:
                     break
                 await asyncio.sleep(0.05)
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples with these labels; 0.0 when the process does not answer."""
+        url = f"http://127.0.0.1:{self.spec.health_port}/metrics"
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer,
+            ):
+                text = await answer.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return 0.0
+        wanted = labels.items()
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and wanted <= sample.labels.items()
+        )
 
     def _ended_for_good(self) -> bool:
         """Whether waiting is in vain: it ended and is not restarted, or ended again and again."""
