@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from podsched.api.objects import Node, Pod
+from podsched.engine.state import PluginHandle
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.status import Code
 from podsched.plugins.fit_strategies import requested_to_capacity_ratio
@@ -84,13 +86,16 @@ def fit_args(**args: Any) -> Any:
 def test_ignored_extended_resources_are_not_compared(args: dict[str, Any]) -> None:
     state = cluster(giving())
     assert rejections(NodeResourcesFit(), asking(gpu="1"), state)
-    assert not rejections(new(fit_args(**args)), asking(gpu="1"), state)
+    ignoring = new(fit_args(**args), PluginHandle(state, Random(0)))
+    assert not rejections(ignoring, asking(gpu="1"), state)
+    without = giving()
+    assert hinted(ignoring, asking(gpu="1"), NODE_ADD, None, without) is QUEUE
 
 
 def strategy(kind: str, *resources: tuple[str, int]) -> NodeResourcesFit:
     listed = [SimpleNamespace(name=name, weight=weight) for name, weight in resources]
     scoring = SimpleNamespace(type=kind, resources=listed)
-    return new(fit_args(scoring_strategy=scoring))
+    return new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +138,7 @@ def test_the_ratio_follows_the_broken_line(percent: int, score: int) -> None:
         resources=[SimpleNamespace(name="example.com/gpu", weight=1)],
         requested_to_capacity_ratio=SimpleNamespace(shape=shape),
     )
-    plugin = new(fit_args(scoring_strategy=scoring))
+    plugin = new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
     state = cluster(giving(gpu="100"), pods=[asking("there", "n", gpu=str(max(percent - 1, 0)))])
     wanted = asking(gpu="1") if percent else asking()
     assert scored(plugin, wanted, state) == {"n": score}
@@ -171,7 +176,7 @@ def test_events_wake_a_pod_that_asks_500m_when_they_can_help(
 
 
 def test_the_index_of_node_events_names_the_pods_that_the_hint_wakes() -> None:
-    registered = NodeResourcesFit().events_to_register()[1]
+    registered = NodeResourcesFit().events_to_register()[2]
     assert registered.index is not None
     index = registered.index()
     index.add("small", info(asking("a", cpu="500m")))

@@ -648,3 +648,18 @@ def test_check_invariants_sees_a_pod_in_two_places() -> None:
     queue._backoff.add(queued)
     with pytest.raises(QueueCorrupted, match="2 places"):
         queue.check_invariants()
+
+
+def test_an_event_that_names_pods_is_put_to_these_alone() -> None:
+    hint = Hint(always=True)
+    named = ClusterEventWithHint(
+        POD_DELETE, hint, per_pod=True, pods=lambda old, new: ["uid-b", "uid-unknown"]
+    )
+    queue = queue_of({"Fit": [named]})
+    cls = pod_class()
+    for name in ("a", "b", "c"):
+        queue.add(pod(name, cls), 0.0)
+        reject(queue, 0.0, "Fit")
+    assert queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 20.0) == 1
+    assert queue.place("uid-b") == "active"
+    assert [asked.uid for asked, _, _ in hint.asked] == ["uid-b"]

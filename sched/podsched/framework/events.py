@@ -6,7 +6,7 @@ Resource and action names are kube-scheduler's (``framework/types.go``).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,10 +137,12 @@ class ClusterEventWithHint:
     therefore look at what the class determines (and at the names of pods with ephemeral volumes);
     one that looks at more of the pod says so with ``per_pod`` and is asked about each. Changes of
     the waiting pod itself are always asked about that pod. ``index`` spares asking about classes
-    that the event cannot help.
+    that the event cannot help; ``pods``, beside ``per_pod``, names the uids of the only pods to ask
+    about, from the event's old and new objects.
     """
 
     event: ClusterEvent
     hint: HintFn | None = None
     per_pod: bool = False
     index: Callable[[], HintIndex] | None = None
+    pods: Callable[[Any, Any], Iterable[str]] | None = None

@@ -5,7 +5,7 @@ Rules: kube-scheduler v1.36 ``framework/plugins/nodeaffinity``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -19,6 +19,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodClass, PodInfo
@@ -141,7 +142,7 @@ class NodeAffinity:
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Nodes added or with other labels."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        return [ClusterEventWithHint(node, self._after_node_change)]
+        return [ClusterEventWithHint(node, self._after_node_change, index=_index_of_nodes)]
 
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
@@ -156,6 +157,52 @@ class NodeAffinity:
         if not required.matches_node(new) or (old is not None and required.matches_node(old)):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+
+def _index_of_nodes() -> KeyedIndex:
+    """Finds the pods that demand something a node has: a label, with its value or not, or a name.
+
+    One demand a pod cannot do without is enough, of terms one each; who demands only the absence
+    of labels is asked about every node.
+    """
+    return KeyedIndex(_keys_of_pod, _keys_of_node)
+
+
+def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
+    spec = pod.cls.spec
+    for pair in spec.node_selector.items():
+        return (pair,)
+    selector = _required(spec)
+    if selector is None:
+        return None
+    keys: list[Hashable] = []
+    for term in selector.node_selector_terms:
+        own = _keys_of_term(term)
+        if own is None:
+            return None
+        keys += own
+    return keys
+
+
+def _keys_of_term(term: v1.NodeSelectorTerm) -> Sequence[Hashable] | None:
+    if not term.match_fields and not term.match_expressions:
+        return ()  # It matches no node.
+    names = _term_names(term)
+    if names is not None:
+        return [(NAME_FIELD, name, True) for name in names]
+    for requirement in term.match_expressions:
+        if requirement.operator == "In":
+            return [(requirement.key, value) for value in requirement.values]
+        if requirement.operator in ("Exists", "Gt", "Lt"):
+            return [requirement.key]
+    return None
+
+
+def _keys_of_node(old: v1.Node | None, new: v1.Node | None) -> Iterable[Hashable] | None:
+    if new is None:
+        return ()
+    labels = new.metadata.labels
+    return [(NAME_FIELD, new.metadata.name, True), *labels, *labels.items()]
 
 
 def _required(spec: v1.PodSpec) -> v1.NodeSelector | None:

@@ -17,6 +17,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodInfo
@@ -59,7 +60,10 @@ class NodePorts:
         """Deleted pods that used one of the ports, and new nodes."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
-        return [ClusterEventWithHint(pod, _after_pod_deleted), ClusterEventWithHint(node)]
+        return [
+            ClusterEventWithHint(pod, _after_pod_deleted, index=_index_of_ports),
+            ClusterEventWithHint(node),
+        ]
 
 
 def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
@@ -99,3 +103,15 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
         return QueueingHint.SKIP
     freed = dict.fromkeys(host_ports(old.spec), 1)
     return QueueingHint.QUEUE if conflicts(host_ports(pod.cls.spec), freed) else QueueingHint.SKIP
+
+
+def _index_of_ports() -> KeyedIndex:
+    """Finds the pods that wait for a port number that a deleted pod used."""
+    return KeyedIndex(
+        lambda pod: _numbers(pod.cls.spec),
+        lambda old, new: () if old is None else _numbers(old.spec),
+    )
+
+
+def _numbers(spec: v1.PodSpec) -> set[tuple[str, int]]:
+    return {(protocol, number) for _, protocol, number in host_ports(spec)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -17,23 +17,15 @@ from podsched.api.resources import (
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
-    allocatable_in_units,
-    requests_in_units,
     score_requests,
 )
-from podsched.framework.events import (
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    QueueingHint,
-    Resource,
-)
-from podsched.framework.hint_index import ThresholdIndex
+from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
-from podsched.framework.pods import PodInfo
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.fit_events import FitEvents
 from podsched.plugins.fit_strategies import Strategy, least_allocated, strategy_of
 from podsched.plugins.resource_amounts import (
     NATIVE,
@@ -43,7 +35,6 @@ from podsched.plugins.resource_amounts import (
     resource_columns,
     weighted_resources,
 )
-from podsched.v1 import objects_pb2 as v1
 
 REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
@@ -71,8 +62,15 @@ class NodeResourcesFit:
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
 
-    def __init__(self, options: FitOptions | None = None) -> None:
+    def __init__(
+        self, options: FitOptions | None = None, cluster: ClusterView | None = None
+    ) -> None:
+        """``cluster``: where the hints find out what room an event has left."""
         self._options = options or FitOptions()
+        self._cluster = cluster
+        # Profiles may ignore different resources, and classes are shared by all of them.
+        ignored = (self._options.ignored_resources, self._options.ignored_groups)
+        self._demand_key = f"{self.name}/demand/{sorted(ignored[0])}/{sorted(ignored[1])}"
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Nothing but the rows themselves."""
@@ -127,13 +125,18 @@ class NodeResourcesFit:
         return self._options.strategy(columns)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods deleted or scaled down; nodes added or with more to give."""
-        pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
-        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        return [
-            ClusterEventWithHint(pod, _after_pod_event),
-            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
-        ]
+        """See ``fit_events``."""
+        return FitEvents(self._demand, self._cluster).registrations()
+
+    def _demand(self, cls: PodClass) -> Mapping[str, int]:
+        """What Filter compares, and one place among the node's pods."""
+        known = cls.compiled.get(self._demand_key)
+        if known is None:
+            wanted = node_requests(cls.requests).items()
+            known = {name: n for name, n in wanted if n > 0 and not self._ignores(name)}
+            known[PODS] = 1
+            cls.compiled[self._demand_key] = known
+        return cast(Mapping[str, int], known)
 
 
 def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
@@ -141,52 +144,10 @@ def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
     return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
 
 
-def _after_pod_event(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if new is None:
-        had_room = old is not None and (old.spec.node_name or old.status.nominated_node_name)
-        return QueueingHint.QUEUE if had_room else QueueingHint.SKIP
-    if new.metadata.uid == pod.uid:
-        return QueueingHint.QUEUE
-    if old is None or not new.spec.node_name:
-        return QueueingHint.SKIP
-    before, after = requests_in_units(old), requests_in_units(new)
-    freed = any(
-        before.get(name, 0) > after.get(name, 0)
-        for name, amount in node_requests(pod.cls.requests).items()
-        if amount > 0
-    )
-    return QueueingHint.QUEUE if freed else QueueingHint.SKIP
-
-
-def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
-    if new is None:
-        return QueueingHint.SKIP
-    requests = node_requests(pod.cls.requests)
-    now = allocatable_in_units(new.status.allocatable)
-    if now.get(PODS, 0) < 1 or any(n > now.get(name, 0) for name, n in requests.items() if n > 0):
-        return QueueingHint.SKIP
-    if old is None:
-        return QueueingHint.QUEUE
-    before = allocatable_in_units(old.status.allocatable)
-    grown = now.get(PODS, 0) > before.get(PODS, 0) or any(
-        now.get(name, 0) > before.get(name, 0) for name, n in requests.items() if n > 0
-    )
-    return QueueingHint.QUEUE if grown else QueueingHint.SKIP
-
-
-def _index_of_nodes() -> ThresholdIndex:
-    """Finds the pods whose requests are within what an added or changed node can give."""
-
-    def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
-        return None if new is None else allocatable_in_units(new.status.allocatable)
-
-    return ThresholdIndex(lambda pod: node_requests(pod.cls.requests), supply)
-
-
-def new(args: Any) -> NodeResourcesFit:
+def new(args: Any, handle: Handle) -> NodeResourcesFit:
     """The plugin from NodeResourcesFitArgs; None gives the defaults."""
     if args is None:
-        return NodeResourcesFit()
+        return NodeResourcesFit(cluster=handle.cluster)
     scoring = args.scoring_strategy
     return NodeResourcesFit(
         FitOptions(
@@ -194,5 +155,6 @@ def new(args: Any) -> NodeResourcesFit:
             frozenset(args.ignored_resource_groups or ()),
             weighted_resources(scoring.resources if scoring else None),
             strategy_of(scoring) if scoring else least_allocated,
-        )
+        ),
+        handle.cluster,
     )

@@ -13,6 +13,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -45,7 +46,7 @@ class NodeUnschedulable:
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
-            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
             ClusterEventWithHint(pod, _after_toleration_change),
         ]
 
@@ -55,9 +56,17 @@ def _tolerates_cordon(spec: v1.PodSpec) -> bool:
 
 
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
+    return QueueingHint.QUEUE if _opened(old, new) else QueueingHint.SKIP
+
+
+def _opened(old: v1.Node | None, new: v1.Node | None) -> bool:
     was_open = old is not None and not old.spec.unschedulable
-    is_open = new is not None and not new.spec.unschedulable
-    return QueueingHint.QUEUE if is_open and not was_open else QueueingHint.SKIP
+    return new is not None and not new.spec.unschedulable and not was_open
+
+
+def _index_of_nodes() -> KeyedIndex:
+    """Everybody when a node opens, nobody otherwise: the pod has no say in it."""
+    return KeyedIndex(lambda pod: (), lambda old, new: None if _opened(old, new) else ())
 
 
 def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:

@@ -53,7 +53,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "TaintToleration": _plain(TaintToleration),
     "NodeAffinity": lambda args, handle: node_affinity.new(args),
     "NodePorts": _plain(NodePorts),
-    "NodeResourcesFit": lambda args, handle: node_resources_fit.new(args),
+    "NodeResourcesFit": node_resources_fit.new,
     "VolumeRestrictions": _plain(VolumeRestrictions),
     "NodeVolumeLimits": _plain(NodeVolumeLimits),
     "VolumeBinding": volume_binding.new,

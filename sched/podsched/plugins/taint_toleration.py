@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
-from podsched.api.tolerations import PREFER_NO_SCHEDULE, find_untolerated, tolerates
+from podsched.api.tolerations import (
+    HARD_EFFECTS,
+    PREFER_NO_SCHEDULE,
+    find_untolerated,
+    tolerates,
+)
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -13,6 +18,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -68,7 +74,7 @@ class TaintToleration:
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
-            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
             ClusterEventWithHint(pod, _after_toleration_change),
         ]
 
@@ -80,6 +86,24 @@ def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -
     if old is not None and find_untolerated(old.spec.taints, tolerations) is None:
         return QueueingHint.SKIP
     return QueueingHint.QUEUE
+
+
+def _index_of_nodes() -> KeyedIndex:
+    """Finds the pods that may tolerate a node's first hard taint; all where it has none."""
+    return KeyedIndex(_tolerated_keys, _first_hard_taint)
+
+
+def _tolerated_keys(pod: PodInfo) -> Iterable[Hashable] | None:
+    keys = {toleration.key for toleration in pod.cls.spec.tolerations}
+    return None if "" in keys else keys
+
+
+def _first_hard_taint(old: v1.Node | None, new: v1.Node | None) -> Iterable[Hashable] | None:
+    if new is None:
+        return ()
+    hard = (taint.key for taint in new.spec.taints if taint.effect in HARD_EFFECTS)
+    first = next(hard, None)
+    return None if first is None else (first,)
 
 
 def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:

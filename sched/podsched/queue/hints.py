@@ -42,6 +42,7 @@ class Registration:
     hint: HintFn | None
     per_pod: bool
     index: Callable[[], HintIndex] | None
+    pods: Callable[[Any, Any], Iterable[str]] | None = None
 
 
 class HintTable:
@@ -126,6 +127,18 @@ class HintTable:
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return None
 
+    def named(
+        self, registration: Registration, event: ClusterEvent, old: Any, new: Any
+    ) -> Iterable[str] | None:
+        """The uids of the only pods to ask about; None: all. Failing counts as None."""
+        if registration.pods is None:
+            return None
+        try:
+            return list(registration.pods(old, new))
+        except Exception as error:  # As above.
+            self._observer.plugin_failed(registration.plugin, event.text, error)
+            return None
+
     def index_failed(self, registration: Registration, error: Exception) -> None:
         """Reports an index that could not take a pod."""
         self._observer.plugin_failed(registration.plugin, registration.event.text, error)
@@ -135,7 +148,7 @@ def _registrations(
     profile: str, plugin: str, events: Sequence[ClusterEventWithHint]
 ) -> list[Registration]:
     registered = [
-        Registration(profile, plugin, e.event, e.hint, e.per_pod, e.index) for e in events
+        Registration(profile, plugin, e.event, e.hint, e.per_pod, e.index, e.pods) for e in events
     ]
     return registered + [_after_taint(r) for r in _hidden_by_taints(registered)]
 
@@ -152,7 +165,7 @@ def _after_taint(added: Registration) -> Registration:
 
     kube-scheduler queues such pods without asking anything; the plugin's own answer is as safe.
     """
-    hint, index = added.hint, added.index
+    hint, index, pods = added.hint, added.index, added.pods
     return Registration(
         added.profile,
         added.plugin,
@@ -160,6 +173,7 @@ def _after_taint(added: Registration) -> Registration:
         None if hint is None else lambda pod, _old, new: hint(pod, None, new),
         added.per_pod,
         None if index is None else lambda: _AsAdded(index()),
+        None if pods is None else lambda _old, new: pods(None, new),
     )
 
 

@@ -10,7 +10,7 @@ registered are put to anyone on their behalf (Q6).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -187,7 +187,12 @@ class UnschedulablePods:
         personal: dict[str, Strategy] = {}
         for registration in self._table.matching(event):
             rejected = self._rejected.get((registration.profile, registration.plugin))
-            if rejected is None:
+            if rejected is None or not rejected.groups:
+                continue
+            question = (registration, event, old, new)
+            named = self._table.named(*question)
+            if named is not None:
+                self._ask_named(named, rejected.groups, personal, question, max_priority)
                 continue
             for group in rejected.candidates(registration, event, old, new):
                 gain = _gain(group, registration)
@@ -196,7 +201,7 @@ class UnschedulablePods:
                 ):
                     continue
                 if registration.per_pod:
-                    self._ask_each(group, gain, personal, (registration, event, old, new))
+                    self._ask_each(group, gain, personal, question)
                 elif self._table.queues(registration, group.sample, event, old, new):
                     answers[group] = gain
         return _expanded(answers, personal)
@@ -244,6 +249,28 @@ class UnschedulablePods:
         for uid, pod in group.pods.items():
             if personal.get(uid, Strategy.SKIP) < gain and self._table.queues(
                 registration, pod.info, event, old, new
+            ):
+                personal[uid] = gain
+
+    def _ask_named(
+        self,
+        uids: Iterable[str],
+        groups: Container[Group],
+        personal: dict[str, Strategy],
+        question: tuple[Registration, ClusterEvent, Any, Any],
+        max_priority: int | None,
+    ) -> None:
+        registration, event, old, new = question
+        for uid in uids:
+            entry = self._pods.get(uid)
+            if entry is None or entry[1] not in groups:
+                continue
+            pod, group = entry
+            gain = _gain(group, registration)
+            if (
+                personal.get(uid, Strategy.SKIP) < gain
+                and self._concerns(group, event, max_priority)
+                and self._table.queues(registration, pod.info, event, old, new)
             ):
                 personal[uid] = gain
 

@@ -1,0 +1,180 @@
+"""Which events can help a pod that NodeResourcesFit rejected.
+
+An event helps when it leaves its node with room for the pod, beside the pods that are nominated
+there. Room that the pod could make by preemption counts where the event can have made more of it:
+after a pod went that it could not have preempted. So a full cluster may lose pod after pod and
+wake nobody who would not fit, where kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes
+everybody; a pod nominated to the node is always woken, for its victims are going there.
+
+The cache takes an event in before the queue hears of it, so what is read here is the room after
+it. Without a cluster to look at (tests of the plugin alone) every pod that goes helps everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from podsched.api.resources import PODS, allocatable_in_units, requests_in_units
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.hint_index import ThresholdIndex
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+#: What a class asks of a node: the resources that are looked at, and a place among the pods.
+Demand = Callable[[PodClass], Mapping[str, int]]
+
+NEVER = "Never"
+
+
+class FitEvents:
+    """The registrations of NodeResourcesFit."""
+
+    def __init__(self, demand: Demand, cluster: ClusterView | None) -> None:
+        self._demand = demand
+        self._cluster = cluster
+
+    def registrations(self) -> Sequence[ClusterEventWithHint]:
+        """Pods deleted or scaled down; nodes added or with more to give."""
+        gone = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        return [
+            ClusterEventWithHint(gone, self.after_pod_event, index=self._index_of_room),
+            ClusterEventWithHint(
+                gone, self.after_victim_gone, per_pod=True, pods=self._nominated_there
+            ),
+            ClusterEventWithHint(node, self.after_node_change, index=self._index_of_nodes),
+        ]
+
+    # ------------------------------------------------------------------ pods
+
+    def after_pod_event(self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
+        """Whether the pod fits on the node that another pod left or takes less of."""
+        if new is not None and new.metadata.uid == pod.uid:
+            return QueueingHint.QUEUE
+        wanted = self._demand(pod.cls)
+        if old is None or (new is not None and not _freed(old, new, wanted)):
+            return QueueingHint.SKIP
+        name = _node_of(old, new)
+        return QueueingHint.QUEUE if self._has_room(pod.cls, name, old) else QueueingHint.SKIP
+
+    def _has_room(self, cls: PodClass, node_name: str, gone: v1.Pod) -> bool:
+        if not node_name or self._cluster is None:
+            return bool(node_name)
+        row = self._cluster.nodes.row_of(node_name)
+        if row is None:
+            return False
+        wanted, room = self._demand(cls), self._room(row)
+        nominated = self._cluster.nominated_pods(node_name)
+        _take(room, wanted, (self._demand(p.cls) for p in nominated if p.priority >= cls.priority))
+        if _fits(wanted, room):
+            return True
+        if cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
+            return False
+        there = self._cluster.nodes.pods(row).values()
+        _give(room, wanted, (self._demand(p.cls) for p in there if p.priority < cls.priority))
+        return _fits(wanted, room)
+
+    def _room(self, row: int) -> dict[str, int]:
+        """What the node's pods leave of each resource it has."""
+        assert self._cluster is not None
+        nodes = self._cluster.nodes
+        room = {
+            name: int(nodes.allocatable(name)[row]) - int(nodes.requested(name)[row])
+            for name in nodes.node(row).status.allocatable
+        }
+        room[PODS] = int(nodes.allowed_pod_number[row]) - int(nodes.pod_count[row])
+        return room
+
+    def _index_of_room(self) -> ThresholdIndex:
+        """Finds the pods that ask no more than is free on the node now or could be made free."""
+
+        def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
+            node_name = "" if old is None else _node_of(old, new)
+            if old is None or not node_name:
+                return {}
+            if self._cluster is None:
+                return None
+            row = self._cluster.nodes.row_of(node_name)
+            if row is None:
+                return {}
+            room = self._room(row)
+            limit = old.spec.priority
+            there = self._cluster.nodes.pods(row).values()
+            _give(room, room, (self._demand(p.cls) for p in there if p.priority < limit))
+            return room
+
+        return ThresholdIndex(lambda pod: self._demand(pod.cls), supply)
+
+    def after_victim_gone(
+        self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
+    ) -> QueueingHint:
+        """A pod that is nominated to the node tries again, to bind or to preempt once more."""
+        mine = "" if self._cluster is None else self._cluster.nominated_node(pod.uid)
+        there = bool(mine) and old is not None and _node_of(old, new) == mine
+        return QueueingHint.QUEUE if there else QueueingHint.SKIP
+
+    def _nominated_there(self, old: v1.Pod | None, new: v1.Pod | None) -> Iterable[str]:
+        if self._cluster is None or old is None:
+            return ()
+        return [pod.uid for pod in self._cluster.nominated_pods(_node_of(old, new))]
+
+    # ------------------------------------------------------------------ nodes
+
+    def after_node_change(
+        self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
+    ) -> QueueingHint:
+        """Whether an empty node of this kind would do, and gives more than it did before."""
+        if new is None:
+            return QueueingHint.SKIP
+        wanted = self._demand(pod.cls)
+        now = allocatable_in_units(new.status.allocatable)
+        if not _fits(wanted, now):
+            return QueueingHint.SKIP
+        if old is None:
+            return QueueingHint.QUEUE
+        before = allocatable_in_units(old.status.allocatable)
+        grown = any(now.get(name, 0) > before.get(name, 0) for name in wanted)
+        return QueueingHint.QUEUE if grown else QueueingHint.SKIP
+
+    def _index_of_nodes(self) -> ThresholdIndex:
+        """Finds the pods whose requests are within what an added or changed node can give."""
+
+        def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
+            return None if new is None else allocatable_in_units(new.status.allocatable)
+
+        return ThresholdIndex(lambda pod: self._demand(pod.cls), supply)
+
+
+def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
+    """Where a pod was or is; a nominated pod that goes leaves the room it was to get."""
+    if new is not None:
+        return new.spec.node_name
+    return old.spec.node_name or old.status.nominated_node_name
+
+
+def _freed(old: v1.Pod, new: v1.Pod, wanted: Mapping[str, int]) -> bool:
+    before, after = requests_in_units(old), requests_in_units(new)
+    return any(before.get(name, 0) > after.get(name, 0) for name in wanted)
+
+
+def _fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
+    return all(amount <= room.get(name, 0) for name, amount in wanted.items())
+
+
+def _take(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
+    for demand in demands:
+        for name in names:
+            room[name] = room.get(name, 0) - demand.get(name, 0)
+
+
+def _give(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
+    for demand in demands:
+        for name in names:
+            room[name] = room.get(name, 0) + demand.get(name, 0)
