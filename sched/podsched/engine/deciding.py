@@ -16,6 +16,7 @@ import numpy as np
 from podsched.engine.class_evaluation import ClassEvaluation
 from podsched.engine.diagnosis import Diagnosis
 from podsched.engine.filtering import ProfileFilters
+from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.selection import Ending, Rotation, Selector
 from podsched.engine.state import SchedulingState
@@ -28,6 +29,7 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import Status
 
+POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
 MAX_EVALUATIONS = 256
 
@@ -127,7 +129,12 @@ class Decider:
         runner = ProfileFilters(runtime, cluster, outcome)
         result = None
         for named in runtime.post_filter:
-            result = named.plugin.post_filter(decision.state, decision.queued.info, cluster, runner)
+            pod, call = decision.queued.info, named.plugin.post_filter
+            try:
+                state = decision.state
+                result = guarded(named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner)
+            except PluginFailure as failure:
+                return PostFilterResult(failure.status)
             if result.status.ok:
                 break
         return result

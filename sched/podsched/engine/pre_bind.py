@@ -12,11 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from podsched.client.errors import ClientError
 from podsched.engine.binding import Assignment
-from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.plugin_calls import PluginFailure, guarded
+from podsched.engine.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import ObjectPatch, PreBindPlan
+from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.v1 import api_pb2
+
+PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 
 PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 
@@ -47,12 +50,16 @@ class ClusterChanges:
 
 def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
     """Whether any PreBind plugin has something to do for the pod."""
-    return any(
-        not named.plugin.pre_bind_pre_flight(
-            assignment.state, assignment.pod, assignment.node_name
-        ).skipped
-        for named in runtime.pre_bind
-    )
+    return any(not _pre_flight(named, assignment).skipped for named in runtime.pre_bind)
+
+
+def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    try:
+        call = named.plugin.pre_bind_pre_flight
+        return guarded(named.name, PRE_BIND_WORDING, call, state, pod, node)
+    except PluginFailure as failure:
+        return failure.status
 
 
 async def run_pre_bind(
@@ -64,23 +71,43 @@ async def run_pre_bind(
 ) -> Status:
     """Runs the PreBind plugins one after another; the first that does not succeed ends it."""
     for named in runtime.pre_bind:
-        state, pod, node = assignment.state, assignment.pod, assignment.node_name
-        flight = named.plugin.pre_bind_pre_flight(state, pod, node)
-        if flight.skipped:
+        status = _pre_flight(named, assignment)
+        if status.skipped:
             continue
-        if not flight.ok:
-            return flight.by(named.name)
-        plan = named.plugin.pre_bind(state, pod, node, cluster)
-        status = plan.status
         if status.ok:
-            status = await _carry_out(plan, cluster, patch, changes)
+            status = await _run_plugin(named, assignment, cluster, patch, changes)
         if not status.ok:
             return status.by(named.name)
     return SUCCESS
 
 
+async def _run_plugin(
+    named: Named[PreBindPlugin],
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    name, call = named.name, named.plugin.pre_bind
+    try:
+        plan = guarded(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+        status = plan.status
+        if status.ok:
+            status = await _carry_out(name, plan, cluster, patch, changes)
+    except PluginFailure as failure:
+        return failure.status
+    if status.code is not Code.ERROR:
+        return status
+    return error(f"{PRE_BIND_WORDING.format(name)}: {status.message}")
+
+
 async def _carry_out(
-    plan: PreBindPlan, cluster: ClusterView, patch: PatchObjects, changes: ClusterChanges
+    name: str,
+    plan: PreBindPlan,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
 ) -> Status:
     if plan.patches:
         try:
@@ -95,7 +122,7 @@ async def _carry_out(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + plan.timeout
     while True:
-        status = plan.wait(cluster)
+        status = guarded(name, PRE_BIND_WORDING, plan.wait, cluster)
         if status.code is not Code.PENDING:
             return status
         left = deadline - loop.time()

@@ -36,6 +36,13 @@ from podsched.engine.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bin
 from podsched.engine.preemption import PREEMPTED, PREEMPTION_PLUGIN, Evictor, Preemption
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.recorder import EventRecorder
+from podsched.engine.reserve_permit import (
+    refused,
+    run_permit,
+    run_post_bind,
+    run_reserve,
+    run_unreserve,
+)
 from podsched.engine.state import SchedulingState
 from podsched.engine.status_writer import StatusWriter
 from podsched.framework.plugin import CycleState, PostFilterResult
@@ -283,24 +290,17 @@ class Term:
     def _reserve_and_permit(
         self, runtime: ProfileRuntime, assignment: Assignment
     ) -> Assignment | None:
-        state, pod, node = assignment.state, assignment.pod, assignment.node_name
-        for named in runtime.reserve:
-            status = named.plugin.reserve(state, pod, node)
-            if not status.ok:
-                self._undo(runtime, assignment, status.by(named.name))
-                return None
         timeouts: dict[str, float] = {}
-        for permit in runtime.permit:
-            result = permit.plugin.permit(state, pod, node)
-            if result.status.code is Code.WAIT:
-                timeouts[permit.name] = result.timeout
-            elif not result.status.ok:
-                self._undo(runtime, assignment, result.status.by(permit.name))
-                return None
+        status = run_reserve(runtime, assignment)
+        if status.ok:
+            status, timeouts = run_permit(runtime, assignment)
+        if not status.ok:
+            self._undo(runtime, assignment, status)
+            return None
         if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
             self._start_slow(runtime, assignment, timeouts)
             return None
-        self._state.queue.done(pod.uid)
+        self._state.queue.done(assignment.pod.uid)
         return assignment
 
     def _no_node_fits(self, runtime: ProfileRuntime, decision: Decision) -> None:
@@ -367,12 +367,12 @@ class Term:
         async def cycle() -> None:
             began = self._clock()
             try:
-                status = await waiting.outcome() if waiting is not None else Status()
+                status = refused(await waiting.outcome()) if waiting is not None else Status()
                 if waiting is not None:
                     self.waiting.remove(pod.uid)
                     self._meter.permitted(status, self._clock() - began)
-                self._state.queue.done(pod.uid) if status.ok else None
                 if status.ok:
+                    self._state.queue.done(pod.uid)
                     status = await run_pre_bind(
                         runtime,
                         assignment,
@@ -383,6 +383,7 @@ class Term:
             except asyncio.CancelledError:
                 if self._over.is_set():
                     raise
+                self.waiting.remove(pod.uid)
                 status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
             if status.ok:
                 self._binding.submit([assignment])
@@ -396,9 +397,12 @@ class Term:
     def _slow_ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
     ) -> None:
-        self._slow.pop(assignment.pod.uid, None)
+        uid = assignment.pod.uid
+        if self._slow.get(uid) is task:
+            del self._slow[uid]
         if task.cancelled() and not self._over.is_set():
             # Cancelled before its first step: nothing of the cycle has run, so nothing undid it.
+            self.waiting.remove(uid)
             self._undo(
                 runtime, assignment, Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
             )
@@ -412,8 +416,7 @@ class Term:
             pod, node = assignment.pod, assignment.node_name
             cache.finish_binding(pod.uid)
             runtime = self._state.profiles[pod.cls.scheduler_name]
-            for named in runtime.post_bind:
-                named.plugin.post_bind(assignment.state, pod, node)
+            run_post_bind(runtime, assignment)
             self._activate_wanted(assignment.state)
             self._recorder.record(
                 pod.pod.metadata,
@@ -435,8 +438,7 @@ class Term:
         """B6: takes the assumption back and gives the pod and those it stood in the way another
         try."""
         pod, now = assignment.pod, self._clock()
-        for named in reversed(runtime.reserve):
-            named.plugin.unreserve(assignment.state, pod, assignment.node_name)
+        run_unreserve(runtime, assignment)
         cache, queue = self._state.cache, self._state.queue
         if cache.is_assumed(pod.uid):
             change = cache.forget(pod)
@@ -543,7 +545,10 @@ class Term:
     async def _patch_objects(
         self, patches: Sequence[api_pb2.PatchRequest]
     ) -> Sequence[api_pb2.BatchResult]:
-        return await self._cluster.patch(patches, self._fence)
+        results = await self._cluster.patch(patches, self._fence)
+        if any(result.reason == "FENCE_LOST" for result in results):
+            self._fence_lost()
+        return results
 
     async def _evict(
         self, requests: Sequence[api_pb2.EvictRequest]

@@ -1,0 +1,88 @@
+"""Reserve, Permit, Unreserve and PostBind of one pod: the profile's plugins in their order.
+
+What a plugin answers is put into kube-scheduler's words (``framework/runtime`` and
+``schedule_one.go``, v1.36). A plugin that raises has answered with an error; where nobody can act
+on one any more (Unreserve, PostBind) it is logged and the other plugins have their turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from podsched.engine.binding import Assignment
+from podsched.engine.plugin_calls import PluginFailure, guarded
+from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.framework.fit_error import fit_error_message
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.telemetry.logs import get_logger
+
+RESERVE_WORDING = 'running Reserve plugin "{}"'
+PERMIT_WORDING = 'running Permit plugin "{}"'
+UNRESERVE_WORDING = 'running Unreserve of plugin "{}"'
+POST_BIND_WORDING = 'running PostBind plugin "{}"'
+
+_log = get_logger("plugins")
+
+
+def run_reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
+    """SUCCESS, or what the first plugin said that did not reserve."""
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    for named in runtime.reserve:
+        try:
+            status = guarded(named.name, RESERVE_WORDING, named.plugin.reserve, state, pod, node)
+        except PluginFailure as failure:
+            return failure.status
+        if not status.ok:
+            return _told(status.by(named.name), RESERVE_WORDING)
+    return SUCCESS
+
+
+def run_permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, dict[str, float]]:
+    """SUCCESS and the seconds that plugins want the pod to wait at most, or the first refusal."""
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    timeouts: dict[str, float] = {}
+    for named in runtime.permit:
+        try:
+            result = guarded(named.name, PERMIT_WORDING, named.plugin.permit, state, pod, node)
+        except PluginFailure as failure:
+            return failure.status, {}
+        if result.status.code is Code.WAIT:
+            timeouts[named.name] = result.timeout
+        elif not result.status.ok:
+            return _told(result.status.by(named.name), PERMIT_WORDING), {}
+    return SUCCESS, timeouts
+
+
+def refused(status: Status) -> Status:
+    """A refusal by Reserve or Permit as the FitError of the one node that was chosen."""
+    if not status.code.rejects:
+        return status
+    return replace(status, reasons=(fit_error_message(1, Counter(status.reasons)),))
+
+
+def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
+    """All Reserve plugins undo what they did, the last first."""
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    for named in reversed(runtime.reserve):
+        try:
+            guarded(named.name, UNRESERVE_WORDING, named.plugin.unreserve, state, pod, node)
+        except PluginFailure as failure:
+            _log.error("A plugin failed", plugin=named.name, error=str(failure))
+
+
+def run_post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
+    """Tells the PostBind plugins that the pod is bound."""
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    for named in runtime.post_bind:
+        try:
+            guarded(named.name, POST_BIND_WORDING, named.plugin.post_bind, state, pod, node)
+        except PluginFailure as failure:
+            _log.error("A plugin failed", plugin=named.name, error=str(failure))
+
+
+def _told(status: Status, wording: str) -> Status:
+    if status.code.rejects:
+        return refused(status)
+    text = f"{wording.format(status.plugin)}: {status.message}"
+    return replace(status, code=Code.ERROR, reasons=(text,))
