@@ -22,38 +22,47 @@ from rich.progress import (
 from podsched.app.supervisor import ProcessFailed
 from podsched.bench.run import BenchOptions, BenchResult, run_workload
 from podsched.bench.workloads import WORKLOADS
+from podsched.cli.choices import CreateMode, Evaluator
 from podsched.cli.session import FAILED, USAGE, fail
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
 
 def bench(
-    workload: Annotated[str, typer.Argument(help=f"One of {', '.join(WORKLOADS)}.")],
+    workload: Annotated[
+        str, typer.Argument(metavar="WORKLOAD", help=f"One of {', '.join(WORKLOADS)}.")
+    ],
     nodes: Annotated[int, typer.Option(min=0, help="Nodes; 0: as in the workload.")] = 0,
     pods: Annotated[int, typer.Option(min=0, help="Measured pods; 0: as in the workload.")] = 0,
-    first: Annotated[int, typer.Option(help="Pods bound before; -1: as in the workload.")] = -1,
+    first: Annotated[
+        int, typer.Option(min=-1, help="Pods bound before; -1: as in the workload.")
+    ] = -1,
     create_mode: Annotated[
-        str, typer.Option(help="batch: many pods a call; single: one call per pod.")
-    ] = "batch",
-    batch_size: Annotated[int, typer.Option(min=1, max=5000, help="Pods a call.")] = 100,
+        CreateMode, typer.Option(help="batch: many pods a call; single: a call for each pod.")
+    ] = CreateMode.BATCH,
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=5000, help="Pods a call, in batch mode.")
+    ] = 100,
     in_flight: Annotated[int, typer.Option(min=1, help="Calls at a time in single mode.")] = 32,
     replicas: Annotated[int, typer.Option(min=1, help="Scheduler replicas.")] = 1,
-    evaluator: Annotated[str, typer.Option(help="auto, local or ray.")] = "local",
-    as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
+    evaluator: Annotated[
+        Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
+    ] = Evaluator.LOCAL,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the figures as one line of JSON.")
+    ] = False,
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine."""
     chosen = WORKLOADS.get(workload)
     if chosen is None:
         fail(f'no workload is called "{workload}"; there are {", ".join(WORKLOADS)}', USAGE)
-    if create_mode not in ("batch", "single"):
-        fail(f'--create-mode: "{create_mode}" is neither batch nor single', USAGE)
     chosen = replace(
         chosen,
         nodes=nodes or chosen.nodes,
         pods=pods or chosen.pods,
         first=chosen.first if first < 0 else first,
     )
-    options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator)
+    options = BenchOptions(create_mode.value, batch_size, in_flight, replicas, evaluator.value)
     console = Console(stderr=True)
     bars: dict[str, TaskID] = {}
     columns = (

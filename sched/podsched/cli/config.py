@@ -20,18 +20,18 @@ app = typer.Typer(
 
 @app.command()
 def default() -> None:
-    """Print the effective default configuration."""
+    """Print what a scheduler without a file runs with."""
     print(to_yaml(default_config()), end="")
 
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration.")],
     print_effective: Annotated[
-        bool, typer.Option("--print", help="Print it with all defaults filled in.")
+        bool, typer.Option("--print", help="Print the file with all defaults filled in.")
     ] = False,
 ) -> None:
-    """Validate a file; every mistake is shown, with its field path."""
+    """Check a file and the plugins it names; every mistake is shown, with its field path."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as exc:

@@ -16,8 +16,9 @@ from podsched.app.demo import DemoFailed, DemoOptions, run_demo
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.servers import read_config, split_address
-from podsched.cli.session import FAILED, USAGE, fail
+from podsched.cli.choices import Evaluator
+from podsched.cli.process_options import read_config, split_address
+from podsched.cli.session import FAILED, fail
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
@@ -25,30 +26,34 @@ from podsched.store.errors import StoreError
 def up(
     replicas: Annotated[int, typer.Option(min=1, help="Scheduler replicas.")] = 3,
     nodes: Annotated[int, typer.Option(min=0, help="Hollow nodes.")] = 3,
-    node_cpu: Annotated[str, typer.Option(help="CPU of each.")] = "4",
-    node_memory: Annotated[str, typer.Option(help="Memory of each.")] = "32Gi",
-    node_pods: Annotated[int, typer.Option(min=1, help="Pods each takes.")] = 110,
+    node_cpu: Annotated[str, typer.Option(help="CPU of each node.")] = "4",
+    node_memory: Annotated[str, typer.Option(help="Memory of each node.")] = "32Gi",
+    node_pods: Annotated[int, typer.Option(min=1, help="Pods that each takes.")] = 110,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Keeps data and logs; default: a directory that is removed.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where etcd's data and all logs stay; by default they are removed in the end.",
+        ),
     ] = None,
-    api: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the API server.")] = (
-        "127.0.0.1:7443"
-    ),
+    api: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address of the first API server.")
+    ] = ("127.0.0.1:7443"),
     api_servers: Annotated[int, typer.Option(min=1, help="API servers.")] = 1,
     config: Annotated[
-        Path | None, typer.Option(help="A KubeSchedulerConfiguration file for the replicas.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A KubeSchedulerConfiguration for the replicas."),
     ] = None,
-    evaluator: Annotated[str, typer.Option(help="auto, local or ray; local starts no Ray.")] = (
-        "auto"
-    ),
+    evaluator: Annotated[
+        Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
+    ] = Evaluator.AUTO,
     etcd_endpoints: Annotated[
-        str, typer.Option(help="An etcd to use; without it one is started.")
+        str,
+        typer.Option(metavar="HOST:PORT[,...]", help="An etcd to use; without it one is started."),
     ] = "",
 ) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes; Ctrl-C stops it all."""
     split_address("--api", api)
-    if evaluator not in ("auto", "local", "ray"):
-        fail(f'--evaluator: "{evaluator}" is not auto, local or ray', USAGE)
     read_config(config)
     members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
     with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
@@ -62,7 +67,7 @@ def up(
             node_cpu=node_cpu,
             node_memory=node_memory,
             node_pods=node_pods,
-            evaluator=evaluator,
+            evaluator=evaluator.value,
             scheduler_config=config.resolve() if config else None,
         )
         try:
@@ -99,8 +104,12 @@ async def _up(cluster: LocalCluster) -> None:
 
 
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    evaluator: Annotated[str, typer.Option(help="auto, local or ray.")] = "ray",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as one line of JSON.")
+    ] = False,
+    evaluator: Annotated[
+        Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
+    ] = Evaluator.RAY,
     kills: Annotated[int, typer.Option(min=0, max=2, help="How often the leader is killed.")] = 1,
 ) -> None:
     """Schedule a workload on a fresh cluster, kill the leader on the way, report what happened."""
@@ -111,7 +120,7 @@ def demo(
             console.print(text)
 
     try:
-        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator, kills=kills), say))
+        report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator.value, kills=kills), say))
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
     if as_json:

@@ -9,11 +9,24 @@ from typing import Annotated
 import typer
 
 from podsched import __version__
-from podsched.cli import bench, config, local, objects, servers, simulate, status
+from podsched.cli import (
+    bench,
+    changing,
+    config,
+    getting,
+    local,
+    objects,
+    servers,
+    simulate,
+    status,
+)
 
 app = typer.Typer(
     name="sched",
-    help="podsched: a highly available pod scheduler with the semantics of kube-scheduler.",
+    help=(
+        "podsched: a highly available pod scheduler with the semantics of kube-scheduler.\n\n"
+        "sched up runs all of it on this machine; sched apply -f FILE then submits pods."
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -43,13 +56,13 @@ def _root(
 for _name, _command, _panel in (
     ("apply", objects.apply, _OBJECTS),
     ("create", objects.create, _OBJECTS),
-    ("get", objects.get, _OBJECTS),
-    ("describe", objects.describe_command, _OBJECTS),
+    ("get", getting.get, _OBJECTS),
+    ("describe", getting.describe_command, _OBJECTS),
     ("delete", objects.delete, _OBJECTS),
-    ("label", objects.label, _OBJECTS),
-    ("taint", objects.taint, _OBJECTS),
-    ("cordon", objects.cordon, _OBJECTS),
-    ("uncordon", objects.uncordon, _OBJECTS),
+    ("label", changing.label, _OBJECTS),
+    ("taint", changing.taint, _OBJECTS),
+    ("cordon", changing.cordon, _OBJECTS),
+    ("uncordon", changing.uncordon, _OBJECTS),
     ("demo", local.demo, _LOCAL),
     ("up", local.up, _LOCAL),
     ("bench", bench.bench, _LOCAL),
@@ -67,10 +80,12 @@ app.add_typer(config.app, name="config", rich_help_panel=_PROCESSES)
 def main() -> None:
     """Entry point of the console command; no traceback reaches a user who has not asked for it."""
     try:
-        app()
-    except KeyboardInterrupt:
+        sys.exit(app(standalone_mode=False) or 0)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except Exception as exc:
+        if (code := _misused(exc)) is not None:
+            sys.exit(code)
         if os.environ.get("SCHED_DEBUG"):
             raise
         what = " ".join(str(exc).split())
@@ -79,3 +94,18 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(70)
+
+
+def _misused(error: Exception) -> int | None:
+    """Prints what is wrong with the command line and returns the exit code; None for other errors.
+
+    Known by their shape: depending on its version Typer raises click's errors or its own.
+    """
+    wording, code = getattr(error, "format_message", None), getattr(error, "exit_code", None)
+    if wording is None or not isinstance(code, int):
+        return None
+    command = getattr(getattr(error, "ctx", None), "command_path", "sched")
+    # Without a text the help has been shown instead.
+    if text := wording().replace("Value error, ", "").strip():
+        print(f"error: {text.rstrip('.')} (see {command} --help)", file=sys.stderr)
+    return code

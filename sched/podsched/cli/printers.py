@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 
 NONE = "<none>"
+_GAP = "   "
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +153,31 @@ def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
     return [*first, _NAME, *middle, _AGE]
 
 
-def table_of(
-    kind: Kind, objects: Sequence[AnyObject], now: float, *, namespaces: bool, wide: bool
-) -> Table:
-    """A table of the objects without lines, as kubectl prints it."""
-    columns = columns_of(kind, namespaces=namespaces, wide=wide)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for column in columns:
-        table.add_column(column.heading, no_wrap=True, overflow="ignore")
-    for obj in objects:
-        table.add_row(*(column.cell(obj, now) for column in columns))
-    return table
+def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
+    """The rows as lines of aligned columns, as kubectl prints them.
+
+    ``widths``: least widths of the columns; the last column is never padded.
+    """
+    columns = max((len(row) for row in rows), default=0)
+    least = [*widths, *[0] * columns]
+    wide = [max(least[i], *(len(row[i]) for row in rows if i < len(row))) for i in range(columns)]
+    return [
+        _GAP.join(cell.ljust(width) for cell, width in zip(row, wide, strict=False)).rstrip()
+        for row in rows
+    ]
 
 
-def row_of(kind: Kind, obj: AnyObject, now: float, *, namespaces: bool, wide: bool) -> list[str]:
-    """The cells of one object, for ``get -w``."""
-    return [c.cell(obj, now) for c in columns_of(kind, namespaces=namespaces, wide=wide)]
+class TablePrinter:
+    """Prints objects of a kind as a table that can go on: later rows keep to its columns."""
 
+    def __init__(self, kind: Kind, *, namespaces: bool, wide: bool) -> None:
+        self._columns = columns_of(kind, namespaces=namespaces, wide=wide)
+        self._widths: list[int] = []
 
-def plain_console() -> Console:
-    """Where tables go. A pipe has no width: a table there must not be cut."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(width=400, highlight=False)
+    def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
+        """The next lines, the headings before the first."""
+        rows = [[column.cell(obj, now) for column in self._columns] for obj in objects]
+        if not self._widths:
+            rows.insert(0, [column.heading for column in self._columns])
+            self._widths = [max(len(row[i]) for row in rows) for i in range(len(self._columns))]
+        return aligned(rows, self._widths)

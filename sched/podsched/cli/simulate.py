@@ -7,12 +7,12 @@ import sys
 import time
 import zlib
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.table import Table
 
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS
@@ -21,9 +21,9 @@ from podsched.api.objects import AnyObject, Pod, PodStatus, PriorityClass
 from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
-from podsched.cli.objects import read_manifests
-from podsched.cli.printers import plain_console
-from podsched.cli.servers import read_config
+from podsched.cli.manifests import read_manifests
+from podsched.cli.printers import aligned
+from podsched.cli.process_options import read_config
 from podsched.cli.session import FAILED, USAGE, Server, fail, with_client
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
@@ -34,21 +34,42 @@ from podsched.framework.plugin import PluginError
 _IRRELEVANT = frozenset({"Event", "Lease"})
 
 
+class Form(StrEnum):
+    """Forms of the output."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 def simulate_command(
     filename: Annotated[
         list[str] | None,
-        typer.Option("--filename", "-f", help="The cluster: manifests of nodes, pods, ..."),
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE|DIR|-",
+            help="The cluster: manifests of nodes, pods, ...",
+        ),
     ] = None,
-    pod: Annotated[str, typer.Option("--pod", help="The pod to place: a manifest, or -.")] = "",
-    live: Annotated[bool, typer.Option("--live", help="Take the cluster from the server.")] = False,
+    pod: Annotated[
+        str, typer.Option("--pod", metavar="FILE|-", help="Manifest of the pod to place.")
+    ] = "",
+    live: Annotated[
+        bool, typer.Option("--live", help="The cluster as the API server has it.")
+    ] = False,
     scenarios: Annotated[
         Path | None,
-        typer.Option("--scenarios", help="Scenarios, one JSON object a line, plain or .gz."),
+        typer.Option(
+            "--scenarios", metavar="FILE", help="Scenarios, one JSON object a line, plain or .gz."
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="A KubeSchedulerConfiguration file.")
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A KubeSchedulerConfiguration file."),
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+    output: Annotated[
+        Form, typer.Option("--output", "-o", help="json is the form of --scenarios' results.")
+    ] = Form.TABLE,
     server: Server = "",
 ) -> None:
     """Show what would be decided for a pod: verdicts, scores, the node, preemption.
@@ -56,11 +77,9 @@ def simulate_command(
     The cluster is that of -f, of the server with --live, or both together. With --scenarios each
     line of the file is a scenario of its own, and each result one line of JSON.
     """
-    if output not in ("table", "json"):
-        fail(f'--output: "{output}" is neither table nor json', USAGE)
     if scenarios is not None:
-        if filename or pod or live:
-            fail("--scenarios stands alone: it brings its own clusters and pods", USAGE)
+        if filename or pod or live or config:
+            fail("--scenarios stands alone: each brings its cluster, pod and config", USAGE)
         _run_scenarios(scenarios)
         return
     if not pod:
@@ -76,7 +95,7 @@ def simulate_command(
         result = simulate(scenario)
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
         fail(str(exc), FAILED)
-    if output == "json":
+    if output is Form.JSON:
         print(json.dumps(result, indent=2, sort_keys=True))
     else:
         _print(wanted, result)
@@ -141,57 +160,52 @@ def _scenario(objects: Iterable[AnyObject], pod: Pod, config: Path | None) -> di
 
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:
-    console = plain_console()
     outcome = result["outcome"]
-    console.print(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
+    print(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
     if result.get("message"):
-        console.print(f"  {result['message']}")
+        print(f"  {result['message']}")
     pre = result.get("prefilter", {})
     if pre.get("code") not in (None, "Success"):
-        console.print(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
+        print(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
     if result.get("best"):
-        console.print(f"  Best: {', '.join(result['best'])}")
+        print(f"  Best: {', '.join(result['best'])}")
     if result.get("nominatedNodeUsed"):
-        console.print(f"  Nominated node: {result['nominatedNodeUsed']}")
-    console.print()
+        print(f"  Nominated node: {result['nominatedNodeUsed']}")
+    print()
     if result.get("filter"):
-        console.print(_nodes_table(result))
+        print("\n".join(_nodes_table(result)))
     if result.get("preemption"):
-        console.print()
+        print()
         _print_preemption(result["preemption"])
 
 
-def _nodes_table(result: dict[str, Any]) -> Table:
+def _nodes_table(result: dict[str, Any]) -> list[str]:
     scores = result.get("score") or {}
     plugins = sorted({name for node in scores.values() for name in node["plugins"]})
     shown = [p for p in plugins if any(n["plugins"].get(p) for n in scores.values())]
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for heading in ("NODE", "VERDICT", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])):
-        table.add_column(heading, no_wrap=True)
-    order = sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n))
-    for node in order:
+    rows = [["NODE", "VERDICT", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])]]
+    for node in sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n)):
         status = result["filter"][node]
         row = [node, status["code"], status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
         if shown:
             score = scores.get(node)
             row.append(str(score["total"]) if score else "-")
             row += [str(score["plugins"].get(p, 0)) if score else "-" for p in shown]
-        table.add_row(*row)
-    return table
+        rows.append(row)
+    return aligned(rows)
 
 
 def _print_preemption(preemption: dict[str, Any]) -> None:
-    console = plain_console()
     if not preemption.get("eligible"):
-        console.print(f"Preemption: {preemption.get('reason', 'not eligible')}")
+        print(f"Preemption: {preemption.get('reason', 'not eligible')}")
         return
     selected = preemption.get("selected")
     if not selected:
-        console.print("Preemption: no node would be freed by it")
+        print("Preemption: no node would be freed by it")
         return
-    console.print(f"Preemption: {selected}, evicting {', '.join(preemption['victims'])}")
+    print(f"Preemption: {selected}, evicting {', '.join(preemption['victims'])}")
     for node, candidate in sorted(preemption.get("candidates", {}).items()):
         if node != selected:
             violations = candidate.get("pdbViolations", 0)
             extra = f" ({violations} budget violations)" if violations else ""
-            console.print(f"  or {node}, evicting {', '.join(candidate['victims'])}{extra}")
+            print(f"  or {node}, evicting {', '.join(candidate['victims'])}{extra}")

@@ -7,12 +7,11 @@ import time
 from typing import Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
 from podsched.api.objects import Lease, Pod, seconds_of
 from podsched.app.presence import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
-from podsched.cli.printers import age, plain_console
-from podsched.cli.session import Server, endpoints, with_client
+from podsched.cli.printers import age, aligned
+from podsched.cli.session import Server, with_client
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 
@@ -75,35 +74,41 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
 def status(
     server: Server = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
-    lock: Annotated[str, typer.Option(help="The election's lock.")] = "kube-system/kube-scheduler",
+    lock: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="The lease that replicas race for: leaderElection.resourceNamespace and "
+            "resourceName of their configuration.",
+        ),
+    ] = "kube-system/kube-scheduler",
 ) -> None:
-    """Show each scheduler replica, who leads, and the endpoints."""
+    """Show the scheduler replicas, who leads, the term, and where everything is."""
     state = with_client(server, lambda client: collect(client, lock))
     if as_json:
         print(json.dumps(state, indent=2))
         return
-    console = plain_console()
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for heading in ("REPLICA", "PID", "STATE", "TERM", "TRANSITIONS", "SEEN", "HEALTH"):
-        table.add_column(heading, no_wrap=True)
-    for replica in sorted(state["replicas"], key=lambda r: str(r["identity"])):
-        table.add_row(
+    _print(state)
+
+
+def _print(state: dict[str, Any]) -> None:
+    rows = [["REPLICA", "PID", "STATE", "TERM", "TRANSITIONS", "SEEN", "HEALTH"]]
+    rows += [
+        [
             replica["identity"],
             str(replica["pid"]),
             replica["state"],
-            str(replica["term"] or ""),
-            str(replica["transitions"]),
+            str(replica["term"] or "-"),
+            "-" if replica["transitions"] is None else str(replica["transitions"]),
             f"{age(replica['seenSecondsAgo'])} ago",
             replica["health"],
-        )
-    console.print(table)
-    console.print()
-    console.print(
-        f"Leader:  {state['leader'] or 'nobody'} (renewed {state['renewTime'] or 'never'})"
-    )
-    console.print(f"API:     {', '.join(state['endpoints']['api'] or endpoints(server))}")
-    console.print(f"etcd:    {', '.join(state['endpoints']['etcd'])}")
+        ]
+        for replica in sorted(state["replicas"], key=lambda r: str(r["identity"]))
+    ]
+    print("\n".join(aligned(rows)) if state["replicas"] else "No replica has been seen.")
     pods = state["pods"]
-    console.print(
-        f"Cluster: {state['nodes']} nodes, {pods['bound']} pods bound, {pods['pending']} pending"
-    )
+    print()
+    print(f"Leader:  {state['leader'] or 'nobody'} (renewed {state['renewTime'] or 'never'})")
+    print(f"API:     {', '.join(state['endpoints']['api'])}")
+    print(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
+    print(f"Cluster: {state['nodes']} nodes, {pods['bound']} pods bound, {pods['pending']} pending")

@@ -1,0 +1,36 @@
+"""Words that several commands' options take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Evaluator(StrEnum):
+    """Where nodes are filtered and scored (``config.settings.EvaluatorSettings``)."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    RAY = "ray"
+
+
+class LogFormat(StrEnum):
+    """``config.settings.LOG_FORMATS``."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """``config.settings.LOG_LEVELS``."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class CreateMode(StrEnum):
+    """How a benchmark creates its pods."""
+
+    BATCH = "batch"
+    SINGLE = "single"
