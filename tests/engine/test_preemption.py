@@ -22,6 +22,7 @@ class Plugin:
 
     def __init__(self) -> None:
         self.preempting: set[str] = set()
+        self.evicting: set[str] = set()
 
 
 class World:
@@ -89,6 +90,24 @@ async def test_the_preemptor_is_held_back_from_the_moment_on_that_preemption_sta
     await asyncio.sleep(0.5)
     await world.evictor.stop()
     assert not world.plugin.preempting
+
+
+async def test_victims_count_as_going_until_the_cache_must_have_seen_it() -> None:
+    world = World()
+    victims = Victims((pod_info("a"), pod_info("b")))
+    world.evictor.start(world.plugin, Preemption(world.preemptor, "n1", victims))
+    await asyncio.sleep(3)
+    assert world.results
+    assert world.plugin.evicting == {"uid-a", "uid-b"}
+    await asyncio.sleep(5)
+    assert not world.plugin.evicting
+
+
+async def test_victims_of_a_preemption_that_failed_do_not_count_as_going() -> None:
+    world = World()
+    world.answers["a"] = "UNAVAILABLE"
+    await world.preempt(pod_info("a"))
+    assert not world.plugin.evicting
 
 
 async def test_victims_are_evicted_by_uid_past_their_budgets_with_the_condition_that_says_why() -> (

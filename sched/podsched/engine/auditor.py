@@ -18,6 +18,7 @@ from itertools import islice
 
 from podsched.cache.cache import Change
 from podsched.engine.deciding import Decider
+from podsched.engine.selection import Selector
 from podsched.engine.state import SchedulingState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 
@@ -103,11 +104,10 @@ class Auditor:
         filters |= {named.name for named in runtime.pre_filter}
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
-        evaluation = self._decider.evaluation(runtime, pod.cls)
-        evaluation.refresh(pod)
-        rows = evaluation.feasible_rows
-        if evaluation.failure is not None or not len(rows):
+        # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
+        choice = Selector(self._decider.evaluation(runtime, pod.cls)).select(pod)
+        if choice is None:
             return None
-        node_name = self._state.cache.columns.names[int(rows[0])]
+        node_name = self._state.cache.columns.names[choice.row]
         event = self._recent.last(node_name, queued.timestamp)
         return MissedWakeUp(pod, node_name, event, frozenset(queued.unschedulable_plugins))

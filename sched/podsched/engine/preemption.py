@@ -30,15 +30,20 @@ PREEMPTED = "preempted"
 #: Results of an eviction after which the victim is as good as gone.
 GONE = frozenset({"NOT_FOUND", "PRECONDITION_FAILED"})
 
+#: Seconds after which the cache has certainly been told of an eviction.
+SEEN_WITHIN = 5.0
+
 
 class EvictionFailed(Exception):
     """A victim could not be evicted; the preemptor is tried again."""
 
 
 class Preempting(Protocol):
-    """The plugin's record of pods whose evictions are under way."""
+    """The plugin's record of preemptors and victims whose evictions are under way."""
 
     preempting: set[str]
+    evicting: set[str]
+    """Victims whose eviction has been asked for, so that nobody asks for others meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Evictor:
     def start(self, plugin: Preempting, preemption: Preemption) -> None:
         """Begins the evictions and returns. Some victim must not be terminating yet."""
         plugin.preempting.add(preemption.pod.uid)
+        plugin.evicting.update(victim.uid for victim in preemption.victims.pods)
         task = asyncio.create_task(
             self._run(plugin, preemption), name=f"preempt for {preemption.pod.key}"
         )
@@ -94,7 +100,9 @@ class Evictor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, plugin: Preempting, preemption: Preemption) -> None:
-        began = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        uids = [victim.uid for victim in preemption.victims.pods]
         result = "error"
         try:
             *first, last = (v for v in preemption.victims.pods if not v.terminating)
@@ -106,10 +114,13 @@ class Evictor:
                 self._activate(preemption.pod)
         except EvictionFailed:
             plugin.preempting.discard(preemption.pod.uid)
+            plugin.evicting.difference_update(uids)
             self._activate(preemption.pod)
         finally:
             plugin.preempting.discard(preemption.pod.uid)
-            self._finished(result, asyncio.get_running_loop().time() - began)
+            # The cache sees the evictions a moment after they were answered.
+            loop.call_later(SEEN_WITHIN, plugin.evicting.difference_update, uids)
+            self._finished(result, loop.time() - began)
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
         """Whether one of them had gone by itself. Raises EvictionFailed."""

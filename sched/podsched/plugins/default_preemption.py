@@ -66,6 +66,9 @@ class DefaultPreemption:
         self._absolute = args.min_candidate_nodes_absolute
         #: uids of the pods whose evictions are being carried out; the engine keeps it.
         self.preempting: set[str] = set()
+        #: uids of victims whose eviction has been asked for; the engine keeps it. They count as
+        #: terminating before the cache has seen them so.
+        self.evicting: set[str] = set()
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Keeps a preemptor out of the queue until its evictions have been asked for (P10)."""
@@ -104,7 +107,8 @@ class DefaultPreemption:
         if len(index) and runner.status(int(index[0])).code is unhelpful:
             return SUCCESS
         for other in cluster.nodes.pods(row).values():
-            if other.priority < pod.priority and is_terminating_by_preemption(other):
+            going = other.uid in self.evicting or is_terminating_by_preemption(other)
+            if going and other.priority < pod.priority:
                 return unschedulable(REASON_TERMINATING)
         return SUCCESS
 
