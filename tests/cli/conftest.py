@@ -1,0 +1,34 @@
+"""Commands run in this process, and a small cluster for those that need a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from support.commands import Commands
+
+
+@pytest.fixture
+def sched(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The command line, without what the environment of the tests says."""
+    for name in ("SCHED_SERVER", "SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return Commands()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """etcd, an API server, a scheduler and two hollow nodes, as processes."""
+    options = LocalClusterOptions(
+        tmp_path_factory.mktemp("cluster"), replicas=1, nodes=2, evaluator="local", fsync=False
+    )
+    with asyncio.Runner() as runner:
+        running = LocalCluster(options)
+        runner.run(running.start())
+        try:
+            yield running
+        finally:
+            runner.run(running.stop())

@@ -1,0 +1,93 @@
+"""What is printed of objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.api.kinds import KINDS, kind_of
+from podsched.api.objects import Event, Node, Pod
+from podsched.cli.describing import describe
+from podsched.cli.printers import TablePrinter, age, aligned, node_status, pod_status
+from support.engine_world import container, node, pod
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"),
+        (600, "10m"), (3 * 3600, "3h"), (5 * 3600 + 60, "5h1m"), (8 * 3600, "8h"),
+        (47 * 3600, "47h"), (48 * 3600, "2d"),
+    ],
+)  # fmt: skip
+def test_ages_are_written_as_kubectl_does(seconds: float, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_columns_are_aligned_without_trailing_spaces() -> None:
+    assert aligned([["A", "LONG"], ["wider", "x"], ["b"]]) == ["A       LONG", "wider   x", "b"]
+
+
+def test_later_rows_keep_to_the_columns_of_the_table() -> None:
+    table = TablePrinter(KINDS["Pod"], namespaces=False, wide=False)
+    first = table.lines([pod("a-long-name")], 0.0)
+    later = table.lines([pod("b")], 0.0)
+    assert len(first) == 2
+    assert [line.index("Pending") for line in (first[1], *later)] == [14, 14]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_kind_has_a_table_of_headings_and_cells(kind: object) -> None:
+    of = KINDS[getattr(kind, "name", "")]
+    message = of.message()
+    message.metadata.name = "x"
+    lines = TablePrinter(of, namespaces=True, wide=True).lines([message], 0.0)
+    assert len(lines) == 2
+    assert kind_of(message) is of
+
+
+def test_a_pods_status_says_what_keeps_it() -> None:
+    assert pod_status(pod("p")) == "Pending"
+    gated = pod("p", {"schedulingGates": [{"name": "g"}], "containers": [container()]})
+    assert pod_status(gated) == "SchedulingGated"
+    going = pod("p")
+    going.metadata.deletion_timestamp.GetCurrentTime()
+    assert pod_status(going) == "Terminating"
+
+
+def test_a_nodes_status_is_its_readiness_and_whether_it_is_cordoned() -> None:
+    fresh = Node()
+    assert node_status(fresh) == "Unknown"
+    fresh.status.conditions.add(type="Ready", status="True")
+    fresh.spec.unschedulable = True
+    assert node_status(fresh) == "Ready,SchedulingDisabled"
+
+
+def test_a_description_tells_conditions_and_events_in_order() -> None:
+    waiting = Pod()
+    waiting.metadata.name = "p"
+    waiting.status.conditions.add(
+        type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes"
+    )
+    events = [
+        Event(type="Warning", reason=reason, count=count) for reason, count in (("B", 3), ("A", 1))
+    ]
+    for seconds, event in zip((50, 20), events, strict=True):
+        event.last_timestamp.seconds = seconds
+        event.source.component = "scheduler"
+    lines = describe(waiting, events, [], 60.0).splitlines()
+    assert "  PodScheduled=False (Unschedulable): 0/1 nodes" in lines
+    assert lines[-2:] == [
+        "  Warning A 40s ago, scheduler: ",
+        "  Warning B 10s ago (x3), scheduler: ",
+    ]
+
+
+def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
+    def running(name: str) -> Pod:
+        return pod(name, {"nodeName": "n", "containers": [container({"cpu": "500m"})]})
+
+    done = running("done")
+    done.status.phase = "Succeeded"
+    lines = describe(node("n"), [], [running("a"), running("b"), done], 0.0).splitlines()
+    assert "Requested:     cpu=1000m" in lines
+    assert "Pods:          2" in lines

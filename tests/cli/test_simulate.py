@@ -1,0 +1,160 @@
+"""``sched simulate`` on files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: small}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: large}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: low}
+spec:
+  nodeName: large
+  containers: [{name: c, image: i, resources: {requests: {cpu: "3"}}}]
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: pending}
+spec:
+  priorityClassName: high
+  containers: [{name: c, image: i, resources: {requests: {cpu: CPU}}}]
+"""
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def pod_of(cpu: str) -> str:
+    return POD.replace("CPU", cpu)
+
+
+def test_the_table_shows_verdicts_reasons_and_scores(sched: Commands, cluster_file: str) -> None:
+    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of("100m"))
+    lines = said.splitlines()
+    assert lines[:2] == ["Pod default/pending: Schedulable", "  Best: small"]
+    assert lines[3].split()[:5] == ["NODE", "VERDICT", "PLUGIN", "REASONS", "TOTAL"]
+    assert lines[4].split()[:2] == ["small", "Success"]
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_preemption_is_told_with_its_victims(sched: Commands, cluster_file: str) -> None:
+    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    assert "Pod default/pending: Unschedulable" in said
+    assert "  0/2 nodes are available: 2 Insufficient cpu." in said
+    assert "Preemption: large, evicting default/low" in said
+
+
+def test_json_is_the_form_of_the_results_of_scenarios(sched: Commands, cluster_file: str) -> None:
+    said = sched.ok(
+        "simulate", "-f", cluster_file, "--pod", "-", "-o", "json", stdin=pod_of("100m")
+    )
+    result = json.loads(said)
+    assert result["id"] == "default/pending"
+    assert result["filter"]["large"]["code"] == "Success"
+
+
+def scenario(identity: str) -> dict[str, object]:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a"},
+        "status": {"allocatable": {"cpu": "1", "pods": "1"}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    return {"id": identity, "objects": [node], "pod": pod}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_broken_scenario_has_its_error_and_the_rest_go_on(
+    sched: Commands, tmp_path: Path, compressed: bool
+) -> None:
+    broken = scenario("broken") | {"objects": "none"}
+    text = "\n".join(
+        [json.dumps(scenario("a")), json.dumps(broken), "{", json.dumps(scenario("b"))]
+    )
+    file = tmp_path / ("s.jsonl.gz" if compressed else "s.jsonl")
+    file.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
+    results = [
+        json.loads(line)
+        for line in sched.ok("simulate", "--scenarios", str(file)).split("\n")
+        if line
+    ]
+    assert [result["id"] for result in results] == ["a", "broken", "line 3", "b"]
+    assert [sorted(result) for result in results[1:3]] == [["error", "id"]] * 2
+    assert results[3]["best"] == ["a"]
+
+
+def test_scenarios_that_cannot_be_read_are_one_line(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl.gz"
+    done = sched("simulate", "--scenarios", str(file))
+    assert (done.code, done.err) == (1, f"error: {file}: No such file or directory\n")
+    file.write_bytes(b"not compressed")
+    done = sched("simulate", "--scenarios", str(file))
+    assert done.code == 1
+    assert len(done.errors) == 1
+    whole = gzip.compress(json.dumps(scenario("a")).encode() * 50)
+    file.write_bytes(whole[:-20])
+    done = sched("simulate", "--scenarios", str(file))
+    assert done.code == 1
+    assert len(done.errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name the pod to place"),
+        (["--pod", "-"], "name the cluster"),
+        (["--scenarios", "x", "--live"], "--scenarios stands alone"),
+        (["-o", "yaml"], "'yaml' is not one of 'table', 'json'"),
+    ],
+)
+def test_a_command_that_says_too_little_or_too_much_is_told_what(
+    sched: Commands, arguments: list[str], says: str
+) -> None:
+    done = sched("simulate", *arguments)
+    assert done.code == 2
+    [line] = done.errors
+    assert says in line
+
+
+def test_every_mistake_of_the_pod_is_a_line(sched: Commands, cluster_file: str) -> None:
+    pod = pod_of('"-1"').replace("name: pending", "name: Pending").replace("image: i, ", "")
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod)
+    assert done.code == 1
+    assert len(done.errors) == 4, done.err
+
+
+def test_more_than_one_pod_to_place_is_refused(sched: Commands, cluster_file: str) -> None:
+    done = sched("simulate", "-f", cluster_file, "--pod", cluster_file)
+    assert (done.code, len(done.errors)) == (2, 1)

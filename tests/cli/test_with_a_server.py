@@ -1,0 +1,368 @@
+"""Commands against a real server with a scheduler and hollow nodes, as users type them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podsched.app.local_cluster import LocalCluster
+from support.commands import Commands
+
+pytestmark = pytest.mark.integration
+
+FIVE_MISTAKES = """
+apiVersion: v1
+kind: Pod
+metadata: {name: Web}
+spec:
+  restartPolicy: Sometimes
+  containers:
+    - {name: a, image: i, resources: {requests: {cpu: "-1"}}}
+    - {name: a, image: i}
+    - {name: b, image: i, ports: [{containerPort: 99999}]}
+"""
+
+
+@pytest.fixture
+def sched(sched: Commands, cluster: LocalCluster) -> Iterator[Commands]:
+    """Commands that know the server; what a test leaves is removed."""
+    yield Commands(cluster.server)
+    commands = Commands(cluster.server)
+    commands.ok("delete", "pods", "--all", "--grace-period", "0")
+    commands("delete", "pods", "--all", "-n", "other", "--grace-period", "0")
+
+
+def pod(name: str, cpu: str = "10m", **labels: str) -> str:
+    """A pod's manifest."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+                ],
+            },
+        }
+    )
+
+
+# ---------------------------------------------------------------------- apply, create
+
+
+def test_apply_creates_configures_and_leaves_unchanged(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(pod("web", app="web"))
+    assert sched.ok("apply", "-f", str(file)) == "pod/web created\n"
+    sched.until("Running", "get", "pod", "web")
+    assert sched.ok("apply", "-f", str(file)) == "pod/web unchanged\n"
+    file.write_text(pod("web", app="other"))
+    assert sched.ok("apply", "-f", str(file)) == "pod/web configured\n"
+    assert yaml.safe_load(sched.ok("get", "pod", "web", "-o", "yaml"))["metadata"]["labels"] == {
+        "app": "other"
+    }
+
+
+def test_apply_takes_a_directory_and_standard_input(sched: Commands, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(pod("a") + "---\n" + pod("b"))
+    (tmp_path / "c.json").write_text(json.dumps(yaml.safe_load(pod("c"))))
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    said = sched.ok("apply", "-f", str(tmp_path), "-f", "-", stdin=pod("d"))
+    assert said.split() == [word for name in "abcd" for word in (f"pod/{name}", "created")]
+
+
+def test_a_namespace_is_for_what_does_not_say_its_own(sched: Commands) -> None:
+    elsewhere = yaml.safe_load(pod("b"))
+    elsewhere["metadata"]["namespace"] = "default"
+    sched.ok(
+        "create", "-n", "other", "-f", "-", stdin=pod("a") + "---\n" + yaml.safe_dump(elsewhere)
+    )
+    assert sched.ok("get", "pods", "-n", "other", "-o", "name") == "pod/a\n"
+    listed = sched.ok("get", "pods", "-A").splitlines()
+    assert [line.split()[:2] for line in listed] == [
+        ["NAMESPACE", "NAME"],
+        ["default", "b"],
+        ["other", "a"],
+    ]
+
+
+def test_an_unknown_field_is_a_warning_or_with_strict_an_error(sched: Commands) -> None:
+    manifest = pod("web").replace("spec:", "spec:\n  colour: red")
+    strict = sched("apply", "--strict", "-f", "-", stdin=manifest)
+    assert strict.code == 1
+    assert strict.errors == ['error: standard input: Pod web: unknown field "spec.colour"']
+    lenient = sched("apply", "-f", "-", stdin=manifest)
+    assert (lenient.code, lenient.out) == (0, "pod/web created\n")
+    assert lenient.errors == ['warning: standard input: Pod web: unknown field "spec.colour"']
+
+
+def test_all_of_five_mistakes_are_reported_each_on_a_line(sched: Commands) -> None:
+    for command in ("apply", "create"):
+        done = sched(command, "-f", "-", stdin=FIVE_MISTAKES)
+        assert (done.code, done.out) == (1, "")
+        assert len(done.errors) == 5, done.err
+        for path in (
+            "metadata.name",
+            "spec.containers[0].resources.requests[cpu]",
+            "spec.containers[1].name",
+            "spec.containers[2].ports[0].containerPort",
+            "spec.restartPolicy",
+        ):
+            assert any(line.startswith(f"error: pod/Web: {path}: ") for line in done.errors), path
+    assert sched.ok("create", "-f", "-", stdin=pod("web")) == "pod/web created\n"
+
+
+def test_mistakes_in_several_files_are_all_reported_and_nothing_is_done(
+    sched: Commands, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(pod("good"))
+    (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: Widget\nmetadata: {name: x}")
+    (tmp_path / "c.yaml").write_text("a: [")
+    (tmp_path / "d.yaml").write_text(pod("p").replace("name: c", "name: [c]"))
+    done = sched("apply", "-f", str(tmp_path))
+    assert (done.code, done.out) == (1, "")
+    assert [line.split(":")[1].strip() for line in done.errors] == [
+        str(tmp_path / f"{name}.yaml") for name in "bcd"
+    ]
+    assert 'no matches for kind "Widget"' in done.errors[0]
+    assert sched("get", "pod", "good").code == 1
+
+
+def test_a_second_pod_of_the_same_name_is_refused_and_the_others_are_created(
+    sched: Commands,
+) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    done = sched("create", "-f", "-", stdin=pod("a") + "---\n" + pod("web") + "---\n" + pod("b"))
+    assert (done.code, done.out) == (1, "pod/a created\npod/b created\n")
+    assert done.errors == ['error: pod/web: pods "web" already exists']
+
+
+def test_a_change_of_an_old_resource_version_is_refused(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web", cpu="100"))
+    sched.until("FailedScheduling", "describe", "pod", "web")
+    old = sched.ok("get", "pod", "web", "-o", "yaml")
+    sched.ok("label", "pod", "web", "app=web")
+    done = sched("apply", "-f", "-", stdin=old.replace("labels: {}", "labels: {app: mine}"))
+    assert done.code == 1
+    [line] = done.errors
+    assert "the object has been modified" in line
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_what_get_prints_can_be_applied(sched: Commands, output: str) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("a", app="x") + "---\n" + pod("b"))
+    sched.until("Running", "get", "pod", "a")
+    sched.until("Running", "get", "pod", "b")
+    printed = sched.ok("get", "pods", "-o", output)
+    assert sched.ok("apply", "--strict", "-f", "-", stdin=printed) == (
+        "pod/a unchanged\npod/b unchanged\n"
+    )
+    single = sched.ok("get", "node", "node-0000", "-o", output)
+    assert sched.ok("apply", "--strict", "-f", "-", stdin=single).startswith("node/node-0000 ")
+
+
+def test_a_message_of_20_mb_is_refused_and_the_server_goes_on(sched: Commands) -> None:
+    manifest = yaml.safe_load(pod("huge"))
+    manifest["metadata"]["annotations"] = {"note": "x" * 20_000_000}
+    done = sched("create", "-f", "-", stdin=json.dumps(manifest))
+    assert (done.code, done.out) == (1, "")
+    [line] = done.errors
+    assert line.startswith("error: pod/huge: ")
+    assert len(line) < 300
+    assert sched.ok("create", "-f", "-", stdin=pod("web")) == "pod/web created\n"
+
+
+# ---------------------------------------------------------------------- get, describe
+
+
+def test_selectors_choose(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("a", app="x") + "---\n" + pod("b", "100", app="y"))
+    sched.until("Running", "get", "pod", "a")
+    assert sched.ok("get", "po", "-l", "app in (x,z)", "-o", "name") == "pod/a\n"
+    assert sched.ok("get", "po", "-l", "app!=x", "-o", "name") == "pod/b\n"
+    unbound = ["--field-selector", "spec.nodeName="]
+    assert sched.ok("get", "po", *unbound, "-o", "name") == "pod/b\n"
+    nothing = sched("get", "po", "-l", "app=none")
+    assert (nothing.code, nothing.err) == (0, "No resources found in default namespace.\n")
+    assert json.loads(sched.ok("get", "po", "-l", "app=none", "-o", "json"))["items"] == []
+
+
+def test_wide_has_more_columns(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("a"))
+    narrow, wide = (sched.ok("get", "pods", *more).splitlines()[0] for more in ([], ["-o", "wide"]))
+    assert narrow.split() == ["NAME", "STATUS", "NODE", "AGE"]
+    assert "PRIORITY" in wide
+    assert "ZONE" in sched.ok("get", "nodes", "-o", "wide")
+
+
+def test_watch_shows_what_happens_until_it_is_interrupted(
+    sched: Commands, cluster: LocalCluster
+) -> None:
+    command = [sys.executable, "-m", "podsched", "get", "pods", "-w", "-s", cluster.server]
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    stop = threading.Timer(20, watching.kill)
+    stop.start()
+    try:
+        assert watching.stdout is not None
+        sched.ok("create", "-f", "-", stdin=pod("watched"))
+        seen: list[list[str]] = []
+        while not seen or "Running" not in seen[-1]:
+            line = watching.stdout.readline()
+            assert line, "the watch ended"
+            seen.append(line.split())
+        watching.send_signal(2)
+        assert watching.wait() == 130
+        assert watching.stderr is not None
+        assert watching.stderr.read() == ""
+    finally:
+        stop.cancel()
+        watching.kill()
+        watching.wait()
+    assert {"NAME", "watched"} == {words[0] for words in seen}
+
+
+def test_describe_says_why_a_pod_waits(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("big", cpu="100"))
+    said = sched.until("FailedScheduling", "describe", "pod", "big")
+    assert (
+        "PodScheduled=False (Unschedulable): 0/2 nodes are available: 2 Insufficient cpu." in said
+    )
+    node = sched.ok("describe", "node", "node-0001")
+    assert "Status:        Ready" in node
+
+
+# ---------------------------------------------------------------------- small changes
+
+
+def test_labels_are_set_replaced_and_removed(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    sched.ok("label", "pod", "web", "tier=front", "a=b")
+    refused = sched("label", "pod", "web", "tier=back")
+    assert (refused.code, len(refused.errors)) == (1, 1)
+    sched.ok("label", "pod", "web", "tier=back", "a-", "--overwrite")
+    labels = json.loads(sched.ok("get", "pod", "web", "-o", "json"))["metadata"]["labels"]
+    assert labels == {"tier": "back"}
+    assert sched("label", "pod", "web", "tier").code == 2
+    wrong = sched("label", "pod", "web", "b@d=x")
+    assert (wrong.code, len(wrong.errors)) == (1, 1)
+
+
+def test_taints_are_added_and_removed(sched: Commands) -> None:
+    def taints() -> list[dict[str, str]]:
+        node = json.loads(sched.ok("get", "node", "node-0001", "-o", "json"))
+        found: list[dict[str, str]] = node.get("spec", {}).get("taints", [])
+        return found
+
+    sched.ok("taint", "node-0001", "k=v:NoSchedule", "k:PreferNoSchedule")
+    assert [(t["key"], t.get("value", ""), t["effect"]) for t in taints()] == [
+        ("k", "v", "NoSchedule"),
+        ("k", "", "PreferNoSchedule"),
+    ]
+    sched.ok("taint", "node-0001", "k:NoSchedule-")
+    assert [t["effect"] for t in taints()] == ["PreferNoSchedule"]
+    sched.ok("taint", "node-0001", "k-")
+    assert taints() == []
+    again = sched("taint", "node-0001", "k-")
+    assert (again.code, again.errors) == (1, ['error: taint "k" not found'])
+    assert sched("taint", "node-0001", "k=v:Never").code == 2
+
+
+def test_a_cordoned_node_takes_no_pods_until_it_is_uncordoned(sched: Commands) -> None:
+    done = sched("cordon", "node-0000", "nowhere", "node-0001")
+    assert (done.code, done.out) == (1, "node/node-0000 cordoned\nnode/node-0001 cordoned\n")
+    assert done.errors == ['error: nodes "nowhere" not found']
+    assert sched.ok("get", "nodes").count("Ready,SchedulingDisabled") == 2
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    sched.until("2 node(s) were unschedulable", "describe", "pod", "web")
+    sched.ok("uncordon", "node-0000", "node-0001")
+    sched.until("Running", "get", "pod", "web")
+
+
+def test_objects_are_deleted_by_name_selector_manifest_or_all(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text("---\n".join(pod(name, app=name) for name in "abcdef"))
+    sched.ok("create", "-f", str(file))
+    assert sched.ok("delete", "pod", "a", "b") == "pod/a deleted\npod/b deleted\n"
+    assert sched.ok("delete", "pods", "-l", "app=c") == "1 pods deleted\n"
+    one = tmp_path / "one.yaml"
+    one.write_text(pod("d"))
+    assert sched.ok("delete", "-f", str(one)) == "pod/d deleted\n"
+    assert sched.ok("delete", "pods", "--all", "--grace-period", "0") == "2 pods deleted\n"
+    assert sched.ok("get", "pods", "-o", "name") == ""
+    missing = sched("delete", "pod", "a")
+    assert (missing.code, missing.errors) == (1, ['error: pods "a" not found'])
+    assert sched.ok("delete", "pod", "a", "--ignore-not-found") == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["pods"], [], ["pods", "a", "--all"], ["pods", "-f", "x.yaml"], ["pods", "a", "-l", "b=c"]],
+)
+def test_a_delete_that_does_not_say_what_is_not_understood(
+    sched: Commands, arguments: list[str]
+) -> None:
+    done = sched("delete", *arguments)
+    assert (done.code, len(done.errors)) == (2, 1)
+
+
+# ---------------------------------------------------------------------- status, exit codes
+
+
+def test_status_says_who_leads(sched: Commands, cluster: LocalCluster) -> None:
+    said = sched.ok("status")
+    assert said.splitlines()[0].split()[:4] == ["REPLICA", "PID", "STATE", "TERM"]
+    state = json.loads(sched.ok("status", "--json"))
+    [replica] = state["replicas"]
+    assert (replica["state"], replica["pid"]) == ("leading", cluster.schedulers[0].pid)
+    assert replica["identity"] == state["leader"]
+    assert replica["term"] > 0
+    assert state["endpoints"]["api"] == [cluster.server]
+    assert state["nodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["get", "widgets"], 1),
+        (["get", "pod", "nothing"], 1),
+        (["get", "pods", "-l", "a in ("], 1),
+        (["get", "pods", "--field-selector", "spec.colour=red"], 1),
+        (["describe", "pod", "nothing"], 1),
+        (["apply", "-f", "nowhere.yaml"], 1),
+        (["get"], 2),
+        (["get", "pods", "-o", "table3"], 2),
+        (["get", "pods", "--nonsense"], 2),
+        (["get", "pods", "x", "-l", "a=b"], 2),
+        (["unknown"], 2),
+        (["taint", "node-0000", "=v:NoSchedule"], 2),
+    ],
+    ids=str,
+)
+def test_what_goes_wrong_is_one_line_with_an_exit_code(
+    sched: Commands, arguments: list[str], code: int
+) -> None:
+    done = sched(*arguments)
+    assert (done.code, done.out) == (code, "")
+    [line] = done.errors
+    assert line.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("address", "code"), [("127.0.0.1:1,nohost.invalid:7443", 3), ("nonsense", 2), ("a:b", 2)]
+)
+def test_a_wrong_address_is_one_line(sched: Commands, address: str, code: int) -> None:
+    done = Commands(address)("get", "pods")
+    assert (done.code, done.out) == (code, "")
+    [line] = done.errors
+    assert address in line

@@ -1,0 +1,64 @@
+"""The ``sched`` command in the tests' own process: quick, and as users see it."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from podsched.cli.main import main
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command said and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines on standard error."""
+        return self.err.splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Runs commands, with ``--server`` if there is one."""
+
+    server: str = ""
+
+    def __call__(self, *arguments: str, stdin: str = "") -> Done:
+        """Runs a command to its end; never raises, as the console command does not."""
+        server = ["--server", self.server] if self.server else []
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            patch.object(sys, "argv", ["sched", *arguments, *server]),
+            patch.object(sys, "stdin", io.StringIO(stdin)),
+        ):
+            try:
+                main()
+                code = 0
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
+        return Done(code, out.getvalue(), err.getvalue())
+
+    def ok(self, *arguments: str, stdin: str = "") -> str:
+        """What a command that has to succeed says."""
+        done = self(*arguments, stdin=stdin)
+        assert done.code == 0, f"sched {' '.join(arguments)}: {done.err}"
+        return done.out
+
+    def until(self, wanted: str, *arguments: str, within: float = 20.0) -> str:
+        """Repeats a command until ``wanted`` is in what it says."""
+        deadline = time.monotonic() + within
+        while wanted not in (said := self.ok(*arguments)):
+            assert time.monotonic() < deadline, f"no {wanted!r} in {said}"
+            time.sleep(0.1)
+        return said
