@@ -1,0 +1,119 @@
+"""TLS between every client and the API server, with client certificates demanded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.cli.session import client_options
+from podsched.lib.network import free_port
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from support.certificates import Certificates, make_certificates
+from support.commands import Commands
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: i}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+async def server(tmp_path: Path, certificates: Certificates) -> AsyncIterator[str]:
+    """The address of an API server with TLS; a scheduler and an agent use it, too."""
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "etcd", fsync=False)) as etcd:
+        address = f"127.0.0.1:{free_port()}"
+        serving = (f"--tls-cert={certificates.cert}", f"--tls-key={certificates.key}")
+        demanding = f"--tls-client-ca={certificates.ca}"
+        showing = (f"--tls-ca={certificates.ca}", *serving, f"--server={address}")
+        members = f"--etcd-endpoints={etcd.endpoint}"
+        commands = {
+            "apiserver": (f"--listen={address}", *serving, demanding, members),
+            "scheduler": (*showing, members, "--evaluator=local"),
+            "agent": (*showing, "--nodes=1"),
+        }
+        processes = []
+        try:
+            for name, arguments in commands.items():
+                health = health_port()
+                listen = f"--health-listen=127.0.0.1:{health}"
+                spec = ProcessSpec(name, (name, *arguments, listen), health, restart=False)
+                processes.append(ManagedProcess(spec, tmp_path))
+                await processes[-1].start()
+                await processes[-1].wait_ready()
+            yield address
+        finally:
+            for process in reversed(processes):
+                await process.stop()
+
+
+@pytest.mark.integration
+def test_all_clients_speak_tls_and_show_their_certificates(
+    sched: Commands, server: str, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ca", "cert", "key"):
+        monkeypatch.setenv(f"SCHED_TLS_{name.upper()}", str(getattr(certificates, name)))
+    commands = Commands(server)
+    commands.ok("create", "-f", "-", stdin=POD)
+    commands.until("Running", "get", "pod", "web")
+    monkeypatch.delenv("SCHED_TLS_CERT")
+    monkeypatch.delenv("SCHED_TLS_KEY")
+    without = commands("get", "pods")
+    assert (without.code, len(without.errors)) == (3, 1), "no certificate was shown"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"SCHED_TLS_CA": "nowhere.pem"}, "SCHED_TLS_CA: nowhere.pem: no such file"),
+        ({"SCHED_TLS_CA": "ca", "SCHED_TLS_CERT": "cert"}, "--tls-cert and --tls-key go together"),
+        ({"SCHED_TLS_CERT": "cert", "SCHED_TLS_KEY": "key"}, "--tls-ca names the server's"),
+    ],
+)
+def test_files_that_are_missing_are_named(
+    sched: Commands,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    says: str,
+) -> None:
+    for variable, file in given.items():
+        monkeypatch.setenv(variable, str(getattr(certificates, file, file)))
+    done = sched("get", "pods")
+    assert done.code == 2
+    [line] = done.errors
+    assert says in line
+
+
+def test_options_win_over_the_environment(
+    sched: Commands, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHED_TLS_CA", "nowhere.pem")
+    assert client_options(certificates.ca).tls_ca == str(certificates.ca)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--tls-cert", "x"], "--tls-cert and --tls-key go together"),
+        (["--tls-client-ca", "x"], "client certificates need TLS"),
+        (["--tls-cert", "x", "--tls-key", "y"], "--tls-cert: x: no such file"),
+        (["--etcd-cert", "x", "--etcd-key", "y"], "--etcd-cert: x: no such file"),
+    ],
+)
+def test_a_server_says_which_file_it_lacks(
+    sched: Commands, arguments: list[str], says: str
+) -> None:
+    done = sched("apiserver", *arguments)
+    assert done.code == 2
+    [line] = done.errors
+    assert says in line
