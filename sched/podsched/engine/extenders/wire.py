@@ -1,0 +1,237 @@
+"""What is said to an extender and what it answers, as JSON.
+
+The types are those of k8s.io/kube-scheduler/extender/v1, which have no JSON tags: a field is called
+what it is called in Go ("NodeNames"), one that is not given is null, and in answers upper and lower
+case are the same. Objects are Kubernetes manifests.
+
+Guarantee: whatever an extender answers, reading it gives a value or an ExtenderError. Non-goals:
+HTTP (``http``), and what an answer means for the pod (``calls``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from podsched.api.manifest import to_manifest
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+#: MaxExtenderPriority: the highest score that an extender is meant to give.
+MAX_EXTENDER_PRIORITY = 10
+#: Texts of nodes that may be kept whatever is asked for, some 20 MB.
+MAX_KEPT = 10_000
+
+
+class ExtenderError(Exception):
+    """An extender failed, did not answer in time, or answered what makes no sense; it is at fault,
+    and the pod may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """``passed``: names of the nodes that are left, in the extender's order. By node name why
+    others are not: ``failed`` may be helped by preemption, ``unresolvable`` not."""
+
+    passed: tuple[str, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaVictims:
+    """Victims on a node by uid."""
+
+    uids: tuple[str, ...]
+    num_pdb_violations: int = 0
+
+
+class NodeTexts:
+    """Nodes as JSON, each written once for as long as it stays the same.
+
+    Writing one takes some 50 µs, so 5,000 of them for each pod would be what a cycle costs.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[v1.Node, str]] = {}
+
+    def of(self, nodes: Sequence[v1.Node]) -> list[str]:
+        """The nodes' manifests."""
+        if len(self._known) > max(2 * len(nodes), MAX_KEPT):
+            # Most of them must be gone by now.
+            self._known.clear()
+        return [self._text(node) for node in nodes]
+
+    def _text(self, node: v1.Node) -> str:
+        known = self._known.get(node.metadata.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        text = _json(to_manifest(node))
+        self._known[node.metadata.name] = (node, text)
+        return text
+
+
+# ------------------------------------------------------------------ what is sent
+
+
+def extender_args(pod: v1.Pod, nodes: Sequence[str] | None, names: Sequence[str] | None) -> bytes:
+    """ExtenderArgs. ``nodes``: manifests as JSON; ``names`` for extenders that know the nodes."""
+    listed = "null" if nodes is None else f'{{"metadata":{{}},"items":[{",".join(nodes)}]}}'
+    named = _json(None if names is None else list(names))
+    return f'{{"Pod":{_json(to_manifest(pod))},"Nodes":{listed},"NodeNames":{named}}}'.encode()
+
+
+def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool) -> bytes:
+    """ExtenderPreemptionArgs; ``by_uid`` names the victims instead of sending them."""
+    told = {
+        name: {
+            "Pods": [_victim(pod, by_uid=by_uid) for pod in here.pods],
+            "NumPDBViolations": here.num_pdb_violations,
+        }
+        for name, here in victims.items()
+    }
+    return _json(
+        {
+            "Pod": to_manifest(pod),
+            "NodeNameToVictims": None if by_uid else told,
+            "NodeNameToMetaVictims": told if by_uid else None,
+        }
+    ).encode()
+
+
+def _victim(pod: PodInfo, *, by_uid: bool) -> dict[str, Any]:
+    return {"UID": pod.uid} if by_uid else to_manifest(pod.pod)
+
+
+def binding_args(pod: PodInfo, node_name: str) -> bytes:
+    """ExtenderBindingArgs."""
+    return _json(
+        {
+            "PodName": pod.name,
+            "PodNamespace": pod.namespace,
+            "PodUID": pod.uid,
+            "Node": node_name,
+        }
+    ).encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# ------------------------------------------------------------------ what is answered
+
+
+def read_filter_result(body: bytes, *, by_name: bool) -> FilterAnswer:
+    """ExtenderFilterResult; ``by_name``: NodeNames is what counts, if it is there.
+
+    Raises ExtenderError, also for one that the extender tells of.
+    """
+    result = _object(_parsed(body), "ExtenderFilterResult")
+    if problem := _text(result, "Error"):
+        raise ExtenderError(problem)
+    passed: tuple[str, ...] = ()
+    names, nodes = _field(result, "NodeNames"), _field(result, "Nodes")
+    if by_name and names is not None:
+        passed = tuple(_string(name, "NodeNames") for name in _list(names, "NodeNames"))
+    elif nodes is not None:
+        items = _field(_object(nodes, "Nodes"), "items")
+        passed = tuple(_name_of(node) for node in _list(items, "Nodes.items"))
+    failed, unresolvable = (
+        _reasons(result, name) for name in ("FailedNodes", "FailedAndUnresolvableNodes")
+    )
+    return FilterAnswer(passed, failed, unresolvable)
+
+
+def read_priorities(body: bytes) -> list[tuple[str, int]]:
+    """HostPriorityList as (node name, score). Raises ExtenderError."""
+    entries = [_object(e, "HostPriority") for e in _list(_parsed(body), "HostPriorityList")]
+    return [(_text(e, "Host"), _integer(_field(e, "Score"), "Score")) for e in entries]
+
+
+def read_preemption_result(body: bytes) -> dict[str, MetaVictims]:
+    """ExtenderPreemptionResult. Raises ExtenderError."""
+    result = _object(_parsed(body), "ExtenderPreemptionResult")
+    name = "NodeNameToMetaVictims"
+    return {
+        str(node): _meta_victims(here)
+        for node, here in _object(_field(result, name), name).items()
+    }
+
+
+def _meta_victims(here: Any) -> MetaVictims:
+    victims = _object(here, "MetaVictims")
+    pods = [_object(pod, "MetaPod") for pod in _list(_field(victims, "Pods"), "Pods")]
+    violations = _integer(_field(victims, "NumPDBViolations"), "NumPDBViolations")
+    return MetaVictims(tuple(_text(pod, "UID") for pod in pods), violations)
+
+
+def read_binding_result(body: bytes) -> None:
+    """ExtenderBindingResult. Raises ExtenderError when the pod was not bound."""
+    if problem := _text(_object(_parsed(body), "ExtenderBindingResult"), "Error"):
+        raise ExtenderError(problem)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ExtenderError(f"the answer is not JSON: {error}") from error
+
+
+def _field(fields: Mapping[str, Any], name: str) -> Any:
+    """A field by its name, or else by its name in other case; None where it is missing."""
+    if name in fields:
+        return fields[name]
+    lower = name.lower()
+    return next((value for key, value in fields.items() if key.lower() == lower), None)
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ExtenderError(f"the answer makes no sense: {what} must be an object")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ExtenderError(f"the answer makes no sense: {what} must be a list")
+    return value
+
+
+def _string(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ExtenderError(f"the answer makes no sense: {what} must hold strings")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = _field(fields, name)
+    return "" if value is None else _string(value, name)
+
+
+def _integer(value: Any, what: str) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ExtenderError(f"the answer makes no sense: {what} must be an integer")
+    return value
+
+
+def _reasons(result: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {
+        str(node): _string(reason, name)
+        for node, reason in _object(_field(result, name), name).items()
+    }
+
+
+def _name_of(node: Any) -> str:
+    metadata = _object(_field(_object(node, "Node"), "metadata"), "metadata")
+    return _text(metadata, "name")
