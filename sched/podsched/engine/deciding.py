@@ -64,9 +64,10 @@ class Decider:
 
     def evaluation(self, runtime: ProfileRuntime, cls: PodClass) -> ClassEvaluation:
         """The evaluation of a class, made when there is none yet."""
-        return self._selector(runtime, cls).evaluation
+        return self.selector(runtime, cls).evaluation
 
-    def _selector(self, runtime: ProfileRuntime, cls: PodClass) -> Selector:
+    def selector(self, runtime: ProfileRuntime, cls: PodClass) -> Selector:
+        """What chooses for pods of a class, made when there is none yet."""
         key = (runtime.scheduler_name, cls)
         found = self._selectors.get(key)
         if found is None:
@@ -89,7 +90,7 @@ class Decider:
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
         """Decisions for pods of one class, in their order; at least one, maybe not for all."""
-        selector = self._selector(runtime, batch[0].info.cls)
+        selector = self.selector(runtime, batch[0].info.cls)
         evaluation = selector.evaluation
         cache = self._state.cache
         names = cache.columns.names
@@ -118,15 +119,10 @@ class Decider:
 
         The last plugin's result otherwise.
         """
-        diagnosis = decision.diagnosis
-        assert diagnosis is not None
-        if not diagnosis.num_all_nodes:
+        assert decision.diagnosis is not None
+        if not decision.diagnosis.num_all_nodes:
             return None
-        cluster = self._state.cache.cluster
-        outcome = diagnosis.outcome
-        if outcome is None:
-            outcome = self._rejected_everywhere(diagnosis.pre_filter.status)
-        runner = ProfileFilters(runtime, cluster, outcome)
+        cluster, runner = self._state.cache.cluster, self.runner(runtime, decision)
         result = None
         for named in runtime.post_filter:
             pod, call = decision.queued.info, named.plugin.post_filter
@@ -138,6 +134,14 @@ class Decider:
             if result.status.ok:
                 break
         return result
+
+    def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
+        """The profile's filters, for PostFilter plugins of a pod that does not fit."""
+        assert decision.diagnosis is not None
+        outcome = decision.diagnosis.outcome
+        if outcome is None:
+            outcome = self._rejected_everywhere(decision.diagnosis.pre_filter.status)
+        return ProfileFilters(runtime, self._state.cache.cluster, outcome)
 
     def _rejected_everywhere(self, status: Status) -> FilterOutcome:
         rows = np.flatnonzero(self._state.cache.columns.alive)

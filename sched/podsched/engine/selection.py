@@ -94,9 +94,9 @@ class Selector:
         evaluation = self.evaluation
         if evaluation.failure is not None or not evaluation.pre_filtered.status.ok:
             return None
-        nominated_node = self._nominated_node(pod)
-        if nominated_node:
-            return self._select_nominee(pod, nominated_node)
+        nominated = self.fitting_nominee(pod)
+        if nominated is not None:
+            return Choice(nominated, 0, 1, 1)
         return self._best(pod, evaluation.feasible_rows)
 
     def _nominated_node(self, pod: PodInfo) -> str:
@@ -104,21 +104,44 @@ class Selector:
         # that tells of the nomination has come back.
         return self.evaluation.cluster.nominated_node(pod.uid) or pod.nominated_node_name
 
-    def _select_nominee(self, pod: PodInfo, node_name: str) -> Choice | None:
-        """The nominated node, if it fits (S10); of the others only what fits without it."""
+    def fitting_nominee(self, pod: PodInfo) -> int | None:
+        """The row of the pod's nominated node if the pod fits there (S10), after a refresh.
+
+        If it does not, the row no longer counts as feasible: what fits the class may not fit this
+        pod, to which the row's nominated pods mean something else.
+        """
         evaluation = self.evaluation
+        node_name = self._nominated_node(pod)
         nodes = evaluation.cluster.nodes
-        feasible = evaluation.feasible_rows
-        row = nodes.row_of(node_name)
-        if row is not None:
-            rows = np.array([row], dtype=np.intp)
-            cluster, state = evaluation.cluster, evaluation.state
-            outcome = run_filters(evaluation.runtime, state, pod, nodes, rows, cluster)
-            if outcome.plugin[0] == PASSED:
-                return Choice(row, 0, 1, 1)
-            evaluation.overrule(row, outcome)
-            feasible = feasible[feasible != row]
-        return self._best(pod, feasible)
+        row = nodes.row_of(node_name) if node_name else None
+        if row is None:
+            return None
+        rows = np.array([row], dtype=np.intp)
+        cluster, state = evaluation.cluster, evaluation.state
+        outcome = run_filters(evaluation.runtime, state, pod, nodes, rows, cluster)
+        if outcome.plugin[0] == PASSED:
+            return row
+        evaluation.overrule(row, outcome)
+        return None
+
+    def sample(self, feasible: Rows) -> Rows:
+        """Of the feasible rows those that are scored, ascending (S5, S6): all, or a share."""
+        nodes = self.evaluation.cluster.nodes
+        order = np.flatnonzero(nodes.alive)
+        percentage = self.evaluation.runtime.percentage_of_nodes_to_score
+        wanted = num_feasible_nodes_to_find(percentage, len(order))
+        if wanted >= len(order) or not len(feasible):
+            return feasible
+        return np.sort(self._rotation.take(order, feasible, wanted)[0])
+
+    def totals(self, pod: PodInfo, rows: Rows) -> Scores:
+        """Weighted totals of feasible rows when these alone compete. Raises PluginFailure."""
+        evaluation = self.evaluation
+        if len(rows) == len(evaluation.feasible_rows):
+            return evaluation.total[rows]
+        state = CycleState(dict(evaluation.state.data), set(evaluation.state.skip_filter))
+        run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
+        return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
 
     def _best(self, pod: PodInfo, feasible: Rows) -> Choice | None:
         evaluation = self.evaluation
@@ -135,20 +158,16 @@ class Selector:
         return Choice(int(feasible[place]), int(totals[place]), len(feasible), num_all_nodes)
 
     def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> Choice | None:
-        evaluation = self.evaluation
-        nodes = evaluation.cluster.nodes
-        order = np.flatnonzero(nodes.alive)
+        order = np.flatnonzero(self.evaluation.cluster.nodes.alive)
         some, processed = self._rotation.take(order, feasible, wanted)
-        state = CycleState(dict(evaluation.state.data), set(evaluation.state.skip_filter))
         rows = np.sort(some)
         try:
-            run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
-            scores = run_score(evaluation.runtime, state, pod, nodes, rows)
+            totals = self.totals(pod, rows)
         except PluginFailure as failure:
-            evaluation.failure = failure
+            self.evaluation.failure = failure
             return None
-        place = int(scores.total.argmax())
-        return Choice(int(rows[place]), int(scores.total[place]), len(rows), processed)
+        place = int(totals.argmax())
+        return Choice(int(rows[place]), int(totals[place]), len(rows), processed)
 
     # ------------------------------------------------------------------ a run of pods
 
