@@ -108,6 +108,10 @@ class CycleMeter:
         if attempt is not None:
             attempt.span.end(at, error=error)
 
+    def dropped(self, queued: QueuedPodInfo) -> None:
+        """The pod is gone, or somebody else has bound it."""
+        self._end(queued, "gone")
+
     def unschedulable(self, queued: QueuedPodInfo) -> None:
         profile = queued.info.cls.scheduler_name
         self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()

@@ -264,6 +264,7 @@ class Term:
         elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
             return False
         self._state.queue.done(pod.uid)
+        self._meter.dropped(queued)
         return True
 
     def _settle(
@@ -437,17 +438,25 @@ class Term:
     def _undo(self, runtime: ProfileRuntime, assignment: Assignment, status: Status) -> None:
         """B6: takes the assumption back and gives the pod and those it stood in the way another
         try."""
-        pod, now = assignment.pod, self._clock()
+        pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
-        cache, queue = self._state.cache, self._state.queue
-        if cache.is_assumed(pod.uid):
-            change = cache.forget(pod)
-            queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
-        self._wake.set()
+        change = cache.forget(pod) if cache.is_assumed(pod.uid) else None
         known = cache.cluster.pods.get(pod.key)
         if known is None or known.uid != pod.uid or known.node_name:
-            queue.done(pod.uid)
-            return
+            self._state.queue.done(pod.uid)
+            self._meter.dropped(assignment.queued)
+        else:
+            self._return(assignment, status)
+        if change is not None:
+            # Its own room does not help the pod: it would be tried, and rejected, again and again.
+            self._state.queue.move_all_to_active_or_backoff(
+                change.event, change.old, change.new, self._clock(), but=pod.uid
+            )
+        self._wake.set()
+
+    def _return(self, assignment: Assignment, status: Status) -> None:
+        """Tells why the pod was not bound, and puts it back into the queue."""
+        pod = assignment.pod
         if status.code.rejects:
             self._meter.unschedulable(assignment.queued)
             self._record(pod, "Warning", status.message)

@@ -259,12 +259,14 @@ class SchedulingQueue:
         now: float,
         *,
         max_priority: int | None = None,
+        but: str = "",
     ) -> int:
         """Gives every waiting pod another try that the event may help; returns how many these are.
 
-        ``old`` and ``new`` are the object's messages; ``max_priority`` leaves out pods above it.
+        ``old`` and ``new`` are the object's messages; ``max_priority`` leaves out pods above it,
+        ``but`` the waiting pod of this uid.
         """
-        moved = self._move(event, old, new, now, max_priority)
+        moved = self._move(event, old, new, now, max_priority, but)
         self._report()
         return moved
 
@@ -481,11 +483,18 @@ class SchedulingQueue:
         self._in_flight.start(pod)
 
     def _move(
-        self, event: ClusterEvent, old: Any, new: Any, now: float, max_priority: int | None
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        max_priority: int | None,
+        but: str = "",
     ) -> int:
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._unschedulable.helped(event, old, new, max_priority)
+        helped.pop(but, None)
         label = event.text if helped else ""
         for uid, strategy in helped.items():
             pod = self._unschedulable.remove(uid)

@@ -1,0 +1,242 @@
+"""A term of leadership on a cluster in memory, with plugins of the test's own.
+
+The informer, the state, the queue, the decisions and the drivers are the real ones; only the
+cluster is the fake, and time is the event loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, ClassVar
+
+from podsched.api.objects import Node, Pod, PodDisruptionBudget
+from podsched.client.errors import FenceLost
+from podsched.client.fake import FakeCluster
+from podsched.client.informer import Batch
+from podsched.config.load import load_config
+from podsched.config.plugins import PluginSpec
+from podsched.config.settings import SchedulerSettings
+from podsched.engine.deciding import Decider
+from podsched.engine.measuring import CycleMeter
+from podsched.engine.pre_bind import ClusterChanges
+from podsched.engine.recorder import EventRecorder
+from podsched.engine.scheduler import ClientBinder, Term, TermParts
+from podsched.engine.state import WATCHED_KINDS, build_state
+from podsched.engine.user_plugins import user_plugin_specs
+from podsched.framework.plugin import CycleState, PermitResult, PreBindPlan, Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Status
+from podsched.plugins.registry import factories
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.tracing import Tracer
+from podsched.v1 import objects_pb2 as v1
+from support.engine_world import node, pod
+
+LOCK = "kube-system/kube-scheduler"
+WALL = 1_800_000_000.0
+
+
+class Script:
+    """A plugin of all the late extension points that does what the test says and keeps a log.
+
+    What is not set succeeds, and wants nothing in PreBind.
+    """
+
+    name: ClassVar[str] = "Script"
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.on_reserve: Callable[[PodInfo], Status] = lambda pod: SUCCESS
+        self.on_permit: Callable[[PodInfo], PermitResult] = lambda pod: PermitResult()
+        self.on_pre_bind: Callable[[PodInfo], PreBindPlan] | None = None
+        self.on_post_bind: Callable[[PodInfo], None] = lambda pod: None
+
+    def _note(self, what: str, pod: PodInfo) -> None:
+        self.log.append(f"{self.name}.{what} {pod.name}")
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        self._note("reserve", pod)
+        return self.on_reserve(pod)
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._note("unreserve", pod)
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
+        self._note("permit", pod)
+        return self.on_permit(pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        from podsched.framework.status import SKIP
+
+        return SUCCESS if self.on_pre_bind is not None else SKIP
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, cluster: Any
+    ) -> PreBindPlan:
+        self._note("preBind", pod)
+        assert self.on_pre_bind is not None
+        return self.on_pre_bind(pod)
+
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        self._note("postBind", pod)
+        self.on_post_bind(pod)
+
+
+class SecondScript(Script):
+    """The same, after the first."""
+
+    name: ClassVar[str] = "SecondScript"
+
+
+class TermWorld:
+    """See the module. ``term`` runs within ``running()``."""
+
+    def __init__(self, profiles: Sequence[Mapping[str, Any]] = ({},), **settings: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = loop.time
+        self.cluster = FakeCluster(now=lambda: WALL + loop.time())
+        self.log: list[str] = []
+        self.script, self.second = Script(self.log), SecondScript(self.log)
+        own = {
+            Script.name: lambda args, handle: self.script,
+            SecondScript.name: lambda args, handle: self.second,
+        }
+        known = {**factories(), **own}
+        enabled = {"enabled": [{"name": name} for name in own]}
+        # Only the late points: what scores or filters is the default set's.
+        points = ("reserve", "permit", "preBind", "postBind")
+        plugins = dict.fromkeys(points, enabled)
+        config = load_config(
+            {"profiles": [{"plugins": plugins, **profile} for profile in profiles]},
+            known_plugins=specs(known),
+        )
+        self.state = build_state(config, known, seed=1)
+        self.settings = SchedulerSettings(audit_period=0.0, **settings)
+        self.changes = ClusterChanges()
+        self.meter = CycleMeter(MetricRegistry(), Tracer())
+        self.recorder = EventRecorder(
+            self.cluster.record_events, "replica", wall=lambda: WALL + loop.time()
+        )
+        self.informer = self.cluster.informer(WATCHED_KINDS)
+        self.fence = self.cluster.new_term(LOCK)
+        self.term = Term(self.parts(), self.changes)
+        self.ended: asyncio.Task[None] | None = None
+
+    def parts(self) -> TermParts:
+        binder = ClientBinder(self.cluster)
+        return TermParts(
+            state=self.state,
+            cluster=self.cluster,
+            fence=self.fence,
+            decider=Decider(self.state),
+            binder=lambda: binder,
+            recorder=self.recorder,
+            meter=self.meter,
+            settings=self.settings,
+        )
+
+    def _handle(self, batch: Batch) -> None:
+        self.state.apply_batch(batch, self.clock())
+        self.changes.notify()
+        self.term.wake()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[TermWorld]:
+        """The informer has synced and the term runs."""
+        following = asyncio.create_task(self.informer.run(self._handle))
+        recording = asyncio.create_task(self.recorder.run())
+        await self.informer.synced.wait()
+        self.ended = asyncio.create_task(self.term.run())
+        try:
+            yield self
+        finally:
+            for task in (self.ended, following, recording):
+                task.cancel()
+                with suppress(asyncio.CancelledError, FenceLost):
+                    await task
+
+    # ------------------------------------------------------------------ the test's hand
+
+    def node(self, name: str, cpu: str = "4", **parts: Any) -> Node:
+        allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+        made = self.cluster.create(node(name, allocatable=allocatable, **parts))
+        assert isinstance(made, Node)
+        return made
+
+    def pod(self, name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Pod:
+        """A pending pod of the default scheduler; ``on``: the node it runs on already."""
+        requests = {"cpu": cpu} if cpu else {}
+        full = {
+            "schedulerName": "default-scheduler",
+            "priority": priority,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "x", "resources": {"requests": requests}}],
+            **spec,
+        }
+        if "on" in full:
+            full["nodeName"] = full.pop("on")
+        labels = full.pop("labels", {})
+        made = self.cluster.create(pod(name, full, labels=labels))
+        assert isinstance(made, Pod)
+        return made
+
+    def budget(self, name: str, allowed: int, **labels: str) -> None:
+        item = PodDisruptionBudget()
+        item.metadata.name, item.metadata.namespace = name, "default"
+        item.spec.selector.match_labels.update(labels)
+        item.status.disruptions_allowed = allowed
+        self.cluster.create(item)
+
+    def stored(self, name: str) -> Pod:
+        found = self.cluster.object("Pod", f"default/{name}")
+        assert isinstance(found, Pod)
+        return found
+
+    def change(self, name: str, change: Callable[[Pod], Any]) -> None:
+        """Updates a pod from outside."""
+        found = self.stored(name)
+        change(found)
+        self.cluster.update(found)
+
+    # ------------------------------------------------------------------ what came of it
+
+    def nodes_of(self, *names: str) -> list[str]:
+        return [self.stored(name).spec.node_name for name in names]
+
+    def place(self, name: str) -> str:
+        """The queue that a pod is in, "" for none."""
+        return self.state.queue.place(f"uid-{name}")
+
+    def scheduled(self, name: str) -> v1.PodCondition:
+        """The pod's PodScheduled condition."""
+        conditions = self.stored(name).status.conditions
+        return next(c for c in conditions if c.type == "PodScheduled")
+
+    def events(self, name: str, reason: str) -> list[str]:
+        """The messages of a pod's events, the oldest first."""
+        found = [
+            event
+            for event in self.cluster.objects("Event")
+            if isinstance(event, v1.Event)
+            and event.involved_object.name == name
+            and event.reason == reason
+        ]
+        found.sort(key=lambda event: event.first_timestamp.ToNanoseconds())
+        return [event.message for event in found]
+
+    def check(self) -> None:
+        """The queue's and the cache's books are in order, and no pod was bound twice."""
+        self.state.queue.check_invariants()
+        keys = [key for key, _ in self.cluster.bound]
+        assert len(keys) == len(set(keys)), f"bound twice: {keys}"
+
+
+def specs(known: Mapping[str, Any]) -> Mapping[str, PluginSpec]:
+    """What a configuration must know of the test's own plugins."""
+    return user_plugin_specs(known)
+
+
+def victims(*pods: PodInfo) -> Victims:
+    return Victims(tuple(pods))
