@@ -4,7 +4,7 @@ PYTHON ?= .venv/bin/python
 PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/frames.proto
 PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 
-.PHONY: demo test check format bench proto check-proto clean
+.PHONY: demo test scenarios check format bench proto check-proto clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
@@ -13,6 +13,10 @@ demo: .venv/installed
 # All tests, those with real etcd, Ray and scheduler processes included.
 test: .venv/installed-test
 	.venv/bin/pytest
+
+# The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row.
+scenarios: .venv/installed-test
+	.venv/bin/pytest tests/scenarios
 
 # Format, lint, types, layers, generated code.
 check: .venv/installed-dev

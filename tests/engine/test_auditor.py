@@ -85,6 +85,16 @@ def test_a_pod_that_its_hint_has_woken_is_not_a_missed_one() -> None:
     assert auditor.audit() == []
 
 
+def test_a_nominated_pod_for_which_room_is_kept_is_found_too() -> None:
+    state, auditor = world(deaf=True)
+    told(state, "Pod", pending("big", "3"), 1.0)
+    reject(state, "NodeResourcesFit", 1.0)
+    told(state, "Node", node("n1"), 2.0)
+    assert state.cache.nominate(state.cache.cluster.pods["default/big"], "n1")
+    [missed] = auditor.audit()
+    assert missed.node_name == "n1"
+
+
 def test_a_pod_that_does_not_fit_is_left_alone() -> None:
     state, auditor = world(deaf=True)
     told(state, "Pod", pending("big", "30"), 1.0)

@@ -196,12 +196,15 @@ def test_the_nominated_node_is_taken_when_it_fits_though_others_are_better() -> 
     assert choice.evaluated == 1
 
 
-def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others() -> None:
+@pytest.mark.parametrize("status_knows", [True, False])
+def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others(
+    status_knows: bool,
+) -> None:
     world = World(0, nodes=0, strategy=LEAST)
     world.cache.add_node(node("n", allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"}))
     world.templates = [{}] * 4
     nominee, other = world.pending(0), world.pending(0)
-    nominee.nominated_node_name = "n"
+    nominee.nominated_node_name = "n" if status_knows else ""
     world.cluster.nominator.add(nominee, "n")
     selector = Selector(world.evaluation(other))
     assert selector.select(other) is None

@@ -1,11 +1,13 @@
 """Behaviour over time, each promise a scenario under ``data`` that Kubernetes itself keeps.
 
-The scenarios run in the order of their configurations, so that the scheduler restarts rarely.
+The scenarios run in the order of their configurations, so that the scheduler restarts rarely;
+SCENARIO_ROUNDS in the environment has all of them run several times in a row.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,15 @@ def _by_configuration() -> list[dict[str, Any]]:
     return sorted(scenarios, key=lambda scenario: first[_key(scenario)])
 
 
+def _rounds() -> list[Any]:
+    rounds = range(1, int(os.environ.get("SCENARIO_ROUNDS", "1")) + 1)
+    return [
+        pytest.param(scenario, id=scenario["id"] + (f"-again-{turn}" if turn > 1 else ""))
+        for turn in rounds
+        for scenario in _by_configuration()
+    ]
+
+
 def _key(scenario: dict[str, Any]) -> str:
     return json.dumps(scenario.get("scheduler_config"), sort_keys=True)
 
@@ -34,7 +45,7 @@ class _Running:
     key = ""
 
 
-@pytest.mark.parametrize("scenario", _by_configuration(), ids=lambda scenario: scenario["id"])
+@pytest.mark.parametrize("scenario", _rounds())
 def test_scenario(scenario: dict[str, Any], backend: PodschedBackend) -> None:
     """The scenario's promise is kept."""
     runner = Runner(backend)
