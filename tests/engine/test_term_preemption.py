@@ -1,0 +1,218 @@
+"""Preemption end to end, on a cluster in memory: decided, carried out, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from podsched.framework.plugin import PermitResult, PreBindPlan
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.v1 import api_pb2
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+GRACE = 30
+
+
+def pods(world: TermWorld) -> list[str]:
+    return [pod.metadata.name for pod in world.cluster.objects("Pod")]
+
+
+async def test_a_preemptor_gets_its_node_from_a_pod_of_lower_priority() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1")
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        assert pods(world) == ["high"]
+        assert world.nodes_of("high") == ["n1"]
+        assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
+        world.check()
+
+
+async def test_the_preemptor_waits_out_the_victims_grace_period_with_its_node_nominated() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        victim = world.stored("low")
+        assert victim.metadata.HasField("deletion_timestamp")
+        [condition] = [c for c in victim.status.conditions if c.type == "DisruptionTarget"]
+        assert condition.reason == "PreemptionByScheduler"
+        assert world.stored("high").status.nominated_node_name == "n1"
+        assert world.nodes_of("high") == [""]
+        await asyncio.sleep(GRACE)
+        world.cluster.delete("Pod", "default/low")
+        await asyncio.sleep(0.1)
+        assert world.nodes_of("high") == ["n1"]
+        assert world.stored("high").status.nominated_node_name == ""
+
+
+async def test_nobody_below_the_nominee_takes_the_room_that_is_made_for_it() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        world.pod("thief", cpu="3", priority=5)
+        await asyncio.sleep(0.5)
+        # Both events at once, the thief's turn first or not: the room is the nominee's.
+        world.cluster.delete("Pod", "default/low")
+        await asyncio.sleep(20)
+        assert world.nodes_of("high", "thief") == ["n1", ""]
+
+
+async def test_while_its_victim_terminates_a_preemptor_preempts_nobody_else() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.node("n2")
+    for number in (1, 2):
+        world.pod(f"low-{number}", cpu="3", on=f"n{number}", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        world.change("high", lambda pod: pod.metadata.labels.update({"touched": "yes"}))
+        await asyncio.sleep(5)
+        going = [
+            name
+            for name in ("low-1", "low-2")
+            if world.stored(name).metadata.HasField("deletion_timestamp")
+        ]
+        assert len(going) == 1
+
+
+async def test_a_higher_preemptor_ends_the_nomination_of_a_lower_one() -> None:
+    world = TermWorld()
+    world.node("n1")
+    for name in ("v1", "v2"):
+        world.pod(name, cpu="2", on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        world.pod("high", cpu="2", priority=10)
+        await asyncio.sleep(0.5)
+        assert world.stored("high").status.nominated_node_name == "n1"
+        world.pod("top", cpu="4", priority=100)
+        await asyncio.sleep(2)
+        assert world.stored("top").status.nominated_node_name == "n1"
+        assert world.stored("high").status.nominated_node_name == ""
+        for name in ("v1", "v2"):
+            world.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(5)
+        assert world.nodes_of("top", "high") == ["n1", ""]
+        world.check()
+
+
+async def test_a_budget_is_violated_only_where_no_other_node_would_do() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.node("n2")
+    world.pod("guarded", cpu="3", on="n1", labels={"app": "db"})
+    world.pod("free", cpu="3", on="n2")
+    world.budget("db", 0, app="db")
+    async with world.running():
+        world.pod("first", cpu="3", priority=10)
+        await asyncio.sleep(1)
+        assert world.nodes_of("first") == ["n2"]
+        world.pod("second", cpu="3", priority=10)
+        await asyncio.sleep(1)
+        assert world.nodes_of("second") == ["n1"]
+        assert "guarded" not in pods(world)
+
+
+async def test_an_eviction_that_fails_has_the_preemptor_try_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1")
+    real, failures = world.cluster.evict, [1]
+
+    async def flaky(
+        evictions: Sequence[api_pb2.EvictRequest], fence: api_pb2.Fence
+    ) -> Sequence[api_pb2.BatchResult]:
+        if failures:
+            failures.pop()
+            return [api_pb2.BatchResult(code=14, reason="UNAVAILABLE", message="no")]
+        return await real(evictions, fence)
+
+    monkeypatch.setattr(world.cluster, "evict", flaky)
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        assert world.nodes_of("high") == ["n1"]
+
+
+async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(
+        Status(Code.WAIT) if pod.name == "low" else SUCCESS, timeout=600
+    )
+    async with world.running():
+        world.pod("low", cpu="3")
+        await asyncio.sleep(1)
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(1)
+        assert world.nodes_of("low", "high") == ["", "n1"]
+        assert not world.stored("low").metadata.HasField("deletion_timestamp")
+        assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
+        assert "0/1 nodes are available: 1 preempted." in world.events("low", "FailedScheduling")
+        assert len(world.term.waiting) == 0
+        world.check()
+
+
+async def test_a_victim_in_pre_bind_loses_its_place_and_stays_pending() -> None:
+    world = TermWorld()
+    world.node("n1")
+
+    def plan(pod: PodInfo) -> PreBindPlan:
+        if pod.name == "high":
+            return PreBindPlan()
+        return PreBindPlan(wait=lambda cluster: Status(Code.PENDING), timeout=600)
+
+    world.script.on_pre_bind = plan
+    async with world.running():
+        world.pod("low", cpu="3")
+        await asyncio.sleep(1)
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(1)
+        assert world.nodes_of("low", "high") == ["", "n1"]
+        assert "Script.unreserve low" in world.log
+        assert world.place("low") != ""
+        world.check()
+
+
+async def test_a_pod_that_may_not_preempt_says_so_and_evicts_nobody() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1")
+    async with world.running():
+        world.pod("high", cpu="3", priority=10, preemptionPolicy="Never")
+        await asyncio.sleep(1)
+        assert world.scheduled("high").message == (
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: not eligible due to preemptionPolicy=Never."
+        )
+        assert pods(world) == ["high", "low"]
+
+
+async def test_a_preemptor_deleted_meanwhile_lets_its_room_go() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1", terminationGracePeriodSeconds=GRACE)
+    async with world.running():
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        world.cluster.delete("Pod", "default/high")
+        world.cluster.delete("Pod", "default/low")
+        world.pod("other", cpu="3", priority=1)
+        await asyncio.sleep(0.5)
+        assert world.nodes_of("other") == ["n1"]
+        world.check()
