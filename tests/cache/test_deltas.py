@@ -43,9 +43,11 @@ class Copy:
         return delta is not None
 
 
-def pods_of(columns: Columns, row: int) -> dict[str, Any]:
-    return {
-        uid: (
+def pods_of(columns: Columns, row: int) -> list[Any]:
+    """In their order: among equally important pods it decides whom preemption spares."""
+    return [
+        (
+            uid,
             pod.key,
             pod.node_name,
             pod.start_time,
@@ -54,7 +56,7 @@ def pods_of(columns: Columns, row: int) -> dict[str, Any]:
             class_content(pod.cls),
         )
         for uid, pod in columns.pods(row).items()
-    }
+    ]
 
 
 def facts(columns: Columns, row: int) -> Any:
@@ -186,6 +188,11 @@ class DeltasMachine(RuleBasedStateMachine):
         unsent = copy.encoder.unsent()
         for row in copy.decoder.columns.live_rows.tolist():
             if unsent is not None and row not in unsent:
+                there, here = pods_of(copy.decoder.columns, row), pods_of(self.columns, row)
+                assert [(p[0], p[6]) for p in there] == [(p[0], p[6]) for p in here]
+        untold = copy.encoder.untold()
+        for row in copy.decoder.columns.live_rows.tolist():
+            if untold is not None and row not in untold:
                 assert pods_of(copy.decoder.columns, row) == pods_of(self.columns, row)
 
     @rule()

@@ -6,9 +6,10 @@ a journal that is too old costs a comparison of all rows and nothing else. The c
 class is sent once, then its id. A shard's ``DeltaDecoder`` applies deltas to columns of its own.
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
-shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance), row by
-row and with the same ids of label values, so that a CycleState made here can be read there. Deltas
-are numbered; a gap raises ``DeltaGapError`` and the encoder has to ``restart``.
+shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance and in
+their order), row by row and with the same ids of label values, so that a CycleState made here can
+be read there. Deltas are numbered; a gap raises ``DeltaGapError`` and the encoder has to
+``restart``.
 
 Non-goals: objects other than nodes and pods, nominations. A shard's ``PodInfo.pod`` is shared by
 all pods of the class: it has the class's namespace, labels, owner and spec, neither name nor
@@ -18,7 +19,7 @@ status.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -216,6 +217,14 @@ class DeltaEncoder:
             return changed
         return np.union1d(changed, np.array(sorted(self._due), dtype=np.intp))
 
+    def untold(self) -> Rows | None:
+        """Like ``unsent``, with the rows where nothing changed but start times of pods."""
+        unsent = self.unsent()
+        restated = self._columns.restated_since(self._restated)
+        if unsent is None or restated is None:
+            return None
+        return np.union1d(unsent, restated).astype(np.intp)
+
     @property
     def has_more(self) -> bool:
         """Whether the last ``encode`` left rows to the next."""
@@ -265,20 +274,27 @@ class _DeltaWriter:
         pods = self.pods
         return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
 
-    def put_pods(self, row: int, before: dict[str, PodInfo], now: Iterable[PodInfo]) -> bool:
+    def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
         """Writes how a node's pods differ; whether they do (be it in what does not travel)."""
         added: list[PodInfo] = []
         stale = dict(before)
         different = False
+        order = iter(before)
         for pod in now:
+            different = different or next(order, "") != pod.uid
             old = stale.pop(pod.uid, None)
             if old is not pod:
                 different = True
                 if old is None or not _travels_alike(old, pod):
                     added.append(pod)
+        if not different and not stale:
+            return False
+        if _order_there(before, stale, added) != [pod.uid for pod in now]:
+            # A pod that left and came back alike is last here and still in its old place there.
+            added, stale = list(now), before
         if added or stale:
             self._write(row, added, stale)
-        return different or bool(stale)
+        return True
 
     def _write(self, row: int, added: Sequence[PodInfo], stale: Iterable[str]) -> None:
         pods = self.pods
@@ -291,6 +307,19 @@ class _DeltaWriter:
             pods.start_times.append(pod.start_time)
             pods.creation_times.append(pod.creation_time)
             pods.terminating.append(pod.terminating)
+
+
+def _order_there(
+    before: dict[str, PodInfo], gone: Collection[str], added: Iterable[PodInfo]
+) -> list[str]:
+    """The order in which the shard will have a row's pods: see ``Columns.replace_pod``."""
+    order = {uid: pod for uid, pod in before.items() if uid not in gone}
+    for pod in added:
+        old = order.get(pod.uid)
+        if old is not None and not (old.cls is pod.cls and old.terminating == pod.terminating):
+            del order[pod.uid]
+        order[pod.uid] = pod
+    return list(order)
 
 
 def _travels_alike(old: PodInfo, new: PodInfo) -> bool:
