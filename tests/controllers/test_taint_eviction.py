@@ -67,6 +67,25 @@ def test_the_shortest_toleration_of_all_taints_decides(world: ControllerWorld) -
     assert world.evicted == [(POD, 2)]
 
 
+def test_a_pod_that_is_told_of_before_a_new_taint_of_its_node_is_no_riddle(
+    world: ControllerWorld,
+) -> None:
+    world.put(tolerating(a=None, b=2))
+    world.put(tainted("a"))
+    world.put_in_one_batch(tolerating(a=None, b=2), tainted("a", "b"))
+    world.wait(10)
+    assert world.evicted == [(POD, 2)]
+
+
+def test_another_pod_of_the_name_without_a_node_is_no_riddle(world: ControllerWorld) -> None:
+    world.put(tolerating())
+    unbound = tolerating()
+    unbound.metadata.uid, unbound.spec.node_name = "another", ""
+    world.put_in_one_batch(tainted("a"), unbound)
+    world.wait(10)
+    assert not world.evicted
+
+
 def test_a_taint_that_goes_in_time_cancels_the_eviction(world: ControllerWorld) -> None:
     world.put(tolerating(a=5))
     world.put(tainted("a"))

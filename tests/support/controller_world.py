@@ -85,6 +85,17 @@ class ControllerWorld:
 
     def put(self, item: AnyObject) -> AnyObject:
         """Store an object as it is now, and tell the controller."""
+        event = self._store(item)
+        self._tell(event)
+        assert event.new is not None
+        return event.new
+
+    def put_in_one_batch(self, *items: AnyObject) -> None:
+        """Store objects, then tell the controller of each: it can see ahead of what it is told."""
+        for event in [self._store(item) for item in items]:
+            self._tell(event)
+
+    def _store(self, item: AnyObject) -> Event:
         copy = type(item)()
         copy.CopyFrom(item)  # type: ignore[arg-type]
         kind, key = kind_of(copy).name, object_key(copy)
@@ -93,8 +104,7 @@ class ControllerWorld:
         copy.metadata.uid = copy.metadata.uid or f"uid-{kind}-{key}"
         old = self.get(kind, key)
         self._stores.setdefault(kind, {})[key] = copy
-        self._tell(Event(EventType.MODIFIED if old else EventType.ADDED, kind, key, old, copy))
-        return copy
+        return Event(EventType.MODIFIED if old else EventType.ADDED, kind, key, old, copy)
 
     def remove(self, kind: str, key: str) -> None:
         """Delete an object, and tell the controller."""

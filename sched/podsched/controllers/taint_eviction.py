@@ -188,7 +188,9 @@ class TaintEvictionController:
 
     def _taints_of(self, node: str) -> list[Taint]:
         found = self._objects.get("Node", node)
-        return no_execute_taints(found if isinstance(found, Node) else None)
+        taints = no_execute_taints(found if isinstance(found, Node) else None)
+        # A taint not seen yet has its node's event still to come, in the same batch.
+        return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
 
     def _look_at_node(self, name: str, node: Node | None, now: Now) -> None:
         taints = no_execute_taints(node)
@@ -199,7 +201,9 @@ class TaintEvictionController:
             self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
         for key in list(self._pods_on.get(name, ())):
             pod = self._objects.get("Pod", key)
-            if isinstance(pod, Pod):
+            # Objects are as of the end of a batch: this may be another pod of the name already,
+            # whose own event is still to come.
+            if isinstance(pod, Pod) and pod.spec.node_name == name:
                 self._look_at_pod(key, pod, taints, now)
 
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Now) -> None:
