@@ -74,6 +74,7 @@ class PodschedBackend(Backend):
                 evaluator="local",
                 agent_arguments=AGENT,
                 scheduler_arguments=SCHEDULER,
+                environment={"SCHED_DEBUG": "1"},
             )
         )
         self._configs = 0
@@ -118,6 +119,13 @@ class PodschedBackend(Backend):
     def reset(self) -> None:
         self._wait(self._delete_everything(), 60)
         self._bound.clear()
+        self._check_nothing_crashed()
+
+    def _check_nothing_crashed(self) -> None:
+        """A process that ended unasked is started again, so that it might go unnoticed."""
+        for process in self._cluster.processes:
+            crashes, process.restarts = process.restarts, 0
+            assert not crashes, f"{process.spec.name} crashed:\n{process.log_tail(40)}"
 
     async def _delete_everything(self) -> None:
         deadline = time.monotonic() + 30
