@@ -70,7 +70,8 @@ class Diagnosis:
             return NO_NODES_AVAILABLE
         reasons: Counter[str] = Counter()
         for status, count in self.statuses():
-            for reason in status.reasons:
+            # Extenders may reject a node without a word.
+            for reason in filter(None, status.reasons):
                 reasons[reason] += count
         return fit_error_message(
             self.num_all_nodes, reasons, self.pre_filter_message, self.post_filter_message

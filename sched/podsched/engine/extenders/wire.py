@@ -157,8 +157,7 @@ def read_preemption_result(body: bytes) -> dict[str, MetaVictims]:
     result = _object(_parsed(body), "ExtenderPreemptionResult")
     name = "NodeNameToMetaVictims"
     return {
-        str(node): _meta_victims(here)
-        for node, here in _object(_field(result, name), name).items()
+        str(node): _meta_victims(here) for node, here in _object(_field(result, name), name).items()
     }
 
 
