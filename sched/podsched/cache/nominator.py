@@ -7,9 +7,14 @@ unknown.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from podsched.framework.pods import PodInfo
+
+#: Changes remembered one by one.
+JOURNAL = 4096
 
 
 class Nominator:
@@ -18,6 +23,8 @@ class Nominator:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
+        #: The nodes concerned by the latest changes; ``version`` counts all changes.
+        self._changed: deque[str] = deque(maxlen=JOURNAL)
         self._version = 0
 
     @property
@@ -25,12 +32,23 @@ class Nominator:
         """Changes whenever a nomination is made, moved or withdrawn."""
         return self._version
 
+    def changed_since(self, version: int) -> Collection[str] | None:
+        """The nodes whose nominated pods changed since; None when that is too long ago."""
+        count = self._version - version
+        if count > len(self._changed):
+            return None
+        return set(islice(reversed(self._changed), count))
+
+    def _note(self, node_name: str) -> None:
+        self._changed.append(node_name)
+        self._version += 1
+
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Nominates the pod for the node, instead of any other node it was nominated for."""
         self.delete(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
-        self._version += 1
+        self._note(node_name)
 
     def delete(self, uid: str) -> bool:
         """Withdraws the pod's nomination; whether there was one."""
@@ -41,7 +59,7 @@ class Nominator:
         del pods[uid]
         if not pods:
             del self._pods[node_name]
-        self._version += 1
+        self._note(node_name)
         return True
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
@@ -56,7 +74,7 @@ class Nominator:
         if node_name and self._node_of.get(new.uid) == node_name:
             pods = self._pods[node_name]
             if pods[new.uid].cls is not new.cls:
-                self._version += 1
+                self._note(node_name)
             pods[new.uid] = new
         elif node_name:
             self.add(new, node_name)

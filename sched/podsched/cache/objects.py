@@ -119,3 +119,6 @@ class ClusterState:
     @property
     def nominations_version(self) -> int:
         return self.nominator.version
+
+    def nominations_since(self, version: int) -> Collection[str] | None:
+        return self.nominator.changed_since(version)

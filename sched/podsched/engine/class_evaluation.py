@@ -12,7 +12,7 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from podsched.engine.filtering import (
 from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.scoring import pre_score_one, score_one
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import (
     EXCLUDED,
     PASSED,
@@ -50,21 +50,6 @@ NO_NODE = -3
 NO_TOTAL = -1
 
 INPUTS_WORDING = 'reading the inputs of plugin "{}"'
-
-
-class JournaledColumns(NodeColumns, Protocol):
-    """Columns that know which of their rows changed."""
-
-    @property
-    def position(self) -> int: ...
-    def changed_since(self, position: int) -> Rows | None: ...
-
-
-class LiveCluster(ClusterView, Protocol):
-    """A cluster whose columns keep a journal."""
-
-    @property
-    def nodes(self) -> JournaledColumns: ...
 
 
 class Findings(Protocol):
@@ -96,7 +81,7 @@ class ClassEvaluation:
     tells what PreFilter came to.
     """
 
-    def __init__(self, runtime: ProfileRuntime, cluster: LiveCluster, cls: PodClass) -> None:
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, cls: PodClass) -> None:
         self.runtime = runtime
         self.cluster = cluster
         self.cls = cls
@@ -447,29 +432,46 @@ class ClassEvaluation:
     def _read_nominations(self) -> Rows:
         """The rows whose nominated pods (those that count) changed."""
         version = (self.cluster.nominations_version, self.cluster.nodes.topology_version)
-        if version == self._nominations:
+        before = self._nominations
+        if version == before:
             return np.empty(0, dtype=np.intp)
         self._nominations = version
-        now: dict[int, tuple[PodInfo, ...]] = {}
-        for name in self.cluster.nominated_nodes():
-            row = self.cluster.nodes.row_of(name)
-            counted = [
-                p for p in self.cluster.nominated_pods(name) if p.priority >= self.cls.priority
-            ]
-            if row is not None and counted and self._candidate[row]:
-                now[row] = tuple(counted)
-        before = self._nominated
-        differ = [row for row in {*now, *before} if now.get(row) != before.get(row)]
-        self._nominated = now
+        names = None
+        if before is not None and before[1] == version[1]:
+            names = self.cluster.nominations_since(before[0])
+        now = self._nominated_to(self.cluster.nominated_nodes() if names is None else names)
+        if names is None:
+            gone = self._nominated.keys() - now.keys()
+            now.update((row, ()) for row in gone)
+        differ = [row for row, pods in now.items() if pods != self._nominated.get(row, ())]
+        for row in differ:
+            if now[row]:
+                self._nominated[row] = now[row]
+            else:
+                del self._nominated[row]
         rows = np.array(sorted(differ), dtype=np.intp)
         return rows[self._candidate[rows]]
+
+    def _nominated_to(self, names: Iterable[str]) -> dict[int, tuple[PodInfo, ...]]:
+        """The nominated pods that count, by row; () where there are none."""
+        found: dict[int, tuple[PodInfo, ...]] = {}
+        for name in names:
+            row = self.cluster.nodes.row_of(name)
+            if row is not None:
+                pods = self.cluster.nominated_pods(name) if self._candidate[row] else ()
+                found[row] = tuple(p for p in pods if p.priority >= self.cls.priority)
+        return found
 
     def _filter_with_nominees(self, pod: PodInfo, judged: Rows) -> None:
         if not self._nominated:
             return
-        marked = np.zeros(len(self.plugin), dtype=np.bool_)
-        marked[list(self._nominated)] = True
-        places = np.flatnonzero(marked[judged])
+        if len(judged) < len(self._nominated):
+            mine = [i for i, row in enumerate(judged.tolist()) if row in self._nominated]
+            places = np.array(mine, dtype=np.intp)
+        else:
+            marked = np.zeros(len(self.plugin), dtype=np.bool_)
+            marked[list(self._nominated)] = True
+            places = np.flatnonzero(marked[judged])
         if not len(places):
             return
         others = tuple(self._nominated[row] for row in judged[places].tolist())

@@ -139,9 +139,13 @@ class Decider:
         """The profile's filters, for PostFilter plugins of a pod that does not fit."""
         assert decision.diagnosis is not None
         outcome = decision.diagnosis.outcome
+        selector = self._selectors.get((runtime.scheduler_name, decision.queued.info.cls))
+        inputs = None
         if outcome is None:
             outcome = self._rejected_everywhere(decision.diagnosis.pre_filter.status)
-        return ProfileFilters(runtime, self._state.cache.cluster, outcome)
+        elif selector is not None:
+            inputs = selector.evaluation.last_inputs
+        return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs)
 
     def _rejected_everywhere(self, status: Status) -> FilterOutcome:
         rows = np.flatnonzero(self._state.cache.columns.alive)

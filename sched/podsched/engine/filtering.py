@@ -6,7 +6,7 @@ RunFilterPluginsWithNominatedPods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -200,8 +200,11 @@ class Nominees:
 def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows) -> Nominees:
     """The pods of equal or higher priority nominated to nodes of these rows, but not the pod."""
     base = nodes.base
+    nominated_nodes = cluster.nominated_nodes()
+    if len(rows) < len(nominated_nodes):
+        return _nominees_of_few(pod, cluster, nodes, rows)
     counting: dict[int, tuple[PodInfo, ...]] = {}
-    for name in cluster.nominated_nodes():
+    for name in nominated_nodes:
         row = base.row_of(name)
         others = counting_nominees(pod, cluster.nominated_pods(name))
         if row is not None and others:
@@ -213,6 +216,22 @@ def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows)
     mine = rows if base is nodes else nodes.base_rows[rows]
     places = np.flatnonzero(nominated[mine])
     return Nominees(places, tuple(counting[int(mine[place])] for place in places))
+
+
+def _nominees_of_few(
+    pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows
+) -> Nominees:
+    base = nodes.base
+    names = base.names
+    places, counting = [], []
+    mine = rows if base is nodes else nodes.base_rows[rows]
+    for place, row in enumerate(mine.tolist()):
+        nominated = cluster.nominated_pods(names[row])
+        others = counting_nominees(pod, nominated) if nominated else ()
+        if others:
+            places.append(place)
+            counting.append(others)
+    return Nominees(np.array(places, dtype=np.intp), tuple(counting))
 
 
 def counting_nominees(pod: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo, ...]:
@@ -274,11 +293,21 @@ class ProfileFilters:
     """``framework.plugin.FilterRunner`` for PostFilter plugins of one pod's cycle."""
 
     def __init__(
-        self, runtime: ProfileRuntime, cluster: ClusterView, outcome: FilterOutcome
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        outcome: FilterOutcome,
+        inputs: Hashable | None = None,
     ) -> None:
         self._runtime = runtime
         self._cluster = cluster
         self._outcome = outcome
+        self._inputs = inputs
+
+    @property
+    def inputs(self) -> Hashable | None:
+        """Versions of all that the filters read beyond the rows; None when that is not known."""
+        return self._inputs
 
     @property
     def outcome(self) -> FilterOutcome:

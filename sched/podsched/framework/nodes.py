@@ -155,6 +155,28 @@ class NodeColumns(Protocol):
     def fork(self, rows: Rows) -> ForkedColumns: ...
 
 
+class JournaledColumns(NodeColumns, Protocol):
+    """The live columns: they know which of their rows changed."""
+
+    @property
+    def position(self) -> int:
+        """A place in the journal of changed rows."""
+        ...
+
+    def changed_since(self, position: int) -> Rows | None:
+        """The distinct rows whose node or pods changed since, ascending; None: maybe all."""
+        ...
+
+    @property
+    def restated_position(self) -> int:
+        """A place in the journal of rows whose pods' start times changed."""
+        ...
+
+    def restated_since(self, position: int) -> Rows | None:
+        """Like ``changed_since``, for start times alone."""
+        ...
+
+
 class ForkedColumns(NodeColumns, Protocol):
     """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may
     occur twice."""
@@ -191,7 +213,7 @@ class ClusterView(Protocol):
     """Everything a plugin may look at: the nodes and the other objects."""
 
     @property
-    def nodes(self) -> NodeColumns: ...
+    def nodes(self) -> JournaledColumns: ...
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
         """An object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if
         it has none."""
@@ -214,4 +236,8 @@ class ClusterView(Protocol):
     @property
     def nominations_version(self) -> int:
         """Changes whenever a nomination is made, moved or withdrawn."""
+        ...
+
+    def nominations_since(self, version: int) -> Collection[str] | None:
+        """The nodes whose nominated pods changed since that version; None: maybe all."""
         ...

@@ -140,6 +140,23 @@ class PostFilterPlugin(Protocol):
 
 
 @runtime_checkable
+class PreemptionPlugin(Protocol):
+    """A PostFilter plugin in two steps, between which extenders may strike candidates out (P7)."""
+
+    def find_candidates(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult | dict[str, Victims]:
+        """By node name whom to evict there, at least one node; or the result when there is none."""
+        ...
+
+    def choose_candidate(
+        self, candidates: Mapping[str, Victims], cluster: ClusterView
+    ) -> PostFilterResult:
+        """The best of what is left, perhaps nothing; nodes may have gone meanwhile."""
+        ...
+
+
+@runtime_checkable
 class PreScorePlugin(Protocol):
     """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off.
 
@@ -278,6 +295,12 @@ class FilterRunner(Protocol):
 
     @property
     def outcome(self) -> FilterOutcome: ...
+    @property
+    def inputs(self) -> Hashable | None:
+        """Versions of all that the filters read beyond the rows: while they and a row stay equal,
+        so do the outcomes on it and on forks of it, for all pods of the class. None: not known."""
+        ...
+
     def status(self, index: int) -> Status:
         """The Status of the row at position ``index`` of ``outcome.rows``."""
         ...

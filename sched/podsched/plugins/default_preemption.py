@@ -34,7 +34,8 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
-from podsched.plugins.preemption_victims import Budgets, DryRun, dry_run
+from podsched.plugins.preemption_trials import Trials
+from podsched.plugins.preemption_victims import DryRun
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -64,6 +65,7 @@ class DefaultPreemption:
         self._handle = handle
         self._percentage = args.min_candidate_nodes_percentage
         self._absolute = args.min_candidate_nodes_absolute
+        self._trials = Trials()
         #: uids of the pods whose evictions are being carried out; the engine keeps it.
         self.preempting: set[str] = set()
         #: uids of victims whose eviction has been asked for; the engine keeps it. They count as
@@ -115,10 +117,15 @@ class DefaultPreemption:
     def potential_rows(self, runner: FilterRunner) -> Rows:
         """The rows whose status preemption may change (P2)."""
         outcome = runner.outcome
-        verdicts = np.stack([outcome.plugin.astype(np.int64), outcome.bits.astype(np.int64)])
-        _, first, kind = np.unique(verdicts, axis=1, return_index=True, return_inverse=True)
-        helpful = [outcome.status(int(i)).code is Code.UNSCHEDULABLE for i in first]
-        potential: Rows = outcome.rows[np.array(helpful, dtype=bool)[kind.reshape(-1)]]
+        helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
+        for plugin in np.unique(outcome.plugin).tolist():
+            places = np.flatnonzero(outcome.plugin == plugin)
+            bits = outcome.bits[places]
+            # Hardly any plugin has more than a few combinations of reasons.
+            for combination in np.unique(bits).tolist():
+                alike = places[bits == combination]
+                helpful[alike] = outcome.status(int(alike[0])).code is Code.UNSCHEDULABLE
+        potential: Rows = outcome.rows[helpful]
         return potential
 
     def _find_candidates(
@@ -133,11 +140,10 @@ class DefaultPreemption:
         wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
         offset = int(self._handle.random() * len(rows))
         rotated = np.concatenate([rows[offset:], rows[:offset]])
-        budgets = Budgets(cluster.list("PodDisruptionBudget"))
         found = DryRun()
         for start in range(0, len(rotated), max(wanted, 1)):
             chunk = rotated[start : start + max(wanted, 1)]
-            tried = dry_run(state, pod, cluster.nodes, chunk, runner, budgets)
+            tried = self._trials.dry_run(state, pod, cluster, chunk, runner)
             found.candidates |= tried.candidates
             found.rejected |= tried.rejected
             if found.without_violation and len(found.candidates) >= wanted:
