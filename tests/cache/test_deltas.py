@@ -245,6 +245,18 @@ def test_a_pod_that_came_and_went_between_two_deltas_is_not_sent() -> None:
     assert not copy.sync()
 
 
+def test_a_pod_that_left_and_came_back_is_last_there_too() -> None:
+    columns, classes, copy = leader()
+    first, second = info(classes, "first"), info(classes, "second")
+    columns.add_pod(0, first)
+    columns.add_pod(0, second)
+    copy.sync()
+    columns.remove_pod(0, first)
+    columns.add_pod(0, first)
+    assert copy.sync()
+    assert list(copy.decoder.columns.pods(0)) == [second.uid, first.uid]
+
+
 def test_a_missing_delta_is_noticed_and_a_restart_mends_it() -> None:
     columns, classes, copy = leader()
     columns.add_pod(0, info(classes, "lost"))

@@ -1,4 +1,4 @@
-"""An actor that holds a shard of the nodes and filters and scores them for the leader.
+"""An actor that holds a shard of the nodes and filters, scores and tries them for the leader.
 
 A plain class: everything but its being an actor is tested without Ray. Its calls run one after
 another, in the order in which the leader made them.
@@ -7,9 +7,11 @@ another, in the order in which the leader made them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
-from podsched.actors.packing import load, pack_result
+from podsched.actors.packing import dump, load, pack_result, unpack_rows
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.cache.columns import Columns
 from podsched.cache.deltas import DeltaDecoder, DeltaGapError
@@ -19,6 +21,7 @@ from podsched.config.profiles import Profile
 from podsched.engine.plugin_calls import PluginFailure
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.sharding import EvaluationRequest, evaluate
+from podsched.engine.trials import TrialRequest, try_rows
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
 from podsched.plugins.registry import factories
 from podsched.telemetry.tracing import NO_SPAN, SpanName, configure_tracing
@@ -58,6 +61,7 @@ class EvaluatorActor:
 
     def _forget(self) -> None:
         self._decoder = DeltaDecoder()
+        self._cluster = ClusterState(self._decoder.columns)
         self._classes = PodClasses()
         self._runtimes: dict[str, ProfileRuntime] = {}
 
@@ -88,7 +92,8 @@ class EvaluatorActor:
         return None
 
     def _make_runtimes(self) -> None:
-        handle = _Handle(ClusterState(self._decoder.columns))
+        self._cluster = ClusterState(self._decoder.columns)
+        handle = _Handle(self._cluster)
         self._runtimes = {
             profile.scheduler_name: ProfileRuntime(profile, self._factories, handle)
             for profile in self._profiles
@@ -107,21 +112,49 @@ class EvaluatorActor:
         ``number``: of the delta that the leader sends next; ``values``: (first id, label values)
         that the request's state may speak of.
         """
-        refusal = self._guard.refusal(term)
+        refusal = self._refusal(term, number)
         if refusal is not None:
             return refusal
-        if number != self._decoder.next_number or not self._runtimes:
-            return NotCurrent()
         columns = self._decoder.columns
         columns.adopt_values(values[0], list(values[1]))
         asked: EvaluationRequest = load(request)
-        span = NO_SPAN
-        if traceparent:
-            span = self.tracer.start(SpanName.SHARD_EVALUATE, parent=traceparent)
-        with span:
+        with self._span(SpanName.SHARD_EVALUATE, traceparent):
             try:
                 runtime = self._runtimes[asked.scheduler_name]
                 result = evaluate(runtime, columns, self._classes, asked)
             except PluginFailure:
                 return PluginFailed()
             return pack_result(result, columns.size)
+
+    def try_rows(
+        self,
+        term: int,
+        number: int,
+        values: tuple[int, tuple[str, ...]],
+        request: bytes,
+        rows: bytes,
+        traceparent: str = "",
+    ) -> StaleTerm | NotCurrent | bytes:
+        """Tries preemption on those of the rows that are the shard's: a packed TrialResult.
+
+        ``number`` and ``values`` as for ``evaluate``.
+        """
+        refusal = self._refusal(term, number)
+        if refusal is not None:
+            return refusal
+        self._decoder.columns.adopt_values(values[0], list(values[1]))
+        asked: TrialRequest = load(request)
+        with self._span(SpanName.SHARD_TRY, traceparent):
+            runtime = self._runtimes[asked.scheduler_name]
+            result = try_rows(runtime, self._cluster, self._classes, asked, unpack_rows(rows))
+            return dump(result)
+
+    def _refusal(self, term: int, number: int) -> StaleTerm | NotCurrent | None:
+        """The answer to a call of another term, or one that counts on other deltas."""
+        refusal = self._guard.refusal(term)
+        if refusal is None and (number != self._decoder.next_number or not self._runtimes):
+            return NotCurrent()
+        return refusal
+
+    def _span(self, name: SpanName, traceparent: str) -> AbstractContextManager[Any]:
+        return self.tracer.start(name, parent=traceparent) if traceparent else NO_SPAN

@@ -17,15 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.engine.sharding import EvaluationRequest, EvaluationResult
+from podsched.engine.trials import TrialRequest
 from podsched.framework.nodes import Bools
 from podsched.framework.plugin import CycleState
-from podsched.framework.verdicts import Reason, Verdicts
+from podsched.framework.verdicts import Reason, Rows, Verdicts
 
 #: Bytes from which on compressing (some 10 ms per MB) is cheaper than the object store.
 COMPRESS_FROM = 80_000
 #: Bytes of CycleState per plugin beyond which the plugin is left to the leader: such states are
 #: arrays over all rows, and with them the work that is left is small.
 MOST_STATE = 32_768
+#: Bytes of PodDisruptionBudgets, some 60 each, beyond which preemption is tried out by the leader.
+MOST_BUDGETS = 65_536
 
 Numbers = NDArray[np.int64]
 
@@ -131,6 +134,34 @@ def pack_request(request: EvaluationRequest) -> bytes | None:
     if not filters:
         return None
     return dump(replace(request, state=state, filters=filters, scores=scores))
+
+
+def pack_trial_request(request: TrialRequest) -> bytes | None:
+    """The request without state that no filter reads.
+
+    None when the state of some filter, or the budgets, cannot or should not travel.
+    """
+    if sum(map(len, request.budgets)) > MOST_BUDGETS:
+        return None
+    data = request.state.data
+    heavy = [key for key, value in data.items() if not _travels(value)]
+    if any(_has_state_in(name, heavy) for name in request.filters):
+        return None
+    light = {key: value for key, value in data.items() if key not in heavy}
+    state = CycleState(light, request.state.skip_filter, request.state.skip_score)
+    return dump(replace(request, state=state))
+
+
+def pack_rows(rows: Rows) -> bytes:
+    """Rows in any order, at least one, as a bitmap."""
+    marked = np.zeros(int(rows.max()) + 1, dtype=np.bool_)
+    marked[rows] = True
+    return dump(_pack_bools(marked))
+
+
+def unpack_rows(data: bytes) -> Rows:
+    """The rows, ascending."""
+    return np.flatnonzero(np.unpackbits(np.frombuffer(load(data), dtype=np.uint8)))
 
 
 def _travels(value: Any) -> bool:

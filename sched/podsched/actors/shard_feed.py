@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from podsched.actors.evaluator_actor import NotCurrent
 from podsched.actors.named_actor import NamedActor
-from podsched.actors.packing import dump, unpack_result
+from podsched.actors.packing import dump, load, unpack_result
 from podsched.actors.ray_cluster import LaterTerm, RayCluster, RayUnavailable
 from podsched.cache.deltas import DeltaEncoder
 from podsched.engine.sharding import EvaluationResult
+from podsched.engine.trials import TrialResult, without_rows
 from podsched.framework.verdicts import Rows
 from podsched.telemetry.logs import get_logger
 
@@ -46,7 +48,7 @@ class ShardAnswer:
 
 
 class ShardFeed:
-    """``run`` keeps the shard; ``evaluate`` asks it, while it is ``current``."""
+    """``run`` keeps the shard; ``evaluate`` and ``try_rows`` ask it, while it is ``current``."""
 
     def __init__(
         self,
@@ -111,12 +113,25 @@ class ShardFeed:
         unsent = self._encoder.unsent()
         if unsent is None:
             return None
+        answer = await self._ask("evaluate", request, traceparent, timeout=timeout)
+        return None if answer is None else ShardAnswer(unpack_result(answer), unsent)
+
+    async def try_rows(
+        self, request: bytes, rows: bytes, traceparent: str, timeout: float
+    ) -> TrialResult | None:
+        """What trying those of the rows comes to that the shard has as they are now.
+
+        None when it cannot say. Raises RayUnavailable.
+        """
+        untold = self._encoder.untold()
+        if untold is None:
+            return None
+        answer = await self._ask("try_rows", request, rows, traceparent, timeout=timeout)
+        return None if answer is None else without_rows(load(answer), untold)
+
+    async def _ask(self, method: str, *arguments: Any, timeout: float) -> bytes | None:
         number, values = self._encoder.next_number, self._encoder.take_values()
-        answer = await self._actor.call(
-            "evaluate", number, values, request, traceparent, timeout=timeout
-        )
+        answer = await self._actor.call(method, number, values, *arguments, timeout=timeout)
         if isinstance(answer, NotCurrent):
             self._start_anew()
-        if not isinstance(answer, bytes):
-            return None
-        return ShardAnswer(unpack_result(answer), unsent)
+        return answer if isinstance(answer, bytes) else None

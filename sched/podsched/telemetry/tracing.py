@@ -51,6 +51,7 @@ class SpanName(StrEnum):
     PRE_BIND = "PreBind"
     BIND = "Bind"
     SHARD_EVALUATE = "evaluate shard"
+    SHARD_TRY = "try shard"
     API_REQUEST = "API request"
 
 
