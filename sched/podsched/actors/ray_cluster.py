@@ -20,6 +20,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from podsched.telemetry.logs import get_logger
@@ -45,6 +46,20 @@ MISSED_PROBES = 2
 
 class RayUnavailable(Exception):
     """There is no cluster, or an actor died or did not answer in time: do the work locally."""
+
+
+def has_ray_node(sockets: Path = Path("/proc/net/unix")) -> bool:
+    """Whether a Ray node listens on this machine, in this network and with files that are seen.
+
+    Without one ray.init does not raise: it ends the process (seen with 2.60). True where the
+    kernel does not tell.
+    """
+    try:
+        lines = sockets.read_text().splitlines()
+    except OSError:
+        return True
+    paths = (Path(line.split()[-1]) for line in lines if line.endswith("/sockets/raylet"))
+    return any(path.exists() for path in paths)
 
 
 class LaterTerm(RayUnavailable):
@@ -165,6 +180,8 @@ class RayCluster:
         for name, value in _DRIVER_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         logging.getLogger("ray").setLevel(logging.ERROR)
+        if not has_ray_node():
+            raise RayUnavailable(f"no Ray node runs here: ray start --address={self.address}")
         import ray as imported
 
         ray: Any = imported
