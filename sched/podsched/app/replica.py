@@ -34,6 +34,7 @@ from podsched.controllers.manager import ControllerManager
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
 from podsched.election.events import StopReason
 from podsched.engine.deciding import Decider
+from podsched.engine.extenders.calls import make_extenders
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges
 from podsched.engine.recorder import EventRecorder
@@ -95,6 +96,7 @@ class Replica:
             self._meter,
         )
         self._factories = factories()
+        self._extenders = make_extenders(options.config.extenders)
         self._state = self._new_state()
         self._recorder = EventRecorder(
             self._cluster.record_events, self.identity, lambda: bool(self._term and self._term.busy)
@@ -175,6 +177,7 @@ class Replica:
             recorder=self._recorder,
             meter=self._meter,
             settings=self._options.settings,
+            extenders=self._extenders,
         )
         self._term = Term(parts, self._changes)
         self._controllers = self._new_controllers(fence)
@@ -242,6 +245,8 @@ class Replica:
             await self._last_words(presence)
             await health.stop()
             await self._actors.close()
+            if self._extenders is not None:
+                await self._extenders.close()
             await self._client.close()
             await store.close()
 

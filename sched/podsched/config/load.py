@@ -10,7 +10,7 @@ import yaml
 
 from podsched.api.manifest import ManifestError, load_documents
 from podsched.config.errors import ConfigError, FieldError, invalid
-from podsched.config.extenders import Extender
+from podsched.config.extenders import Extender, ignored_resources
 from podsched.config.kube_scheduler import (
     API_VERSION,
     KIND,
@@ -145,8 +145,10 @@ def _load(
 
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
     """What is set and would do something in kube-scheduler, but does nothing here."""
-    for at in range(len(model.extenders)):
-        yield f"extenders[{at}]: extenders are not called; only ignoredByScheduler has an effect"
+    for at, extender in enumerate(model.extenders):
+        verbs = (extender.filter_verb, extender.prioritize_verb, extender.preempt_verb)
+        if not any((*verbs, extender.bind_verb)) and not ignored_resources([extender]):
+            yield f"extenders[{at}]: has no effect: it has no verb"
     if not model.leader_election.leader_elect:
         yield "leaderElection.leaderElect: has no effect: a replica always schedules as a leader"
     if model.client_connection.kubeconfig:

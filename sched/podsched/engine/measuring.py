@@ -112,6 +112,10 @@ class CycleMeter:
         """The pod is gone, or somebody else has bound it."""
         self._end(queued, "gone")
 
+    def postponed(self, queued: QueuedPodInfo) -> None:
+        """The pod went back to the queue without having been tried."""
+        self._end(queued)
+
     def unschedulable(self, queued: QueuedPodInfo) -> None:
         profile = queued.info.cls.scheduler_name
         self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()
@@ -179,6 +183,10 @@ class CycleMeter:
         self._evaluation.audited_pods_total.inc(pods)
         for found in missed:
             self._evaluation.missed_wakeups_total.labels(found.event).inc()
+
+    def prioritizing_extender(self, change: int) -> None:
+        """Extenders are being asked for scores: one more (1) or one less (-1)."""
+        self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
 
     def fence_lost(self) -> None:
         self._binding.fence_lost_total.labels("bind").inc()

@@ -25,6 +25,9 @@ from podsched.config.settings import SchedulerSettings
 from podsched.engine.auditor import Auditor, RecentEvents
 from podsched.engine.binding import Assignment, Binder, BinderUnavailable, BindFailure, BindingQueue
 from podsched.engine.deciding import Decider, Decision
+from podsched.engine.extenders.binding import ExtenderBinding
+from podsched.engine.extenders.calls import Extenders
+from podsched.engine.extenders.deciding import ExtendedDecider
 from podsched.engine.failure import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
@@ -56,6 +59,9 @@ _log = get_logger("scheduler")
 #: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
 #: gains nothing and makes a failover forget more.
 MAX_AHEAD = 1024
+#: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
+#: back to the queue, where others may have come that are more important.
+LONGEST_TURN = 0.1
 
 
 class ClientBinder:
@@ -91,6 +97,7 @@ class TermParts:
     recorder: EventRecorder
     meter: CycleMeter
     settings: SchedulerSettings
+    extenders: Extenders | None = None
 
 
 class Term:
@@ -114,6 +121,19 @@ class Term:
         self._binding = BindingQueue(
             parts.binder, parts.fence, self._bound, self._bind_failed, self._fence_lost
         )
+        self._extended: ExtendedDecider | None = None
+        self._extender_binding: ExtenderBinding | None = None
+        if parts.extenders is not None:
+            running = self._meter.prioritizing_extender
+            self._extended = ExtendedDecider(parts.state, parts.decider, parts.extenders, running)
+            self._extender_binding = ExtenderBinding(
+                parts.extenders,
+                parts.state.cache,
+                changes,
+                self._bound,
+                self._bind_failed,
+                self._binding.submit,
+            )
         self._evictor = Evictor(
             self._evict,
             self.waiting,
@@ -140,7 +160,13 @@ class Term:
     @property
     def busy(self) -> bool:
         """Whether pods are waiting to be tried or bound."""
-        return bool(len(self._binding)) or self._state.queue.counts()["active"] > 0
+        return bool(self._ahead) or self._state.queue.counts()["active"] > 0
+
+    @property
+    def _ahead(self) -> int:
+        """Pods assumed and not yet bound, as far as they have come to Bind."""
+        by_extenders = len(self._extender_binding) if self._extender_binding is not None else 0
+        return len(self._binding) + by_extenders
 
     async def run(self) -> None:
         """Schedules until the term is over.
@@ -165,6 +191,8 @@ class Term:
             for task in self._slow.values():
                 task.cancel()
             await self._evictor.stop()
+            if self._extender_binding is not None:
+                await self._extender_binding.stop()
         raise FenceLost("another replica leads")
 
     async def _watch_fence(self) -> None:
@@ -181,7 +209,7 @@ class Term:
             wakeup = queue.next_wakeup(now)
             if wakeup is not None and wakeup <= now:
                 queue.flush(now)
-            if len(self._binding) > MAX_AHEAD:
+            if self._ahead > MAX_AHEAD:
                 self._bind_room.clear()
                 await self._bind_room.wait()
                 continue
@@ -232,6 +260,9 @@ class Term:
             return
         runtime = self._state.profiles[pods[0].info.cls.scheduler_name]
         self._meter.popped(pods, now)
+        if self._extended is not None and self._extended.takes(pods[0].info.cls):
+            await self._schedule_extended(self._extended, runtime, pods, now)
+            return
         remaining = pods
         while remaining:
             first = remaining[0]
@@ -249,11 +280,48 @@ class Term:
                 self._activate_wanted(decision.state)
                 if assignment is not None:
                     ready.append(assignment)
-            if ready:
-                self._binding.submit(ready)
+            self._bind(ready)
             remaining = remaining[len(decisions) :]
             if remaining:
                 await asyncio.sleep(0)
+
+    async def _schedule_extended(
+        self,
+        extended: ExtendedDecider,
+        runtime: ProfileRuntime,
+        pods: list[QueuedPodInfo],
+        popped_at: float,
+    ) -> None:
+        """One pod after another, since extenders are asked about each."""
+        for at, queued in enumerate(pods):
+            began = self._clock()
+            if at and began - popped_at > LONGEST_TURN:
+                self._state.queue.return_unattempted(pods[at:], began)
+                for returned in pods[at:]:
+                    self._meter.postponed(returned)
+                return
+            if at and self._skip(queued):
+                continue
+            decision = await extended.decide(runtime, queued, self._meter.context(queued))
+            if decision is None:
+                self._skip(queued)
+                continue
+            self._meter.decided(runtime.scheduler_name, [decision], began, self._clock())
+            if decision.diagnosis is None:
+                assignment = self._settle(runtime, decision, popped_at)
+                self._bind([assignment] if assignment is not None else [])
+            else:
+                result = await extended.post_filter(runtime, decision)
+                if not self._skip(queued):
+                    self._no_node_fits(runtime, decision, result)
+            self._activate_wanted(decision.state)
+
+    def _bind(self, assignments: Sequence[Assignment]) -> None:
+        """Sends assignments on their way: to an extender that binds such pods, or to the API."""
+        if (by_extender := self._extender_binding) is not None:
+            assignments = [a for a in assignments if not by_extender.start(a)]
+        if assignments:
+            self._binding.submit(assignments)
 
     def _skip(self, queued: QueuedPodInfo) -> bool:
         """S3: pods that are going or gone, or are assumed or bound already."""
@@ -276,7 +344,7 @@ class Term:
             self._fail_with_error(queued, decision.error.message)
             return None
         if decision.diagnosis is not None:
-            self._no_node_fits(runtime, decision)
+            self._no_node_fits(runtime, decision, self._decider.post_filter(runtime, decision))
             return None
         assignment = Assignment(
             queued,
@@ -304,11 +372,12 @@ class Term:
         self._state.queue.done(assignment.pod.uid)
         return assignment
 
-    def _no_node_fits(self, runtime: ProfileRuntime, decision: Decision) -> None:
+    def _no_node_fits(
+        self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None
+    ) -> None:
         queued, diagnosis = decision.queued, decision.diagnosis
         assert diagnosis is not None
         pod = queued.info
-        result = self._decider.post_filter(runtime, decision)
         if result is not None:
             if result.status.code is Code.ERROR or not result.status.ok:
                 diagnosis.post_filter_message = result.status.message
@@ -387,7 +456,7 @@ class Term:
                 self.waiting.remove(pod.uid)
                 status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
             if status.ok:
-                self._binding.submit([assignment])
+                self._bind([assignment])
             else:
                 self._undo(runtime, assignment, status)
 

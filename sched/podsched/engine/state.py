@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
 from podsched.client.informer import Batch, Event
 from podsched.config.load import SchedulerConfiguration
+from podsched.engine.extenders.wire import EXTENDER_NAME
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.waiting_pods import WaitingPods
 from podsched.framework.events import (
@@ -179,7 +180,7 @@ def build_state(
     queue = SchedulingQueue(
         _sort_plugin(runtimes),
         {name: [n.plugin for n in r.pre_enqueue] for name, r in runtimes.items()},
-        {name: _hints(runtime) for name, runtime in runtimes.items()},
+        {name: _hints(runtime, config) for name, runtime in runtimes.items()},
         initial_backoff=float(config.pod_initial_backoff_seconds),
         max_backoff=float(config.pod_max_backoff_seconds),
         max_in_unschedulable=max_in_unschedulable,
@@ -194,10 +195,14 @@ def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
     return first.queue_sort[0].plugin
 
 
-def _hints(runtime: ProfileRuntime) -> dict[str, list[ClusterEventWithHint]]:
-    # A plugin that does not say what can help is asked about everything that happens.
+def _hints(
+    runtime: ProfileRuntime, config: SchedulerConfiguration
+) -> dict[str, list[ClusterEventWithHint]]:
+    # A plugin that does not say what can help is asked about everything that happens; so is
+    # whoever an extender has turned down, for extenders cannot say.
     anything = ClusterEventWithHint(ClusterEvent(Resource.WILDCARD, ActionType.ALL))
-    return {
+    hints = {
         name: [anything] if extensions is None else list(extensions.events_to_register())
         for name, extensions in runtime.enqueue_extensions().items()
     }
+    return hints | {EXTENDER_NAME: [anything]} if config.extenders else hints

@@ -35,8 +35,12 @@ def user_plugin_specs(known: Mapping[str, PluginFactory] | None = None) -> dict[
 def check_plugins(config: SchedulerConfiguration) -> None:
     """Makes the plugins of every profile, as a scheduler does when it starts, on no nodes.
 
-    Raises PluginError for one that cannot be made or is enabled where it cannot run.
+    The extenders too, without calling them. Raises PluginError for a plugin that cannot be made or
+    is enabled where it cannot run, ConfigError for an extender's TLS files that cannot be used.
     """
+    from podsched.engine.extenders.calls import make_extenders  # aiohttp takes a while to import
+
+    make_extenders(config.extenders)
     known, handle = factories(), PluginHandle(ClusterState(), random.Random(0))
     for profile in config.profiles:
         ProfileRuntime(profile, known, handle)

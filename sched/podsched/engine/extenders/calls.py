@@ -29,9 +29,6 @@ from podsched.v1 import objects_pb2 as v1
 
 _log = get_logger("extenders")
 
-#: Among a pod's unschedulable plugins it stands for all extenders; any event may help then.
-EXTENDER_NAME = "Extender"
-
 #: The pods on a node by uid, None for a node that is not there.
 PodsOn = Callable[[str], Mapping[str, PodInfo] | None]
 

@@ -12,8 +12,8 @@ of that is left although other nodes fit that were not asked about, the extender
                                   v
                           PostFilter, with the preempt verb between finding candidates and choosing
 
-Source: findNodesThatFitPod and prioritizeNodes of kube-scheduler v1.36. Not as there: when extenders
-reject a pod's nominated node, they are not asked about that node a second time.
+Source: findNodesThatFitPod and prioritizeNodes of kube-scheduler v1.36. Not as there: when
+extenders reject a pod's nominated node, they are not asked about that node a second time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from podsched.engine.class_evaluation import ClassEvaluation
 from podsched.engine.deciding import POST_FILTER_WORDING, Decider, Decision, own_state
 from podsched.engine.diagnosis import Diagnosis
 from podsched.engine.extenders.calls import (
-    EXTENDER_NAME,
     ExtenderClient,
     Extenders,
     run_filters,
     run_preempt,
     run_prioritize,
 )
-from podsched.engine.extenders.wire import ExtenderError
+from podsched.engine.extenders.wire import EXTENDER_NAME, ExtenderError
 from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import Named, ProfileRuntime
 from podsched.engine.selection import Selector

@@ -20,6 +20,8 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
+#: Among a pod's unschedulable plugins it stands for all extenders; any event may help then.
+EXTENDER_NAME = "Extender"
 #: MaxExtenderPriority: the highest score that an extender is meant to give.
 MAX_EXTENDER_PRIORITY = 10
 #: Texts of nodes that may be kept whatever is asked for, some 20 MB.
