@@ -27,6 +27,8 @@ LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
 START_TIMEOUT = 40.0
+#: Longest to wait until the kernel has ended what was killed.
+STOP_TIMEOUT = 5.0
 
 
 class RayStartError(Exception):
@@ -132,12 +134,23 @@ class LocalRay:
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     async def _kill(self) -> None:
-        """SIGKILL: on SIGTERM the head drains for up to 30 s, and no state in it is worth that."""
+        """SIGKILL: on SIGTERM the head drains for up to 30 s, and no state in it is worth that.
+
+        The head goes first, so that it starts nothing any more; then whoever is left, as long as
+        somebody is: one that is just being started may not have been among the first found.
+        """
         if self._process is None:
             return
-        members = session_members(self._process.pid)
-        for pid in {self._process.pid, *members}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        session = self._process.pid
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
         await self._process.wait()
         self._process = None
+        give_up = asyncio.get_running_loop().time() + STOP_TIMEOUT
+        while members := session_members(session):
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if asyncio.get_running_loop().time() > give_up:
+                return
+            await asyncio.sleep(0.02)

@@ -30,12 +30,22 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def session_members(session: int) -> list[int]:
-    """The pids of the processes in a session, read from /proc; empty where there is none."""
+    """The pids of the live processes in a session, read from /proc; empty where there is none.
+
+    Those that have ended and wait for their parent to take note (zombies) are left out.
+    """
     members = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            if os.getsid(int(entry.name)) == session:
+            if os.getsid(int(entry.name)) == session and not _has_ended(entry):
                 members.append(int(entry.name))
     return members
+
+
+def _has_ended(entry: Path) -> bool:
+    """Whether the process of a directory in /proc is a zombie. Raises OSError when it is gone."""
+    # pid (name) state ...: the name may hold anything, parentheses and blanks included.
+    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+    return state in ("Z", "X")

@@ -1,0 +1,74 @@
+"""The Ray cluster that podsched starts itself: on this machine alone, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from podsched.actors.local_ray import LocalRay
+from podsched.lib.processes import session_members
+from support.listening import addresses_of
+
+pytestmark = pytest.mark.integration
+
+
+async def test_it_listens_on_loopback_alone_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    ray = LocalRay(num_cpus=1, log_dir=tmp_path)
+    try:
+        await ray.start()
+        assert ray.address.startswith("127.0.0.1:")
+        assert ray.pid is not None
+        session, files = ray.pid, ray._temp_dir
+        # The head takes connections before all of its parts are up.
+        await eventually(lambda: "raylet" in names(session))
+        await eventually(lambda: "ray::RuntimeEnvAgent" in names(session))
+        assert addresses_of(session_members(session)) == {"127.0.0.1"}
+    finally:
+        await ray.stop()
+    assert not session_members(session)
+    assert not files.exists()
+    assert ray.pid is None
+    # What makes its own session is found by the directory that every part is given.
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _mentions(pid, files)]
+
+
+def names(session: int) -> str:
+    """The command lines of the processes of a session."""
+    found = []
+    for pid in session_members(session):
+        with contextlib.suppress(OSError):
+            found.append(Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace"))
+    return "\n".join(found)
+
+
+async def eventually(condition: Callable[[], bool], within: float = 15.0) -> None:
+    give_up = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < give_up, f"it did not come to hold within {within} s"
+        await asyncio.sleep(0.1)
+
+
+def _mentions(pid: str, files: Path) -> bool:
+    try:
+        return str(files).encode() in Path("/proc", pid, "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_drivers_are_told_a_token_of_their_own_and_to_stay_on_this_machine() -> None:
+    first, second = LocalRay(), LocalRay()
+    try:
+        environment = first.environment
+        assert environment["RAY_AUTH_MODE"] == "token"
+        assert len(environment["RAY_AUTH_TOKEN"]) >= 32
+        assert environment["RAY_AUTH_TOKEN"] != second.environment["RAY_AUTH_TOKEN"]
+        assert environment["RAY_USAGE_STATS_ENABLED"] == "0"
+    finally:
+        for ray in (first, second):
+            ray._temp_dir.rmdir()

@@ -1,0 +1,46 @@
+"""On which addresses processes listen, read from /proc as ``ss -ltnp`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+LISTEN = "0A"
+
+
+def _address(text: str) -> str:
+    """An address of /proc/net/tcp(6): words of 4 bytes, each little-endian."""
+    raw = bytes.fromhex(text)
+    words = [raw[i : i + 4][::-1] for i in range(0, len(raw), 4)]
+    address = ipaddress.ip_address(b"".join(words))
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+def listeners() -> dict[str, str]:
+    """Every listening TCP socket: its inode and address."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        for line in Path("/proc/net", name).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTEN:
+                found[fields[9]] = _address(fields[1].partition(":")[0])
+    return found
+
+
+def addresses_of(pids: Iterable[int]) -> set[str]:
+    """The addresses on which these processes listen."""
+    known = listeners()
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for entry in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    target = os.readlink(f"/proc/{pid}/fd/{entry}")
+                    inode = target.removeprefix("socket:[").removesuffix("]")
+                    if inode in known:
+                        found.add(known[inode])
+    return found
