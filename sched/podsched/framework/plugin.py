@@ -156,6 +156,45 @@ class PreemptionPlugin(Protocol):
         ...
 
 
+#: Uids of victims, the most important first, and how many of them a budget protects.
+VictimUids = tuple[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """Rows on which a PostFilter plugin is about to try preemption; ``as_of`` is its own note of
+    what the cluster was like then."""
+
+    rows: Rows
+    as_of: Any
+
+
+@runtime_checkable
+class TrialPlugin(Protocol):
+    """A PostFilter plugin whose dry runs may be made ahead by somebody else.
+
+    It goes on alone with whatever was not tried, or has changed since.
+    """
+
+    def plan_trials(
+        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> TrialPlan | None:
+        """What PostFilter would try first if it were called now, and when that is known already,
+        all it would try after that; None when there is nothing to try."""
+        ...
+
+    def learn_trials(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        plan: TrialPlan,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        """Takes over what was found, by row, on nodes as they were at ``plan_trials`` and without
+        nominated pods."""
+        ...
+
+
 @runtime_checkable
 class PreScorePlugin(Protocol):
     """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off.

@@ -10,7 +10,7 @@ kube-scheduler v1.36 (P1-P11).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,9 @@ from podsched.framework.plugin import (
     FilterRunner,
     Handle,
     PostFilterResult,
+    TrialPlan,
     Victims,
+    VictimUids,
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
@@ -40,6 +42,7 @@ from podsched.plugins.preemption_victims import DryRun
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
 
@@ -66,6 +69,8 @@ class DefaultPreemption:
         self._percentage = args.min_candidate_nodes_percentage
         self._absolute = args.min_candidate_nodes_absolute
         self._trials = Trials()
+        #: The uid of the pod that trials were planned for, and the number drawn for it.
+        self._drawn: tuple[str, float] | None = None
         #: uids of the pods whose evictions are being carried out; the engine keeps it.
         self.preempting: set[str] = set()
         #: uids of victims whose eviction has been asked for; the engine keeps it. They count as
@@ -81,6 +86,15 @@ class DefaultPreemption:
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult:
+        found = self.find_candidates(state, pod, cluster, runner)
+        if isinstance(found, PostFilterResult):
+            return found
+        return self.choose_candidate(found, cluster)
+
+    def find_candidates(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult | dict[str, Victims]:
+        """Whom preempting the pod would cost on which node, or why nothing is to be won."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -92,8 +106,19 @@ class DefaultPreemption:
         if not found.candidates:
             message = self._fit_error(runner, found)
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        row = best_candidates(found.candidates)[0]
-        return PostFilterResult(SUCCESS, cluster.nodes.names[row], found.candidates[row])
+        names = cluster.nodes.names
+        return {names[row]: victims for row, victims in found.candidates.items()}
+
+    def choose_candidate(
+        self, candidates: Mapping[str, Victims], cluster: ClusterView
+    ) -> PostFilterResult:
+        """The best of the candidates whose nodes are still there."""
+        found = ((cluster.nodes.row_of(name), victims) for name, victims in candidates.items())
+        there = {row: victims for row, victims in found if row is not None}
+        if not there:
+            return PostFilterResult(unschedulable(PREFIX + REASON_NO_CANDIDATE))
+        row = best_candidates(there)[0]
+        return PostFilterResult(SUCCESS, cluster.nodes.names[row], there[row])
 
     def eligibility(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> Status:
         """Whether the pod may preempt at all (P1)."""
@@ -137,18 +162,72 @@ class DefaultPreemption:
         rows: Rows,
     ) -> DryRun:
         """Dry runs from a random node on, until there are enough candidates (P3)."""
-        wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
-        offset = int(self._handle.random() * len(rows))
-        rotated = np.concatenate([rows[offset:], rows[:offset]])
+        draw = self._draw(pod)
+        found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
+        if found.candidates:
+            best = best_candidates(found.candidates)[0]
+            if not self._trials.confirm(state, pod, cluster, best, runner):
+                found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
+        return found
+
+    def _try(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        chunks: Sequence[Rows],
+    ) -> DryRun:
         found = DryRun()
-        for start in range(0, len(rotated), max(wanted, 1)):
-            chunk = rotated[start : start + max(wanted, 1)]
-            tried = self._trials.dry_run(state, pod, cluster, chunk, runner)
-            found.candidates |= tried.candidates
-            found.rejected |= tried.rejected
-            if found.without_violation and len(found.candidates) >= wanted:
+        for chunk in chunks:
+            found.add(self._trials.dry_run(state, pod, cluster, chunk, runner))
+            if found.suffices(len(chunks[0])):
                 break
         return found
+
+    def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
+        """The rows in the order in which they are tried, in pieces of as many as are wanted."""
+        wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
+        offset = int(draw * len(rows))
+        rotated = np.concatenate([rows[offset:], rows[:offset]])
+        size = max(wanted, 1)
+        return [rotated[start : start + size] for start in range(0, len(rotated), size)]
+
+    def _draw(self, pod: PodInfo) -> float:
+        """Where to begin: at random, or where trials were planned for the pod."""
+        drawn, self._drawn = self._drawn, None
+        return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
+
+    def plan_trials(
+        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> TrialPlan | None:
+        if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
+            return None
+        rows = self.potential_rows(runner)
+        if not len(rows):
+            return None
+        draw = self._draw(pod)
+        self._drawn = pod.uid, draw
+        chunks = self._chunks(rows, draw)
+        found, untried = DryRun(), np.empty(0, dtype=np.intp)
+        for number, chunk in enumerate(chunks):
+            known, unknown = self._trials.remembered(pod, cluster, chunk, runner)
+            found.add(known)
+            untried = np.concatenate([untried, unknown])
+            if (len(untried) and not number) or found.suffices(len(chunks[0])):
+                break
+        if not len(untried):
+            return None
+        return TrialPlan(untried, self._trials.moment(cluster, runner))
+
+    def learn_trials(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        plan: TrialPlan,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        self._trials.learn(pod, cluster, plan.as_of, found)
 
     def _fit_error(self, runner: FilterRunner, found: DryRun) -> str:
         total = len(runner.outcome.rows)

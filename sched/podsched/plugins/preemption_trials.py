@@ -5,46 +5,78 @@ each. What a trial found holds for the next pod of the class as long as the node
 nominated pods that count there, the budgets and all that the filters read beyond the row
 (``FilterRunner.inputs``) are the same; so most pods try only the nodes that changed.
 
+Trials may have been made elsewhere (``learn``). They are remembered like others, but the one that
+is decisive is made here again before anybody is evicted (``confirm``).
+
 Guarantee: the same results as trying every node anew (property test).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, FilterRunner, Victims
+from podsched.framework.plugin import CycleState, FilterRunner, Victims, VictimUids
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
 from podsched.plugins.preemption_victims import Budgets, DryRun, dry_run
 
+BUDGET = "PodDisruptionBudget"
 #: Classes of preemptors remembered.
 MAX_CLASSES = 64
 
-#: The pods nominated to a node that count for the preemptor.
-_Nominated = tuple[tuple[str, int], ...]
+_UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
 
-class _Trial(NamedTuple):
-    nominated: _Nominated
-    found: Victims | Status
-
-
-@dataclass(slots=True)
-class _Known:
-    """Trials by row, and what of the cluster they saw."""
+class Moment(NamedTuple):
+    """What trials rest on beyond their rows, and the rows' places in the journals."""
 
     inputs: Hashable
     budgets: int
     position: int
     restated: int
-    trials: dict[int, _Trial] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What came of trying rows, and what of the cluster it rests on.
+
+    ``verdict`` has shape ``(size,)``: one of the constants above.
+    """
+
+    inputs: Hashable
+    budgets: int
+    position: int
+    restated: int
+    nominations: int
+    verdict: NDArray[np.int8]
+    candidates: dict[int, Victims] = field(default_factory=dict)
+    rejected: dict[int, Status] = field(default_factory=dict)
+
+    #: Rows whose trials were made elsewhere.
+    elsewhere: set[int] = field(default_factory=set)
+
+    def of(self, rows: Rows) -> DryRun:
+        """What is known of these rows."""
+        verdict = self.verdict[rows]
+        candidates, rejected = rows[verdict == _CANDIDATE], rows[verdict == _REJECTED]
+        return DryRun(
+            {row: self.candidates[row] for row in candidates.tolist()},
+            {row: self.rejected[row] for row in rejected.tolist()},
+        )
+
+    def put(self, found: DryRun) -> None:
+        self.candidates |= found.candidates
+        self.rejected |= found.rejected
+        self.verdict[list(found.candidates)] = _CANDIDATE
+        self.verdict[list(found.rejected)] = _REJECTED
 
 
 class Trials:
@@ -64,63 +96,130 @@ class Trials:
     ) -> DryRun:
         """What ``preemption_victims.dry_run`` finds on these rows."""
         known = self._current(pod, cluster, runner)
-        result, stale = DryRun(), []
-        names = cluster.nodes.names
-        nominated: dict[int, _Nominated] = {}
-        for row in rows.tolist():
-            others = cluster.nominated_pods(names[row])
-            counted = _counted(pod, others) if others else ()
-            trial = known.trials.get(row)
-            if trial is None or trial.nominated != counted:
-                stale.append(row)
-                nominated[row] = counted
-            else:
-                _put(result, row, trial.found)
-        if stale:
-            again = np.array(stale, dtype=np.intp)
+        untried = rows[known.verdict[rows] == _UNTRIED]
+        if len(untried):
             budgets = self._compiled_budgets(cluster)
-            fresh = dry_run(state, pod, cluster.nodes, again, runner, budgets)
-            found: dict[int, Victims | Status] = {**fresh.rejected, **fresh.candidates}
-            for row, one in found.items():
-                known.trials[row] = _Trial(nominated[row], one)
-                _put(result, row, one)
-        return result
+            known.put(dry_run(state, pod, cluster.nodes, untried, runner, budgets))
+            known.elsewhere.difference_update(untried.tolist())
+        return known.of(rows)
+
+    # ------------------------------------------------------------------ trials made elsewhere
+
+    def remembered(
+        self, pod: PodInfo, cluster: ClusterView, rows: Rows, runner: FilterRunner
+    ) -> tuple[DryRun, Rows]:
+        """What is known of these rows, and which of the others may be tried elsewhere: those
+        without nominated pods that count."""
+        known = self._current(pod, cluster, runner)
+        untried = rows[known.verdict[rows] == _UNTRIED]
+        return known.of(rows), untried[~np.isin(untried, _nominated_rows(pod, cluster))]
+
+    def moment(self, cluster: ClusterView, runner: FilterRunner) -> Moment:
+        """What trials that are begun now rest on."""
+        nodes, budgets = cluster.nodes, cluster.version(BUDGET)
+        return Moment(runner.inputs, budgets, nodes.position, nodes.restated_position)
+
+    def learn(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        moment: Moment,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        """Remembers trials made without nominated pods on rows as they were at a moment.
+
+        But for rows that changed since, have nominated pods, or have been tried here meanwhile.
+        """
+        known, nodes = self._known.get(pod.cls), cluster.nodes
+        changed = nodes.changed_since(moment.position)
+        restated = nodes.restated_since(moment.restated)
+        if known is None or changed is None or restated is None:
+            return
+        if (known.inputs, known.budgets) != moment[:2] or len(known.verdict) != nodes.size:
+            return
+        outdated = {*changed.tolist(), *restated.tolist(), *_nominated_rows(pod, cluster).tolist()}
+        taken = DryRun()
+        for row, one in found.items():
+            if row in outdated or known.verdict[row] != _UNTRIED:
+                continue
+            if isinstance(one, Status):
+                taken.rejected[row] = one
+            else:
+                there, (uids, violations) = nodes.pods(row), one
+                if all(uid in there for uid in uids):
+                    taken.candidates[row] = Victims(tuple(there[uid] for uid in uids), violations)
+        known.put(taken)
+        known.elsewhere.update(taken.candidates, taken.rejected)
+
+    def confirm(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, row: int, runner: FilterRunner
+    ) -> bool:
+        """Whether the trial of a row, if it was made elsewhere, has the same result here.
+
+        Otherwise no trial from elsewhere is believed any more.
+        """
+        known = self._current(pod, cluster, runner)
+        if row not in known.elsewhere:
+            return True
+        before = known.candidates.get(row)
+        known.verdict[row] = _UNTRIED
+        again = self.dry_run(state, pod, cluster, np.array([row], dtype=np.intp), runner)
+        if again.candidates.get(row) == before:
+            return True
+        known.verdict[list(known.elsewhere)] = _UNTRIED
+        known.elsewhere.clear()
+        return False
+
+    # ------------------------------------------------------------------ what trials rest on
 
     def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _Known:
-        """The class's trials without those whose rows have changed."""
-        nodes, budgets = cluster.nodes, cluster.version("PodDisruptionBudget")
+        """What is known for the class, without the rows that have changed."""
+        budgets = cluster.version(BUDGET)
         known = self._known.get(pod.cls)
-        changed = restated = None
+        changed: Rows | None = None
         if known is not None and known.inputs == runner.inputs and known.budgets == budgets:
-            changed = nodes.changed_since(known.position)
-            restated = nodes.restated_since(known.restated)
-        position = nodes.position, nodes.restated_position
-        if known is None or changed is None or restated is None or runner.inputs is None:
-            known = self._known[pod.cls] = _Known(runner.inputs, budgets, *position)
+            changed = _changed_rows(known, cluster)
+        nodes, nominations = cluster.nodes, cluster.nominations_version
+        position, restated = nodes.position, nodes.restated_position
+        if known is None or changed is None or runner.inputs is None:
+            verdict = np.zeros(nodes.size, dtype=np.int8)
+            inputs = runner.inputs
+            known = _Known(inputs, budgets, position, restated, nominations, verdict)
+            self._known[pod.cls] = known
             if len(self._known) > MAX_CLASSES:
                 self._known.popitem(last=False)
             return known
-        for row in (*changed.tolist(), *restated.tolist()):
-            known.trials.pop(row, None)
-        known.position, known.restated = position
+        known.verdict[changed] = _UNTRIED
+        known.position, known.restated, known.nominations = position, restated, nominations
         self._known.move_to_end(pod.cls)
         return known
 
     def _compiled_budgets(self, cluster: ClusterView) -> Budgets:
-        version = cluster.version("PodDisruptionBudget")
+        version = cluster.version(BUDGET)
         if self._budgets is None or self._budgets[0] != version:
-            self._budgets = version, Budgets(cluster.list("PodDisruptionBudget"))
+            self._budgets = version, Budgets(cluster.list(BUDGET))
         return self._budgets[1]
 
 
-def _counted(pod: PodInfo, nominated: Sequence[PodInfo]) -> _Nominated:
-    return tuple(
-        (p.uid, p.cls.id) for p in nominated if p.priority >= pod.priority and p.uid != pod.uid
-    )
+def _changed_rows(known: _Known, cluster: ClusterView) -> Rows | None:
+    """The rows that changed, or whose pods or nominated pods did; None: maybe all."""
+    nodes = cluster.nodes
+    changed = nodes.changed_since(known.position)
+    restated = nodes.restated_since(known.restated)
+    names = cluster.nominations_since(known.nominations)
+    if changed is None or restated is None or names is None or len(known.verdict) != nodes.size:
+        return None
+    found = (nodes.row_of(name) for name in names)
+    nominated = np.array([row for row in found if row is not None], dtype=np.intp)
+    return np.concatenate([changed, restated, nominated])
 
 
-def _put(result: DryRun, row: int, found: Victims | Status) -> None:
-    if isinstance(found, Victims):
-        result.candidates[row] = found
-    else:
-        result.rejected[row] = found
+def _nominated_rows(pod: PodInfo, cluster: ClusterView) -> Rows:
+    """The rows with nominated pods that count for the pod."""
+    found = []
+    for name in cluster.nominated_nodes():
+        row = cluster.nodes.row_of(name)
+        others = cluster.nominated_pods(name)
+        if row is not None and any(p.priority >= pod.priority and p.uid != pod.uid for p in others):
+            found.append(row)
+    return np.array(found, dtype=np.intp)

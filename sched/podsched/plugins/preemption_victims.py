@@ -33,10 +33,16 @@ class DryRun:
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)
 
-    @property
-    def without_violation(self) -> int:
-        """Number of candidates that violate no budget."""
-        return sum(not victims.num_pdb_violations for victims in self.candidates.values())
+    def add(self, other: DryRun) -> None:
+        """Takes over what came of other nodes."""
+        self.candidates |= other.candidates
+        self.rejected |= other.rejected
+
+    def suffices(self, wanted: int) -> bool:
+        """Whether there are so many candidates, one of them without violating a budget (P3)."""
+        if len(self.candidates) < wanted:
+            return False
+        return not all(victims.num_pdb_violations for victims in self.candidates.values())
 
 
 def importance(pod: PodInfo) -> tuple[float, float]:
