@@ -315,11 +315,15 @@ async def _submit(
     say: Callable[[str], None],
 ) -> None:
     submission = Submission(client, pods)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(submission.run(), name="submit pods")
-        for number in range(options.kills):
-            await submission.until(len(pods) * (number + 1) // (options.kills + 2))
-            report.kills.append(await _kill_leader(cluster, observer, say))
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(submission.run(), name="submit pods")
+            for number in range(options.kills):
+                await submission.until(len(pods) * (number + 1) // (options.kills + 2))
+                report.kills.append(await _kill_leader(cluster, observer, say))
+    except ExceptionGroup as failed:
+        # Whoever runs the demo is told what failed first, in one line.
+        raise failed.exceptions[0] from None
 
 
 async def _kill_leader(
