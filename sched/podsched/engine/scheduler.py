@@ -25,6 +25,7 @@ from podsched.config.settings import SchedulerSettings
 from podsched.engine.auditor import Auditor, RecentEvents
 from podsched.engine.binding import Assignment, Binder, BinderUnavailable, BindFailure, BindingQueue
 from podsched.engine.deciding import Decider, Decision
+from podsched.engine.evictions import EvictionBatches
 from podsched.engine.extenders.binding import ExtenderBinding
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.extenders.deciding import ExtendedDecider
@@ -134,8 +135,9 @@ class Term:
                 self._bind_failed,
                 self._binding.submit,
             )
+        self._evictions = EvictionBatches(self._evict)
         self._evictor = Evictor(
-            self._evict,
+            self._evictions.evict,
             self.waiting,
             self._preempt_in_pre_bind,
             self._record_preempted,
@@ -191,6 +193,7 @@ class Term:
             for task in self._slow.values():
                 task.cancel()
             await self._evictor.stop()
+            await self._evictions.stop()
             if self._extender_binding is not None:
                 await self._extender_binding.stop()
         raise FenceLost("another replica leads")
