@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from podsched.app.demo import DemoFailed, DemoOptions, run_demo
 from podsched.app.demo_report import print_report
@@ -113,11 +113,10 @@ def demo(
     kills: Annotated[int, typer.Option(min=0, max=2, help="How often the leader is killed.")] = 1,
 ) -> None:
     """Schedule a workload on a fresh cluster, kill the leader on the way, report what happened."""
-    console = Console(stderr=True, highlight=False)
 
     def say(text: str) -> None:
         if not as_json:
-            console.print(text)
+            print(text, file=sys.stderr, flush=True)
 
     try:
         report = asyncio.run(run_demo(DemoOptions(evaluator=evaluator.value, kills=kills), say))
