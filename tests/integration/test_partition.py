@@ -1,0 +1,68 @@
+"""A leader that is cut off from etcd, while everything else still reaches everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from support.real_cluster import RealCluster, eventually, real_cluster
+from support.relay import Relay
+
+pytestmark = pytest.mark.integration
+
+
+async def start_behind(real: RealCluster, relay: Relay) -> ManagedProcess:
+    """A scheduler replica that reaches etcd through the relay alone."""
+    health = health_port()
+    arguments = (
+        "scheduler",
+        f"--server={real.cluster.server}",
+        f"--etcd-endpoints=127.0.0.1:{relay.port}",
+        "--identity=scheduler-9",
+        f"--health-listen=127.0.0.1:{health}",
+        "--evaluator=local",
+    )
+    spec = ProcessSpec("scheduler-9", arguments, health)
+    process = ManagedProcess(spec, real.cluster.log_dir)
+    real.cluster.schedulers.append(process)
+    await process.start()
+    await process.wait_ready()
+    return process
+
+
+async def test_a_leader_cut_off_from_etcd_is_replaced_and_stands_by_once_it_is_back(
+    tmp_path: Path,
+) -> None:
+    async with real_cluster(tmp_path, replicas=1) as real:
+        relay = Relay(int(real.cluster.etcd_endpoints[0].rpartition(":")[2]))
+        await relay.start()
+        try:
+            cut_off = await start_behind(real, relay)
+            await real.leader().stop()
+            await eventually("the replica behind the relay leads", lambda: leads(real, cut_off))
+            await (await real.cluster.add_replica(1)).wait_ready()
+            submitter = await real.submit("pod", 300, pause=0.1)
+            await eventually("some bindings", lambda: real.bound("pod") > 30)
+            relay.cut()
+            # The liveness key goes 2 to 2.5 s after the last keep-alive that came through.
+            await eventually("another leader", lambda: not leads(real, cut_off), within=6)
+            assert await submitter.wait() == 0
+            await eventually("all pods bound", lambda: real.bound("pod") == 300)
+            await real.check_history("pod", 300)
+            # renewDeadline is 10 s: by then it must have given up by itself.
+            await eventually("it stands by", lambda: stopped_leading(cut_off), within=12)
+            relay.heal()
+            await (real.leader()).stop()
+            await eventually("it leads again", lambda: leads(real, cut_off), within=30)
+        finally:
+            await relay.stop()
+
+
+def leads(real: RealCluster, process: ManagedProcess) -> bool:
+    return real.leader() is process
+
+
+def stopped_leading(process: ManagedProcess) -> bool:
+    return "Stopped leading" in process.log_tail(1000)
