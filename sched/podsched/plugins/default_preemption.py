@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -260,7 +261,9 @@ def best_candidates(candidates: dict[int, Victims]) -> list[int]:
     return sorted(row for row, key in keys.items() if key == cheapest)
 
 
+@lru_cache(maxsize=4096)
 def _cost(victims: Victims) -> tuple[int, int, int, int, float]:
+    # Remembered as trials are: preemptors of one class are shown the same victims again and again.
     highest = victims.pods[0].priority
     total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
     starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]
