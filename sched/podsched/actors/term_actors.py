@@ -17,6 +17,7 @@ from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_binder import RayBinder
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.ray_evaluator import RayEvaluator
+from podsched.actors.ray_trials import RayTrials
 from podsched.actors.shard_feed import ShardFeed
 from podsched.cache.columns import Columns
 from podsched.cache.deltas import DeltaEncoder, shard_of
@@ -58,7 +59,7 @@ async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) ->
 
 
 class TermActors:
-    """``evaluator`` and ``binder`` can be used at once and at any time, whatever Ray does."""
+    """``evaluator``, ``trials`` and ``binder`` can be used at any time, whatever Ray does."""
 
     def __init__(
         self,
@@ -73,6 +74,11 @@ class TermActors:
         self._term = term
         self._columns = columns
         self.evaluator = RayEvaluator(options.settings.ray_call_timeout, cluster.metrics)
+        self.trials = RayTrials(
+            lambda: self.evaluator.feeds,
+            1 if options.settings.evaluator == "ray" else options.settings.ray_trials_from_nodes,
+            options.settings.ray_call_timeout,
+        )
         self._binders = self._make_binders()
         self.binder: Binder = RayBinder(self._binders, direct) if self._binders else direct
 

@@ -172,7 +172,7 @@ class Replica:
             state=self._state,
             cluster=self._cluster,
             fence=fence,
-            decider=Decider(self._state, actors.evaluator),
+            decider=Decider(self._state, actors.evaluator, actors.trials),
             binder=lambda: actors.binder,
             recorder=self._recorder,
             meter=self._meter,

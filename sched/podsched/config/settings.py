@@ -94,6 +94,8 @@ class EvaluatorSettings(_Checked):
     """auto uses Ray from this many nodes on. A class's first evaluation, locally and with Ray, took
     1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000 (2 shards on
     2 busy cores)."""
+    ray_trials_from_nodes: int = 1_000
+    """auto tries preemption with Ray where so many nodes have to be tried at once."""
     shards: int = 0
     """Evaluator actors; 0: one for each CPU of the Ray cluster, at most 16."""
     ray_call_timeout: float = 1.0
@@ -110,7 +112,7 @@ class EvaluatorSettings(_Checked):
             yield not_supported("evaluator", self.evaluator, EVALUATORS)
         if self.binder not in BINDERS:
             yield not_supported("binder", self.binder, BINDERS)
-        yield from self._not_negative("ray_from_nodes", "shards")
+        yield from self._not_negative("ray_from_nodes", "ray_trials_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 
 

@@ -20,11 +20,13 @@ from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.selection import Ending, Rotation, Selector
 from podsched.engine.state import SchedulingState
+from podsched.engine.trials import TrialsElsewhere, merged, trial_request
 from podsched.framework.plugin import (
     EXCLUDED,
     CycleState,
     FilterOutcome,
     PostFilterResult,
+    TrialPlugin,
 )
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import Status
@@ -32,6 +34,9 @@ from podsched.framework.status import Status
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
 MAX_EVALUATIONS = 256
+#: Calls for one pod's trials: for as many candidates as are wanted and, when nodes enough for that
+#: did not come of it, for all the others.
+TRIAL_ROUNDS = 2
 
 
 @dataclass(eq=False, slots=True)
@@ -56,9 +61,15 @@ class FirstEvaluator(Protocol):
 class Decider:
     """Decides for the pods of one scheduling state."""
 
-    def __init__(self, state: SchedulingState, elsewhere: FirstEvaluator | None = None) -> None:
+    def __init__(
+        self,
+        state: SchedulingState,
+        elsewhere: FirstEvaluator | None = None,
+        trials: TrialsElsewhere | None = None,
+    ) -> None:
         self._state = state
         self._elsewhere = elsewhere
+        self._trials = trials
         self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
         self._rotation = Rotation()
 
@@ -113,6 +124,38 @@ class Decider:
             diagnosis = evaluation.diagnosis()
             decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
         return decisions
+
+    async def prepare_post_filter(
+        self, runtime: ProfileRuntime, decision: Decision, context: str = ""
+    ) -> bool:
+        """Has actors try ahead whom a pod that does not fit may preempt; whether time has passed.
+
+        If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
+        ``context`` is the traceparent of the attempt.
+        """
+        trials = self._trials
+        if trials is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
+            return False
+        first = runtime.post_filter[0] if runtime.post_filter else None
+        if first is None or not isinstance(plugin := first.plugin, TrialPlugin):
+            return False
+        cluster, pod = self._state.cache.cluster, decision.queued.info
+        # One runner for all rounds: its inputs are those that ``decision.state`` was made from.
+        runner = self.runner(runtime, decision)
+        for number in range(TRIAL_ROUNDS):
+            try:
+                plan = guarded(
+                    first.name, POST_FILTER_WORDING, plugin.plan_trials, pod, cluster, runner
+                )
+            except PluginFailure:
+                # PostFilter fails in the same way, and that is reported.
+                return number > 0
+            if plan is None or not trials.worth(len(plan.rows)):
+                return number > 0
+            request = trial_request(runtime, decision.state, pod, cluster)
+            answers = await trials.try_nodes(request, plan.rows, context)
+            plugin.learn_trials(pod, cluster, plan, merged(answers))
+        return True
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
         """S19: PostFilter plugins in order until one succeeds; None when there is none.

@@ -277,16 +277,44 @@ class Term:
             began = self._clock()
             decisions = self._decider.decide(runtime, remaining)
             self._meter.decided(runtime.scheduler_name, decisions, began, self._clock())
-            ready = []
-            for decision in decisions:
-                assignment = self._settle(runtime, decision, now)
-                self._activate_wanted(decision.state)
-                if assignment is not None:
-                    ready.append(assignment)
-            self._bind(ready)
             remaining = remaining[len(decisions) :]
+            unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
+            self._settle_all(runtime, decisions, now)
+            if unplaced is not None:
+                remaining = await self._settle_unplaced(runtime, unplaced, remaining, now)
             if remaining:
                 await asyncio.sleep(0)
+
+    def _settle_all(
+        self, runtime: ProfileRuntime, decisions: Sequence[Decision], popped_at: float
+    ) -> None:
+        ready = []
+        for decision in decisions:
+            assignment = self._settle(runtime, decision, popped_at)
+            self._activate_wanted(decision.state)
+            if assignment is not None:
+                ready.append(assignment)
+        self._bind(ready)
+
+    async def _settle_unplaced(
+        self,
+        runtime: ProfileRuntime,
+        decision: Decision,
+        others: list[QueuedPodInfo],
+        popped_at: float,
+    ) -> list[QueuedPodInfo]:
+        """Follows up that a pod fits nowhere, after actors have tried whom it may preempt.
+
+        That takes time: the pod may fit by now, and it and the others may be gone. Returns the
+        others that are not.
+        """
+        queued, decisions = decision.queued, [decision]
+        context = self._meter.context(queued)
+        if await self._decider.prepare_post_filter(runtime, decision, context):
+            others = [other for other in others if not self._skip(other)]
+            decisions = [] if self._skip(queued) else self._decider.decide(runtime, [queued])
+        self._settle_all(runtime, decisions, popped_at)
+        return others
 
     async def _schedule_extended(
         self,

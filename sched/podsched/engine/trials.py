@@ -21,7 +21,7 @@ from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.engine.filtering import ProfileFilters
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, FilterOutcome
+from podsched.framework.plugin import CycleState, FilterOutcome, VictimUids
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
@@ -45,10 +45,9 @@ class TrialRequest:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What trying rows came to: uids of victims, the most important first, and how many of them
-    budgets protect; or the status that rules rows out."""
+    """What trying rows came to: whom it would cost there, or the status that rules rows out."""
 
-    candidates: Mapping[int, tuple[tuple[str, ...], int]]
+    candidates: Mapping[int, VictimUids]
     rejected: tuple[tuple[Status, tuple[int, ...]], ...]
 
 
@@ -118,6 +117,16 @@ def try_rows(
         for row, victims in tried.candidates.items()
     }
     return TrialResult(candidates, tuple((s, tuple(rows)) for s, rows in rejected.items()))
+
+
+def merged(results: Sequence[TrialResult]) -> dict[int, VictimUids | Status]:
+    """The results of several parts by row."""
+    found: dict[int, VictimUids | Status] = {}
+    for result in results:
+        found.update(result.candidates)
+        for status, rows in result.rejected:
+            found.update(dict.fromkeys(rows, status))
+    return found
 
 
 def without_rows(result: TrialResult, unknown: Rows) -> TrialResult:
