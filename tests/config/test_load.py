@@ -550,7 +550,7 @@ def test_whatever_a_field_holds_the_answer_is_a_configuration_or_its_mistakes(
 def test_what_is_accepted_and_has_no_effect_is_said() -> None:
     config = load_config(
         {
-            "extenders": [{"urlPrefix": "http://a"}, {"urlPrefix": "http://b"}],
+            "extenders": [{"urlPrefix": "http://a"}, {"filterVerb": "filter"}],
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
             "delayCacheUntilActive": True,
@@ -558,7 +558,6 @@ def test_what_is_accepted_and_has_no_effect_is_said() -> None:
     )
     assert [warning.split(":")[0] for warning in config.warnings] == [
         "extenders[0]",
-        "extenders[1]",
         "leaderElection.leaderElect",
         "clientConnection.kubeconfig",
         "delayCacheUntilActive",

@@ -19,6 +19,13 @@ from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.deciding import Decider
+from podsched.engine.extenders.calls import (
+    ExtenderClient,
+    Extenders,
+    Transport,
+    make_extenders,
+)
+from podsched.engine.extenders.wire import NodeTexts
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges
 from podsched.engine.recorder import EventRecorder
@@ -36,6 +43,9 @@ from support.engine_world import node, pod
 
 LOCK = "kube-system/kube-scheduler"
 WALL = 1_800_000_000.0
+
+#: From an extender's urlPrefix to the way to it.
+Connect = Callable[[str], Transport]
 
 
 class Script:
@@ -93,7 +103,15 @@ class SecondScript(Script):
 class TermWorld:
     """See the module. ``term`` runs within ``running()``."""
 
-    def __init__(self, profiles: Sequence[Mapping[str, Any]] = ({},), **settings: Any) -> None:
+    def __init__(
+        self,
+        profiles: Sequence[Mapping[str, Any]] = ({},),
+        *,
+        extenders: Sequence[Mapping[str, Any]] = (),
+        connect: Connect | None = None,
+        **settings: Any,
+    ) -> None:
+        """``connect`` makes the ways to the extenders; None: HTTP."""
         loop = asyncio.get_running_loop()
         self.clock = loop.time
         self.cluster = FakeCluster(now=lambda: WALL + loop.time())
@@ -108,10 +126,16 @@ class TermWorld:
         # Only the late points: what scores or filters is the default set's.
         points = ("reserve", "permit", "preBind", "postBind")
         plugins = dict.fromkeys(points, enabled)
-        config = load_config(
-            {"profiles": [{"plugins": plugins, **profile} for profile in profiles]},
-            known_plugins=specs(known),
-        )
+        document = {
+            "profiles": [{"plugins": plugins, **profile} for profile in profiles],
+            "extenders": list(extenders),
+        }
+        config = load_config(document, known_plugins=specs(known))
+        self.extenders = make_extenders(config.extenders)
+        if connect is not None:
+            texts = NodeTexts()
+            clients = [ExtenderClient(e, connect(e.url_prefix), texts) for e in config.extenders]
+            self.extenders = Extenders(clients)
         self.state = build_state(config, known, seed=1)
         self.settings = SchedulerSettings(audit_period=0.0, **settings)
         self.changes = ClusterChanges()
@@ -135,6 +159,7 @@ class TermWorld:
             recorder=self.recorder,
             meter=self.meter,
             settings=self.settings,
+            extenders=self.extenders,
         )
 
     def _handle(self, batch: Batch) -> None:
@@ -156,6 +181,8 @@ class TermWorld:
                 task.cancel()
                 with suppress(asyncio.CancelledError, FenceLost):
                     await task
+            if self.extenders is not None:
+                await self.extenders.close()
 
     # ------------------------------------------------------------------ the test's hand
 
