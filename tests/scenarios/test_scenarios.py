@@ -1,4 +1,4 @@
-"""Behaviour over time, each promise a scenario under ``data`` that Kubernetes itself keeps.
+"""Behaviour over time: scenarios under ``data`` that Kubernetes itself keeps, some of our own.
 
 The scenarios run in the order of their configurations, so that the scheduler restarts rarely;
 SCENARIO_ROUNDS in the environment has all of them run several times in a row.
@@ -20,7 +20,8 @@ pytestmark = pytest.mark.integration
 
 
 def _by_configuration() -> list[dict[str, Any]]:
-    scenarios = load(sorted(Path(__file__).parent.glob("data/*.yaml")))
+    here = Path(__file__).parent
+    scenarios = load([*sorted(here.glob("data/*.yaml")), *sorted(here.glob("own/*.yaml"))])
     keys = [_key(scenario) for scenario in scenarios]
     first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}
     return sorted(scenarios, key=lambda scenario: first[_key(scenario)])
