@@ -20,6 +20,7 @@ from podsched.cli.choices import Evaluator
 from podsched.cli.process_options import read_config, split_address
 from podsched.cli.session import FAILED, fail
 from podsched.client.errors import ClientError
+from podsched.lib.network import can_listen
 from podsched.store.errors import StoreError
 
 
@@ -53,7 +54,8 @@ def up(
     ] = "",
 ) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes; Ctrl-C stops it all."""
-    split_address("--api", api)
+    if not can_listen(*split_address("--api", api)):
+        fail(f"--api: {api} cannot be listened on: is another sched up running there?", FAILED)
     read_config(config)
     members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
     with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
@@ -76,6 +78,10 @@ def up(
             fail(str(exc), FAILED)
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 async def _up(cluster: LocalCluster) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -93,8 +99,9 @@ async def _up(cluster: LocalCluster) -> None:
         if cluster.ray_problem:
             print(f"warning: {cluster.ray_problem}; nodes are evaluated locally", flush=True)
         print(
-            f"podsched is ready: API {cluster.server}, {len(cluster.schedulers)} scheduler "
-            f"replicas, {cluster.options.nodes} hollow nodes, logs in {cluster.log_dir}",
+            f"podsched is ready: API {cluster.server}, "
+            f"{_count(len(cluster.schedulers), 'scheduler replica')}, "
+            f"{_count(cluster.options.nodes, 'hollow node')}, logs in {cluster.log_dir}",
             flush=True,
         )
         await waiting

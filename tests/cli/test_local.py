@@ -1,0 +1,54 @@
+"""What ``sched up`` and ``sched demo`` refuse before they start anything."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_an_address_that_is_taken_is_one_line(sched: Commands, taken: str) -> None:
+    done = sched("up", "--api", taken)
+    assert done.code == 1
+    [line] = done.errors
+    assert line.startswith(f"error: --api: {taken} cannot be listened on")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["up", "--api", "nowhere"], 2),
+        (["up", "--replicas", "0"], 2),
+        (["up", "--evaluator", "gpu"], 2),
+        (["up", "--api", "127.0.0.1:0", "--config", "nowhere.yaml"], 2),
+        (["demo", "--kills", "9"], 2),
+        (["bench", "Nothing"], 2),
+        (["bench", "SchedulingBasic", "--create-mode", "all"], 2),
+    ],
+)
+def test_what_is_not_understood_is_one_line(
+    sched: Commands, arguments: list[str], code: int
+) -> None:
+    done = sched(*arguments)
+    assert (done.code, done.out, len(done.errors)) == (code, "", 1)
+
+
+def test_a_configuration_with_mistakes_keeps_it_from_starting(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("parallelism: 0\ncolour: red")
+    done = sched("up", "--api", "127.0.0.1:0", "--config", str(file))
+    assert done.code == 2
+    assert len(done.errors) == 3
