@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from support.commands import Commands
 
 
@@ -52,3 +53,18 @@ def test_a_configuration_with_mistakes_keeps_it_from_starting(
     done = sched("up", "--api", "127.0.0.1:0", "--config", str(file))
     assert done.code == 2
     assert len(done.errors) == 3
+
+
+@pytest.mark.integration
+async def test_what_the_environment_says_of_other_clusters_is_not_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"):
+        monkeypatch.setenv(name, "elsewhere")
+    options = LocalClusterOptions(tmp_path, replicas=1, nodes=1, evaluator="local", fsync=False)
+    cluster = LocalCluster(options)
+    await cluster.start()
+    try:
+        assert [process.restarts for process in cluster.processes] == [0, 0, 0]
+    finally:
+        await cluster.stop()

@@ -23,6 +23,13 @@ from podsched.store.errors import EmbeddedEtcdError
 ETCD_RESTART_PAUSE = 0.2
 
 
+#: The processes here are reached without TLS and etcd without a user, whatever the environment
+#: says of other clusters.
+_OF_OTHER_CLUSTERS: Mapping[str, str] = dict.fromkeys(
+    ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"), ""
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LocalClusterOptions:
     """What to start.
@@ -136,6 +143,10 @@ class LocalCluster:
         await process.start()
         return process
 
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return {**_OF_OTHER_CLUSTERS, **self.options.environment}
+
     def _api_spec(self, index: int) -> ProcessSpec:
         host, _, port = self.options.api_address.rpartition(":")
         address = f"{host}:{port}" if index == 0 and port != "0" else f"{host}:{free_port()}"
@@ -150,7 +161,7 @@ class LocalCluster:
                 f"--health-listen=127.0.0.1:{health}",
             ),
             health_port=health,
-            environment=self.options.environment,
+            environment=self._environment,
         )
 
     def replica_of(self, identity: str) -> ManagedProcess:
@@ -188,7 +199,7 @@ class LocalCluster:
             f"--identity=scheduler-{index}",
             f"--health-listen=127.0.0.1:{health}",
         ]
-        environment = dict(self.options.environment)
+        environment = dict(self._environment)
         if self._ray is not None and self._ray.address:
             arguments += [
                 f"--evaluator={self.options.evaluator}",
@@ -217,7 +228,7 @@ class LocalCluster:
                 *self.options.agent_arguments,
             ),
             health_port=health,
-            environment=self.options.environment,
+            environment=self._environment,
         )
 
     async def kill_ray(self) -> None:
