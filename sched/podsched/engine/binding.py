@@ -56,6 +56,7 @@ class Assignment:
     node_name: str
     state: CycleState
     popped_at: float
+    #: When it was handed on to be bound: after the decision, or after PreBind.
     decided_at: float
     #: traceparent of the attempt, "" when it is not sampled.
     context: str = ""

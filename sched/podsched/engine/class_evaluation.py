@@ -12,6 +12,7 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -108,6 +109,9 @@ class ClassEvaluation:
         self._nodes_version: int | None = None
         #: Whether only pods came and went since the last refresh.
         self._same_nodes = False
+        #: When the last refresh began, knew the feasible rows, and had scored; monotonic seconds.
+        self.phases = (0.0, 0.0, 0.0)
+        self._filtered_at = 0.0
 
     def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
         """Plugins that name their inputs but have no PreFilter."""
@@ -207,11 +211,13 @@ class ClassEvaluation:
     def refresh(self, pod: PodInfo) -> None:
         """Brings everything up to date for a pod of the class."""
         self.failure = None
+        began = self._filtered_at = time.monotonic()
         try:
             self._refresh(pod)
         except PluginFailure as failure:
             self.failure = failure
             self._position = None
+        self.phases = (began, self._filtered_at, time.monotonic())
 
     # ------------------------------------------------------------------ evaluation elsewhere
 
@@ -310,6 +316,7 @@ class ClassEvaluation:
         self._filter_with_nominees(pod, self._candidates() if judged is None else judged)
         self._raise_errors()
         fresh, feasible_changed = self._update_feasible(judged)
+        self._filtered_at = time.monotonic()
         weigh_all = everything or adopted
         for column in self.scores:
             if adopted:

@@ -7,7 +7,6 @@ times noted on the way, so that an attempt that is not sampled costs next to not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from podsched.cache.cache import Cache
 from podsched.engine.auditor import MissedWakeUp
@@ -25,14 +24,6 @@ from podsched.telemetry.metrics import (
     attempts_label,
 )
 from podsched.telemetry.tracing import Span, SpanName, Tracer
-
-
-@dataclass(slots=True)
-class _Attempt:
-    span: Span
-    popped_at: float
-    decided_at: float = 0.0
-    evaluated: float = 0.0
 
 
 class QueueMeter:
@@ -58,7 +49,7 @@ class CycleMeter:
         self._evaluation = EvaluationMetrics(registry)
         self._binding = BindingMetrics(registry)
         self._tracer = tracer
-        self._attempts: dict[str, _Attempt] = {}
+        self._attempts: dict[str, Span] = {}
         #: uid -> node that was made free for a pod that has not been bound yet.
         self._preempted_for: dict[str, str] = {}
         self._mode = ""
@@ -78,11 +69,17 @@ class CycleMeter:
             )
             if span.recording:
                 span.child(SpanName.QUEUE_WAIT, queued.timestamp, now)
-                self._attempts[info.uid] = _Attempt(span, now)
+                self._attempts[info.uid] = span
 
     def decided(
-        self, profile: str, decisions: Sequence[Decision], began: float, ended: float
+        self,
+        profile: str,
+        decisions: Sequence[Decision],
+        began: float,
+        ended: float,
+        phases: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
+        """Pods of one class were decided on together; ``phases`` is the class's evaluation's."""
         each = (ended - began) / max(len(decisions), 1)
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)
@@ -90,23 +87,33 @@ class CycleMeter:
         for decision in decisions if self._attempts else ():
             attempt = self._attempts.get(decision.queued.info.uid)
             if attempt is not None:
-                attempt.decided_at = ended
-                attempt.span.child(
-                    SpanName.EVALUATE,
-                    began,
+                evaluate = attempt.start_child(SpanName.EVALUATE, began)
+                refreshed, filtered, scored = phases
+                if refreshed >= began:
+                    evaluate.child(SpanName.FILTER, refreshed, filtered)
+                    evaluate.child(SpanName.SCORE, filtered, scored)
+                evaluate.end(
                     ended,
                     {"pods": len(decisions), "profile": profile, "node": decision.node_name},
                 )
 
+    def phase(
+        self, queued: QueuedPodInfo, name: SpanName, began: float, ended: float, error: str = ""
+    ) -> None:
+        """A pod has been through an extension point."""
+        attempt = self._attempts.get(queued.info.uid) if self._attempts else None
+        if attempt is not None:
+            attempt.child(name, began, ended, error=error)
+
     def context(self, queued: QueuedPodInfo) -> str:
         """The traceparent of a pod's attempt, "" when it is not recorded."""
         attempt = self._attempts.get(queued.info.uid)
-        return attempt.span.context if attempt is not None else ""
+        return attempt.context if attempt is not None else ""
 
     def _end(self, queued: QueuedPodInfo, error: str = "", at: float | None = None) -> None:
         attempt = self._attempts.pop(queued.info.uid, None)
         if attempt is not None:
-            attempt.span.end(at, error=error)
+            attempt.end(at, error=error)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
         """The pod is gone, or somebody else has bound it."""
@@ -149,14 +156,16 @@ class CycleMeter:
                 metrics.pod_scheduled_after_flush_total.inc()
             attempt_trace = self._attempts.get(queued.info.uid)
             if attempt_trace is not None:
-                attempt_trace.span.child(SpanName.BIND, assignment.decided_at, now)
+                attempt_trace.child(SpanName.BIND, assignment.decided_at, now)
                 self._end(queued, at=now)
 
     # ------------------------------------------------------------------ the rest
 
-    def permitted(self, status: Status, waited: float) -> None:
+    def permitted(self, queued: QueuedPodInfo, status: Status, began: float, ended: float) -> None:
+        """A pod's wait at Permit is over."""
         result = "allowed" if status.ok else "rejected"
-        self.scheduler.permit_wait_duration_seconds.labels(result).observe(waited)
+        self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
+        self.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
     def preempting(self, uid: str, node_name: str, victims: int) -> None:
         """A preemption begins; one before it for the same pod has come to nothing."""

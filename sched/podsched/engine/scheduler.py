@@ -53,6 +53,7 @@ from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import SpanName
 from podsched.v1 import api_pb2
 
 _log = get_logger("scheduler")
@@ -276,7 +277,8 @@ class Term:
                     return
             began = self._clock()
             decisions = self._decider.decide(runtime, remaining)
-            self._meter.decided(runtime.scheduler_name, decisions, began, self._clock())
+            phases = self._decider.evaluation(runtime, first.info.cls).phases
+            self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
             remaining = remaining[len(decisions) :]
             unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
             self._settle_all(runtime, decisions, now)
@@ -391,7 +393,9 @@ class Term:
         self, runtime: ProfileRuntime, assignment: Assignment
     ) -> Assignment | None:
         timeouts: dict[str, float] = {}
+        began = self._clock()
         status = run_reserve(runtime, assignment)
+        self._meter.phase(assignment.queued, SpanName.RESERVE, began, self._clock(), status.message)
         if status.ok:
             status, timeouts = run_permit(runtime, assignment)
         if not status.ok:
@@ -471,8 +475,9 @@ class Term:
                 status = refused(await waiting.outcome()) if waiting is not None else Status()
                 if waiting is not None:
                     self.waiting.remove(pod.uid)
-                    self._meter.permitted(status, self._clock() - began)
+                    self._meter.permitted(assignment.queued, status, began, self._clock())
                 if status.ok:
+                    began = self._clock()
                     self._state.queue.done(pod.uid)
                     status = await run_pre_bind(
                         runtime,
@@ -487,6 +492,10 @@ class Term:
                 self.waiting.remove(pod.uid)
                 status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
             if status.ok:
+                assignment.decided_at = self._clock()
+                self._meter.phase(
+                    assignment.queued, SpanName.PRE_BIND, began, assignment.decided_at
+                )
                 self._bind([assignment])
             else:
                 self._undo(runtime, assignment, status)
