@@ -27,7 +27,7 @@ STALE_AFTER = 10.0
 
 def lease_name(replica: str) -> str:
     """The name of a replica's Lease: the replica's in the letters that names may have."""
-    letters = [c if c.isalnum() or c in "-." else "-" for c in replica.lower()]
+    letters = [c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in replica.lower()]
     return f"replica-{''.join(letters)}"[:253].rstrip("-.")
 
 
