@@ -334,6 +334,21 @@ async def test_a_pod_that_goes_while_extenders_are_asked_leaves_nothing_behind()
         world.check()
 
 
+async def test_a_pod_that_somebody_else_binds_while_extenders_are_asked_is_left_alone() -> None:
+    world, (first,) = extended(ALL)
+    first.delay = 1
+    world.node("n1")
+    world.node("n2")
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(0.5)
+        world.change("a", lambda pod: setattr(pod.spec, "node_name", "n2"))
+        await asyncio.sleep(3)
+        assert world.cluster.bound == []
+        assert world.state.cache.pod_count == 1
+        world.check()
+
+
 async def test_a_pod_that_matters_more_does_not_wait_for_the_whole_run_of_others() -> None:
     world, (first,) = extended(ALL)
     first.delay = LONGEST_TURN
@@ -406,6 +421,27 @@ async def test_an_extender_strikes_candidates_for_preemption_out() -> None:
         # The nominated node is asked about alone and first.
         assert first.nodes_sent("filter") == [["n2"]]
         world.check()
+
+
+async def test_a_nominated_node_that_extenders_reject_is_asked_about_once() -> None:
+    world, (first,) = extended(ALL)
+    first.answers["filter"] = lambda args: passing(args, lambda name: False, "changed my mind")
+    first.answers["preempt"] = lambda args: {
+        "NodeNameToMetaVictims": {
+            name: victims
+            for name, victims in keep_victims(args)["NodeNameToMetaVictims"].items()
+            if name == "n2"
+        }
+    }
+    async with world.running():
+        await crowded(world)
+        world.pod("high", cpu="2", priority=10)
+        await asyncio.sleep(2)
+        assert first.nodes_sent("filter") == [["n2"]]
+        message = world.scheduled("high").message
+        assert message.startswith(
+            "0/2 nodes are available: 1 Insufficient cpu, 1 changed my mind. "
+        )
 
 
 async def test_without_candidates_left_nobody_is_evicted() -> None:
