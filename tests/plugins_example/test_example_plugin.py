@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.bench.workloads import copies, pod_template
+from support.engine_world import pod
 from support.real_cluster import eventually, real_cluster
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "plugin"
@@ -99,16 +99,18 @@ async def test_a_scheduler_runs_the_plugins(installed: Path, tmp_path: Path) -> 
         environment={"PYTHONPATH": str(installed)},
     ) as real:  # fmt: skip
         # Two of them would fit on each node, but 25 % of its CPU has to stay free.
-        for pod in copies(pod_template(cpu="2"), "pod", 3):
-            await real.client.create(pod)
+        for number in range(3):
+            requests = {"requests": {"cpu": "2"}}
+            spec = {"containers": [{"name": "c", "image": "i", "resources": requests}]}
+            await real.client.create(pod(f"pod-{number}", spec))
         await eventually("two bindings", lambda: real.bound("pod") == 2)
 
         async def explained() -> bool:
             messages = [
                 condition.message
-                for pod in (await real.client.list("Pod")).items
-                if isinstance(pod, Pod)
-                for condition in pod.status.conditions
+                for found in (await real.client.list("Pod")).items
+                if isinstance(found, Pod)
+                for condition in found.status.conditions
             ]
             return any("2 node(s) had too little CPU headroom" in m for m in messages)
 
