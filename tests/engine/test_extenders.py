@@ -396,11 +396,11 @@ async def test_with_a_share_of_the_nodes_extenders_are_asked_about_no_more() -> 
 # ------------------------------------------------------------------ preemption
 
 
-async def crowded(world: TermWorld) -> None:
+async def crowded(world: TermWorld, cpu: str = "2") -> None:
     """Two nodes, each full of a pod of low priority."""
     for name in ("n1", "n2"):
-        world.node(name, cpu="2")
-        world.pod(f"low-{name}", cpu="2", on=name)
+        world.node(name, cpu=cpu)
+        world.pod(f"low-{name}", cpu=cpu, on=name)
     await asyncio.sleep(0.5)
 
 
@@ -434,7 +434,8 @@ async def test_a_nominated_node_that_extenders_reject_is_asked_about_once() -> N
         }
     }
     async with world.running():
-        await crowded(world)
+        # Room for two, or the pod's own nomination would keep its class away.
+        await crowded(world, cpu="4")
         world.pod("high", cpu="2", priority=10)
         await asyncio.sleep(2)
         assert first.nodes_sent("filter") == [["n2"]]

@@ -58,7 +58,9 @@ class HttpTransport:
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             timeout = aiohttp.ClientTimeout(total=self._timeout)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+            )
         return self._session
 
     async def close(self) -> None:
