@@ -1,0 +1,76 @@
+"""What every process does when it is asked to stop, and what a judge reads of etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import pytest
+
+from podsched.api.objects import Node, Pod
+from podsched.app.truth import read_truth
+from podsched.store.memory import MemoryStore
+from podsched.store.protocol import Put, Write
+
+PROGRAM = """
+import asyncio
+from podsched.app.process import Process, ProcessOptions, run_process
+
+async def main(process: Process) -> None:
+    print("running", flush=True)
+    {body}
+    await process.stopping.wait()
+    print("tidied up", flush=True)
+
+raise SystemExit(run_process(ProcessOptions("test"), main))
+"""
+
+
+async def started(body: str) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM.format(body=body)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"running\n"
+    return process
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_process_that_is_asked_to_stop_tidies_up_and_ends_with_0(
+    number: signal.Signals,
+) -> None:
+    process = await started("pass")
+    process.send_signal(number)
+    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert (out, process.returncode) == (b"tidied up\n", 0)
+
+
+@pytest.mark.integration
+async def test_the_first_reason_to_stop_is_the_exit_code() -> None:
+    process = await started("process.stop(3); process.stop(4)")
+    await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 3
+
+
+@pytest.mark.integration
+async def test_a_bug_ends_the_process_loudly() -> None:
+    process = await started("raise ZeroDivisionError")
+    _, err = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 1
+    assert b"ZeroDivisionError" in err
+
+
+async def test_the_truth_is_every_pod_and_node_in_the_store_by_key() -> None:
+    store = MemoryStore()
+    pod, node = Pod(), Node()
+    pod.metadata.name, node.metadata.name = "a", "n1"
+    for key, message in (("pods/default/a", pod), ("nodes/n1", node), ("leases/x/y", node)):
+        put = Put(f"/podsched/objects/{key}", message.SerializeToString())
+        await store.write(Write((), (put,)))
+    truth = await read_truth(store)
+    assert truth.pods == {"default/a": pod}
+    assert truth.nodes == {"n1": node}

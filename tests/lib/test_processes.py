@@ -1,0 +1,58 @@
+"""Sessions of processes, and ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from podsched.lib.network import free_port
+from podsched.lib.processes import dying_with_parent, session_members
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", free_port()))
+
+
+def test_a_session_that_is_not_there_has_no_members() -> None:
+    assert session_members(2**22 + 1) == []
+
+
+@pytest.mark.integration
+def test_a_sessions_members_are_its_live_processes() -> None:
+    child = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    try:
+        assert session_members(child.pid) == [child.pid]
+        child.send_signal(signal.SIGKILL)
+        give_up = time.monotonic() + 5
+        while session_members(child.pid) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        # Nobody has waited for it: it is a zombie, and none of the living.
+        assert session_members(child.pid) == []
+        assert os.getsid(child.pid) == child.pid
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.integration
+def test_a_command_whose_parent_is_gone_already_is_not_run() -> None:
+    command = dying_with_parent([sys.executable, "-c", "print('ran')"])
+    # Another parent than the one that made the command: as if that had died meanwhile.
+    shell = ["/bin/sh", "-c", '"$@"; echo "exit $?"', "sh", *command]
+    ended = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=10)
+    assert ended.stdout == "exit 1\n"
+
+
+@pytest.mark.integration
+def test_a_command_becomes_the_program_itself() -> None:
+    command = dying_with_parent([sys.executable, "-c", "import os; print(os.getpid())"])
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    out, _ = child.communicate(timeout=10)
+    assert int(out) == child.pid
