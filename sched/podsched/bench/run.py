@@ -7,19 +7,24 @@ the last one is bound: creation, API server, etcd and scheduler all on this mach
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.api.objects import AnyObject, Pod, PriorityClass
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.bench.workloads import Workload, copies, node
+from podsched.bench.disturbances import HIGH, Disturbance, Reference
+from podsched.bench.observing import BoundCounter, watching
+from podsched.bench.processes import cpu_seconds, spent
+from podsched.bench.results import BenchResult
+from podsched.bench.shapes import copies, key_of
+from podsched.bench.workloads import Workload, gated_template
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import of_result
-from podsched.client.informer import Batch, Informer
+from podsched.client.errors import NotFound, of_result
 
 Progress = Callable[[str, int, int], None]
 
@@ -38,91 +43,42 @@ class BenchOptions:
     timeout: float = 600.0
 
 
-@dataclass(slots=True)
-class BenchResult:
-    """``seconds`` from the first creation to the last binding; latencies are creation to
-    binding."""
-
-    workload: str
-    nodes: int
-    pods: int
-    bound: int
-    create_mode: str
-    seconds: float
-    pods_per_second: float
-    create_seconds: float
-    p50_seconds: float
-    p99_seconds: float
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
-
-
-class BoundCounter:
-    """Counts bound pods from a watch, with the time of each."""
-
-    def __init__(self) -> None:
-        self.bound: dict[str, float] = {}
-        self.changed = asyncio.Event()
-
-    def handle(self, batch: Batch) -> None:
-        now = time.monotonic()
-        for event in batch.events:
-            pod = event.new
-            if isinstance(pod, Pod) and pod.spec.node_name:
-                self.bound.setdefault(event.key, now)
-        self.changed.set()
-
-    async def wait_for(
-        self, keys: Iterable[str], within: float, progress: Callable[[int], None]
-    ) -> None:
-        """Waits until all keys are bound, ``within`` seconds at most."""
-        left = set(keys)
-        total = len(left)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                while True:
-                    left.difference_update(self.bound)
-                    progress(total - len(left))
-                    if not left:
-                        return
-                    self.changed.clear()
-                    await self.changed.wait()
+@asynccontextmanager
+async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
+    """A cluster of its own, taken down at the end. Raises ProcessFailed, EmbeddedEtcdError."""
+    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        cluster = LocalCluster(
+            LocalClusterOptions(
+                data_dir=Path(directory),
+                replicas=options.replicas,
+                agent=False,
+                evaluator=options.evaluator,
+                fsync=options.fsync,
+            )
+        )
+        await cluster.start()
+        try:
+            yield cluster
+        finally:
+            await cluster.stop()
 
 
-async def create_all(client: ApiClient, objects: list[AnyObject], size: int = 500) -> None:
+def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
+    """The processes that share the work, this one included."""
+    named = {process.spec.name: process.pid for process in cluster.processes}
+    return {**named, "etcd": cluster.etcd_pid, "bench": os.getpid()}
+
+
+async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int = 500) -> None:
     """Creates objects in batches.
 
     Raises:
         ClientError: the first failure.
     """
     for start in range(0, len(objects), size):
-        results = await client.create_many(objects[start : start + size])
-        for result in results:
+        for result in await client.create_many(objects[start : start + size]):
             if (error := of_result(result)) is not None:
                 raise error
-
-
-async def _create_pods(
-    client: ApiClient, pods: list[Pod], options: BenchOptions, created: dict[str, float]
-) -> None:
-    if options.create_mode == "batch":
-        for start in range(0, len(pods), options.batch_size):
-            part = pods[start : start + options.batch_size]
-            now = time.monotonic()
-            created.update((f"{p.metadata.namespace}/{p.metadata.name}", now) for p in part)
-            for result in await client.create_pods(part):
-                if (error := of_result(result)) is not None:
-                    raise error
-        return
-    source = iter(pods)
-
-    async def one_after_another() -> None:
-        for pod in source:
-            created[f"{pod.metadata.namespace}/{pod.metadata.name}"] = time.monotonic()
-            await client.create(pod)
-
-    await asyncio.gather(*(one_after_another() for _ in range(options.in_flight)))
 
 
 async def run_workload(
@@ -133,54 +89,81 @@ async def run_workload(
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
     """
-    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
-        cluster = LocalCluster(
-            LocalClusterOptions(
-                data_dir=Path(directory),
-                replicas=options.replicas,
-                agent=False,
-                evaluator=options.evaluator,
-                fsync=options.fsync,
-                # Nobody plays the nodes, so nobody sends their heartbeats.
-                scheduler_arguments=("--node-monitor-grace-period=86400",),
-            )
-        )
-        progress("starting", 0, 1)
-        await cluster.start()
+    progress("starting", 0, 1)
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
         progress("starting", 1, 1)
-        try:
-            return await _measure(cluster.server, workload, options, progress)
-        finally:
-            await cluster.stop()
+        counter = BoundCounter()
+        async with watching(client, counter):
+            await prepare(client, counter, workload, options, progress)
+            before = cpu_seconds(pids_of(cluster))
+            result = await _clocked(client, counter, workload, options, progress)
+            after = cpu_seconds(pids_of(cluster))
+            result.cpu_us_per_pod = spent(before, after, workload.pods)
+            return result
 
 
-async def _measure(
-    server: str, workload: Workload, options: BenchOptions, progress: Progress
-) -> BenchResult:
-    counter = BoundCounter()
-    async with ApiClient(server) as client:
-        informer = Informer(client, ["Pod"])
-        watching = asyncio.create_task(informer.run(counter.handle), name="watch pods")
-        try:
-            await informer.synced.wait()
-            high = PriorityClass(value=10)
-            high.metadata.name = "bench-high"
-            await client.create(high)
-            nodes = [node(i, workload.node_labels(i)) for i in range(workload.nodes)]
-            for start in range(0, len(nodes), 500):
-                await create_all(client, nodes[start : start + 500])
-                progress("nodes", start + 500, len(nodes))
-            first = list(copies(workload.first_template(), "first", workload.first))
-            await create_all(client, list(first))
-            await counter.wait_for(
-                (f"{p.metadata.namespace}/{p.metadata.name}" for p in first),
-                options.timeout,
-                lambda n: progress("first pods", n, workload.first),
-            )
-            return await _clocked(client, counter, workload, options, progress)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+async def prepare(
+    client: ApiClient,
+    counter: BoundCounter,
+    workload: Workload,
+    options: BenchOptions,
+    progress: Progress,
+) -> None:
+    """Nodes, gated pods and first pods; returns when these are bound."""
+    high = PriorityClass(value=10)
+    high.metadata.name = HIGH
+    await client.create(high)
+    for start in range(0, workload.nodes, 500):
+        numbers = range(start, min(start + 500, workload.nodes))
+        await create_all(client, [workload.node_of(n) for n in numbers])
+        progress("nodes", numbers.stop, workload.nodes)
+    await create_all(client, list(copies(gated_template(), "gated", workload.gated)))
+    first = list(copies(workload.first_template(), "first", workload.first))
+    await create_all(client, first)
+    await counter.wait_for(
+        map(key_of, first),
+        options.timeout,
+        lambda n: progress("first pods", n, workload.first),
+    )
+
+
+async def _create_pods(
+    client: ApiClient, pods: Sequence[Pod], options: BenchOptions, created: dict[str, float]
+) -> None:
+    if options.create_mode == "batch":
+        for start in range(0, len(pods), options.batch_size):
+            part = pods[start : start + options.batch_size]
+            now = time.monotonic()
+            created.update((key_of(pod), now) for pod in part)
+            for result in await client.create_pods(part):
+                if (error := of_result(result)) is not None:
+                    raise error
+        return
+    source = iter(pods)
+
+    async def one_after_another() -> None:
+        for pod in source:
+            created[key_of(pod)] = time.monotonic()
+            await client.create(pod)
+
+    await asyncio.gather(*(one_after_another() for _ in range(options.in_flight)))
+
+
+async def disturb(client: ApiClient, disturbance: Disturbance) -> None:
+    """Does what the disturbance says, until cancelled."""
+    began, tick = time.monotonic(), 0
+    while True:
+        step = disturbance.steps(tick)
+        await create_all(client, step.create)
+        await asyncio.gather(*(_delete(client, reference) for reference in step.delete))
+        tick += 1
+        await asyncio.sleep(max(0.0, began + tick * disturbance.period - time.monotonic()))
+
+
+async def _delete(client: ApiClient, reference: Reference) -> None:
+    kind, namespace, name = reference
+    with suppress(NotFound):  # It was preempted, for example.
+        await client.delete(kind, name, namespace)
 
 
 async def _clocked(
@@ -192,18 +175,22 @@ async def _clocked(
 ) -> BenchResult:
     pods = list(copies(workload.template(), "measured", workload.pods))
     created: dict[str, float] = {}
-    keys = [f"{p.metadata.namespace}/{p.metadata.name}" for p in pods]
+    keys = [key_of(pod) for pod in pods]
+    disturbing = None
     began = time.monotonic()
-    creating = asyncio.create_task(_create_pods(client, pods, options, created), name="create")
+    if workload.meanwhile is not None:
+        disturbing = asyncio.create_task(disturb(client, workload.meanwhile), name="disturb")
     waiting = asyncio.create_task(
         counter.wait_for(
             keys, options.timeout, lambda n: progress("measured pods", n, workload.pods)
         ),
         name="wait",
     )
-    await creating
+    await _create_pods(client, pods, options, created)
     create_seconds = time.monotonic() - began
     await waiting
+    if disturbing is not None:
+        await _end(disturbing)
     bound = {key: counter.bound[key] for key in keys if key in counter.bound}
     seconds = max(bound.values(), default=time.monotonic()) - began
     latencies = sorted(at - created[key] for key, at in bound.items()) or [0.0]
@@ -218,4 +205,13 @@ async def _clocked(
         create_seconds=round(create_seconds, 3),
         p50_seconds=round(latencies[len(latencies) // 2], 4),
         p99_seconds=round(latencies[len(latencies) * 99 // 100], 4),
+        kube_scheduler=workload.kube_scheduler,
     )
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancels a task. Raises what it had failed with: then the workload was another one."""
+    if task.done():
+        await task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

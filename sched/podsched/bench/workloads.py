@@ -1,4 +1,4 @@
-"""The workloads: which nodes, which pods first, which pods are measured.
+"""The workloads: which nodes, which pods first, which pods are measured, what goes on beside.
 
 Shapes are those of kube-scheduler's scheduler_perf: a node has 4 cpu, 32Gi and room for 110 pods;
 the default pod asks 100m and 500Mi.
@@ -6,159 +6,168 @@ the default pod asks 100m and 500Mi.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from podsched.api.manifest import from_manifest
-from podsched.api.objects import AnyObject, Pod
-
-ZONE = "topology.kubernetes.io/zone"
-HOSTNAME = "kubernetes.io/hostname"
-
-
-def node(index: int, labels: Mapping[str, str] | None = None) -> AnyObject:
-    """Node number ``index``."""
-    name = f"node-{index:05d}"
-    return from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
-            "status": {
-                "allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"},
-                "capacity": {"cpu": "4", "memory": "32Gi", "pods": "110"},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-    ).message
+from podsched.api.objects import Node, Pod
+from podsched.bench.disturbances import (
+    HIGH,
+    Disturbance,
+    deletions,
+    mixed_churn,
+    preemptors,
+    unschedulable,
+)
+from podsched.bench.shapes import HOSTNAME, ZONE, node, pod_template
 
 
-def pod_template(
-    *,
-    cpu: str = "100m",
-    memory: str = "500Mi",
-    namespace: str = "default",
-    labels: Mapping[str, str] | None = None,
-    **spec: Any,
-) -> Pod:
-    """A pod to make copies of."""
-    resources = {"cpu": cpu, "memory": memory}
-    message = from_manifest(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "template", "namespace": namespace, "labels": dict(labels or {})},
-            "spec": {
-                "containers": [
-                    {
-                        "name": "pause",
-                        "image": "registry.example/pause:3.10",
-                        "resources": {"requests": resources, "limits": resources},
-                    }
-                ],
-                **spec,
-            },
-        }
-    ).message
-    assert isinstance(message, Pod)
-    return message
+def default_node(index: int) -> Node:
+    """Node number ``index`` of most workloads."""
+    return node(f"node-{index:05d}")
 
 
-def copies(template: Pod, prefix: str, count: int) -> Iterator[Pod]:
-    """``count`` pods of a template, named prefix-number."""
-    for index in range(count):
-        pod = Pod()
-        pod.CopyFrom(template)
-        pod.metadata.name = f"{prefix}-{index}"
-        yield pod
+def roomy_node(index: int) -> Node:
+    """A node with room for all pods of a workload."""
+    return node(f"node-{index:05d}", cpu="1000", memory="4Ti", pods=100_000)
 
 
-def _affinity(kind: str, color: str, key: str) -> dict[str, Any]:
-    term = {
-        "labelSelector": {"matchLabels": {"color": color}},
-        "topologyKey": key,
-        "namespaces": ["sched-0", "sched-1"],
-    }
-    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+def _in_one_zone(index: int) -> Node:
+    return node(f"node-{index:05d}", {ZONE: "zone1"})
+
+
+def _over_three_zones(index: int) -> Node:
+    return node(f"node-{index:05d}", {ZONE: f"moon-{index % 3 + 1}"})
+
+
+def _first_is_roomy(index: int) -> Node:
+    return default_node(index) if index else roomy_node(index)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """``first`` pods are bound before the clock starts; then ``pods`` are measured."""
+    """``gated`` pods wait and ``first`` are bound before the clock starts; then ``pods`` are
+    measured, while ``meanwhile`` goes on.
+
+    ``kube_scheduler``: pods/s of kube-scheduler v1.36 with API server and etcd in scheduler_perf,
+    on 2 cores; 0 if it was not measured.
+    """
 
     name: str
     nodes: int
     first: int
     pods: int
+    kube_scheduler: float = 0.0
     first_template: Callable[[], Pod] = pod_template
     template: Callable[[], Pod] = pod_template
-    node_labels: Callable[[int], Mapping[str, str]] = field(default=lambda index: {})
+    node_of: Callable[[int], Node] = default_node
+    gated: int = 0
+    meanwhile: Disturbance | None = None
 
 
-WORKLOADS: Mapping[str, Workload] = {
-    workload.name: workload
-    for workload in (
-        Workload("SchedulingBasic", 5000, 1000, 10000),
-        Workload(
-            "SchedulingPodAntiAffinity",
-            5000,
-            1000,
-            2000,
-            lambda: pod_template(
-                namespace="sched-0",
-                labels={"color": "green"},
-                affinity=_affinity("podAntiAffinity", "green", HOSTNAME),
-            ),
-            lambda: pod_template(
-                namespace="sched-1",
-                labels={"color": "green"},
-                affinity=_affinity("podAntiAffinity", "green", HOSTNAME),
-            ),
-        ),
-        Workload(
-            "SchedulingPodAffinity",
-            5000,
-            5000,
-            5000,
-            lambda: pod_template(
-                namespace="sched-0",
-                labels={"color": "blue"},
-                affinity=_affinity("podAffinity", "blue", ZONE),
-            ),
-            lambda: pod_template(
-                namespace="sched-1",
-                labels={"color": "blue"},
-                affinity=_affinity("podAffinity", "blue", ZONE),
-            ),
-            lambda index: {ZONE: "zone1"},
-        ),
-        Workload(
-            "TopologySpreading",
-            5000,
-            5000,
-            5000,
-            pod_template,
-            lambda: pod_template(
-                labels={"color": "blue"},
-                topologySpreadConstraints=[
-                    {
-                        "maxSkew": 5,
-                        "topologyKey": ZONE,
-                        "whenUnsatisfiable": "DoNotSchedule",
-                        "labelSelector": {"matchLabels": {"color": "blue"}},
-                    }
-                ],
-            ),
-            lambda index: {ZONE: f"moon-{index % 3 + 1}"},
-        ),
-        Workload(
-            "PreemptionBasic",
-            1000,
-            4000,
-            1000,
-            lambda: pod_template(cpu="900m", priority=0, terminationGracePeriodSeconds=0),
-            lambda: pod_template(cpu="3000m", priorityClassName="bench-high"),
-        ),
-    )
-}
+def _colored(namespace: str, color: str, kind: str, key: str) -> Callable[[], Pod]:
+    term = {
+        "labelSelector": {"matchLabels": {"color": color}},
+        "topologyKey": key,
+        "namespaces": ["sched-0", "sched-1"],
+    }
+    affinity = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return lambda: pod_template(namespace=namespace, labels={"color": color}, affinity=affinity)
+
+
+def _spread() -> Pod:
+    constraint: dict[str, Any] = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    return pod_template(labels={"color": "blue"}, topologySpreadConstraints=[constraint])
+
+
+def _on_first_node() -> Pod:
+    field = {"key": "metadata.name", "operator": "In", "values": ["node-00000"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return pod_template(cpu="", memory="", affinity=affinity)
+
+
+def _low() -> Pod:
+    return pod_template(cpu="900m", priority=0, terminationGracePeriodSeconds=0)
+
+
+def _high() -> Pod:
+    return pod_template(cpu="3000m", priorityClassName=HIGH)
+
+
+def _light() -> Pod:
+    return pod_template(cpu="", memory="", terminationGracePeriodSeconds=0)
+
+
+def gated_template() -> Pod:
+    """A pod that waits for a gate nobody removes."""
+    return pod_template(cpu="", memory="", schedulingGates=[{"name": "bench.podsched/wait"}])
+
+
+_WORKLOADS = (
+    Workload("SchedulingBasic", 5000, 1000, 10000, 273.5),
+    Workload(
+        "SchedulingWithMixedChurn", 5000, 0, 10000, 283.8, meanwhile=Disturbance(0.5, mixed_churn)
+    ),
+    Workload("Unschedulable", 5000, 100, 10000, 224.4, meanwhile=Disturbance(0.2, unschedulable)),
+    Workload("PreemptionBasic", 1000, 4000, 1000, 39.3, first_template=_low, template=_high),
+    Workload(
+        "PreemptionAsync",
+        5000,
+        20000,
+        5000,
+        227.6,
+        first_template=_low,
+        meanwhile=Disturbance(0.2, preemptors),
+    ),
+    Workload(
+        "SchedulingPodAntiAffinity",
+        5000,
+        1000,
+        2000,
+        87.8,
+        _colored("sched-0", "green", "podAntiAffinity", HOSTNAME),
+        _colored("sched-1", "green", "podAntiAffinity", HOSTNAME),
+    ),
+    Workload(
+        "SchedulingPodAffinity",
+        5000,
+        5000,
+        5000,
+        38.6,
+        _colored("sched-0", "blue", "podAffinity", ZONE),
+        _colored("sched-1", "blue", "podAffinity", ZONE),
+        _in_one_zone,
+    ),
+    Workload(
+        "TopologySpreading", 5000, 5000, 5000, 103.4, template=_spread, node_of=_over_three_zones
+    ),
+    Workload(
+        "SchedulingDaemonset",
+        15001,
+        0,
+        30000,
+        332.7,
+        template=_on_first_node,
+        node_of=_first_is_roomy,
+    ),
+    Workload(
+        "SchedulingWhileGated",
+        1,
+        20000,
+        20000,
+        486.9,
+        _light,
+        _light,
+        roomy_node,
+        gated=10000,
+        meanwhile=Disturbance(0.2, deletions("first", 10, 20000)),
+    ),
+)
+
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _WORKLOADS}

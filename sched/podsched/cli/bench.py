@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.bench.run import BenchOptions, BenchResult, run_workload
-from podsched.bench.workloads import WORKLOADS
+from podsched.bench.failover import run_failover
+from podsched.bench.queueing import run_queue
+from podsched.bench.results import BenchResult, FailoverResult, QueueResult
+from podsched.bench.run import BenchOptions, Progress, run_workload
+from podsched.bench.workloads import WORKLOADS, Workload
 from podsched.cli.choices import CreateMode, Evaluator
 from podsched.cli.session import FAILED, USAGE, fail
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
+ALL, FAILOVER, QUEUE, LIST = "all", "Failover", "Queue", "list"
+_NAMES = (*WORKLOADS, FAILOVER, QUEUE)
+
+Result = BenchResult | FailoverResult | QueueResult
+R = TypeVar("R")
+
 
 def bench(
     workload: Annotated[
-        str, typer.Argument(metavar="WORKLOAD", help=f"One of {', '.join(WORKLOADS)}.")
+        str, typer.Argument(metavar="WORKLOAD", help=f"One of {', '.join(_NAMES)}, all, or list.")
     ],
     nodes: Annotated[int, typer.Option(min=0, help="Nodes; 0: as in the workload.")] = 0,
     pods: Annotated[int, typer.Option(min=0, help="Measured pods; 0: as in the workload.")] = 0,
@@ -48,54 +57,78 @@ def bench(
     evaluator: Annotated[
         Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
     ] = Evaluator.LOCAL,
+    times: Annotated[int, typer.Option(min=1, help="Rounds of Failover for each signal.")] = 3,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as one line of JSON.")
+        bool, typer.Option("--json", help="Print the figures as JSON, a line for each workload.")
     ] = False,
 ) -> None:
-    """Measure throughput on a fresh cluster of real processes on this machine."""
-    chosen = WORKLOADS.get(workload)
-    if chosen is None:
-        fail(f'no workload is called "{workload}"; there are {", ".join(WORKLOADS)}', USAGE)
-    chosen = replace(
-        chosen,
-        nodes=nodes or chosen.nodes,
-        pods=pods or chosen.pods,
-        first=chosen.first if first < 0 else first,
+    """Measure throughput on a fresh cluster of real processes on this machine.
+
+    Failover measures how long nobody schedules after the leader was killed or stopped, Queue what
+    the scheduling queue costs with 100,000 pods in it.
+    """
+    if workload == LIST:
+        _list(as_json=as_json)
+        return
+    if workload not in (*_NAMES, ALL):
+        fail(f'no workload is called "{workload}"; there are {", ".join(_NAMES)}', USAGE)
+    options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator)
+    missing = []
+    for name in _NAMES if workload == ALL else (workload,):
+        if name == QUEUE:
+            result: Result = run_queue(pods) if pods else run_queue()
+        elif name == FAILOVER:
+            result = _with_progress(lambda bar: asyncio.run(run_failover(times, options, bar)))
+        else:
+            sized = _sized(WORKLOADS[name], nodes, pods, first)
+            result = bound = _measured(sized, options)
+            if bound.bound < bound.pods:
+                missing.append(f"{name}: only {bound.bound} of {bound.pods} pods were bound")
+        print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
+    if missing:
+        fail("; ".join(missing), FAILED)
+
+
+def _measured(workload: Workload, options: BenchOptions) -> BenchResult:
+    return _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
+
+
+def _sized(workload: Workload, nodes: int, pods: int, first: int) -> Workload:
+    """The workload in the size asked for; in another it is not compared with kube-scheduler."""
+    sized = replace(
+        workload,
+        nodes=nodes or workload.nodes,
+        pods=pods or workload.pods,
+        first=workload.first if first < 0 else first,
     )
-    options = BenchOptions(create_mode.value, batch_size, in_flight, replicas, evaluator.value)
-    console = Console(stderr=True)
-    bars: dict[str, TaskID] = {}
+    return sized if sized == workload else replace(sized, kube_scheduler=0.0)
+
+
+def _list(*, as_json: bool) -> None:
+    for workload in WORKLOADS.values():
+        sizes = {"nodes": workload.nodes, "first": workload.first, "pods": workload.pods}
+        if as_json:
+            print(json.dumps({"workload": workload.name, **sizes}))
+        else:
+            print(f"{workload.name:28}" + ", ".join(f"{n:,} {what}" for what, n in sizes.items()))
+
+
+def _with_progress(measure: Callable[[Progress], R]) -> R:
     columns = (
-        TextColumn("{task.description:>14}"),
+        TextColumn("{task.description:>16}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
+    bars: dict[str, TaskID] = {}
     try:
-        with Progress(*columns, console=console, transient=True) as bar:
+        with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
 
             def progress(stage: str, done: int, total: int) -> None:
                 if stage not in bars:
                     bars[stage] = bar.add_task(stage, total=total)
                 bar.update(bars[stage], completed=min(done, total), total=total)
 
-            result = asyncio.run(run_workload(chosen, options, progress))
-    except (ClientError, StoreError, ProcessFailed) as exc:
-        fail(str(exc), FAILED)
-    _report(result, as_json=as_json)
-    if result.bound < result.pods:
-        fail(f"only {result.bound} of {result.pods} pods were bound in time", FAILED)
-
-
-def _report(result: BenchResult, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(result.as_dict()))
-        return
-    out = sys.stdout
-    print(f"{result.workload}: {result.nodes} nodes, {result.pods} pods created", end="", file=out)
-    print(" in batches" if result.create_mode == "batch" else " one by one")
-    print(
-        f"  {result.pods_per_second:,.0f} pods/s ({result.bound} bound in {result.seconds:.2f} s)"
-    )
-    print(f"  all created after {result.create_seconds:.2f} s")
-    print(f"  creation to binding: p50 {result.p50_seconds:.3f} s, p99 {result.p99_seconds:.3f} s")
+            return measure(progress)
+    except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
+        fail(str(exc) or "not within the time allowed", FAILED)

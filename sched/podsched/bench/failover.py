@@ -1,0 +1,87 @@
+"""How long nobody schedules after the leader was killed or stopped.
+
+Three replicas, a trickle of pods, and for each round a signal to the leader; the gap is the time
+from the signal until a pod created after it is bound. The replica is started again before the
+next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from podsched.app.local_cluster import LocalCluster
+from podsched.bench.observing import BoundCounter, watching
+from podsched.bench.results import FailoverResult
+from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all
+from podsched.bench.shapes import copies, node, pod_template
+from podsched.client.api_client import ApiClient
+
+LOCK = ("Lease", "kube-scheduler", "kube-system")
+REPLICAS = 3
+NODES = 10
+#: Seconds between two pods, and until a round counts as failed.
+TRICKLE = 0.01
+WITHIN = 60.0
+#: Seconds for the standbys to get warm again between two rounds.
+SETTLE = 1.0
+
+
+async def run_failover(
+    times: int,
+    options: BenchOptions,
+    progress: Progress,
+    signals: Sequence[signal.Signals] = (signal.SIGKILL, signal.SIGTERM),
+) -> FailoverResult:
+    """``times`` rounds for each signal. Raises ClientError, ProcessFailed, TimeoutError."""
+    options = replace(options, replicas=max(REPLICAS, options.replicas))
+    gaps: dict[str, list[float]] = {number.name: [] for number in signals}
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+        counter = BoundCounter()
+        numbers = itertools.count()
+        async with watching(client, counter):
+            await create_all(client, [node(f"node-{n}", pods=100_000) for n in range(NODES)])
+            await _next_bound(client, counter, numbers)
+            for done in range(times * len(signals)):
+                number = signals[done % len(signals)]
+                progress(f"failover {number.name}", done // len(signals), times)
+                gaps[number.name].append(await _round(client, cluster, counter, numbers, number))
+    return FailoverResult(gaps)
+
+
+async def _round(
+    client: ApiClient,
+    cluster: LocalCluster,
+    counter: BoundCounter,
+    numbers: itertools.count[int],
+    number: signal.Signals,
+) -> float:
+    await asyncio.gather(*(process.wait_ready() for process in cluster.schedulers))
+    await asyncio.sleep(SETTLE)
+    kind, name, namespace = LOCK
+    lease = await client.get(kind, name, namespace)
+    leader = cluster.replica_of(lease.spec.holder_identity)  # type: ignore[union-attr]
+    began = time.monotonic()
+    leader.kill(number)
+    return await _next_bound(client, counter, numbers) - began
+
+
+async def _next_bound(
+    client: ApiClient, counter: BoundCounter, numbers: itertools.count[int]
+) -> float:
+    """Creates pods one after another until one of them is bound; when that was."""
+    mine: list[str] = []
+    async with asyncio.timeout(WITHIN):
+        while True:
+            (pod,) = copies(pod_template(cpu="", memory=""), "trickle", 1)
+            pod.metadata.name = f"trickle-{next(numbers)}"
+            await client.create(pod)
+            mine.append(f"default/{pod.metadata.name}")
+            await asyncio.sleep(TRICKLE)
+            bound = [counter.bound[key] for key in mine if key in counter.bound]
+            if bound:
+                return min(bound)

@@ -1,0 +1,37 @@
+"""CPU time of running processes, from /proc; measured so, figures hold on a machine with other
+work, too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of(stat: str) -> float:
+    """User and system time of a process from its /proc/PID/stat line."""
+    # The command in brackets may contain anything, brackets and blanks included.
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def cpu_seconds(pids: Mapping[str, int | None]) -> dict[str, float]:
+    """CPU seconds so far by name; processes that are not there are left out."""
+    found = {}
+    for name, pid in pids.items():
+        try:
+            found[name] = cpu_seconds_of(Path(f"/proc/{pid}/stat").read_text())
+        except OSError:
+            continue
+    return found
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float], pods: int) -> dict[str, float]:
+    """Microseconds of CPU per pod by process, between two readings."""
+    return {
+        name: round((seconds - before[name]) / max(pods, 1) * 1e6, 1)
+        for name, seconds in after.items()
+        if name in before
+    }

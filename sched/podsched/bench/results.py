@@ -1,0 +1,93 @@
+"""What a benchmark reached, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(slots=True)
+class BenchResult:
+    """``seconds`` from the first creation to the last binding; latencies are creation to binding.
+
+    ``cpu_us_per_pod``: microseconds of CPU per measured pod, by process. ``ratio``: to
+    kube-scheduler's figure; 0 if there is none or the workload was given another size.
+    """
+
+    workload: str
+    nodes: int
+    pods: int
+    bound: int
+    create_mode: str
+    seconds: float
+    pods_per_second: float
+    create_seconds: float
+    p50_seconds: float
+    p99_seconds: float
+    cpu_us_per_pod: dict[str, float] = field(default_factory=dict)
+    kube_scheduler: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """How many times kube-scheduler's throughput this is."""
+        if not self.kube_scheduler:
+            return 0.0
+        return round(self.pods_per_second / self.kube_scheduler, 1)
+
+    def as_dict(self) -> dict[str, object]:
+        return {**asdict(self), "ratio": self.ratio}
+
+    def lines(self) -> list[str]:
+        """A short report."""
+        created = "in batches" if self.create_mode == "batch" else "one by one"
+        bound = f"{self.bound} bound in {self.seconds:.2f} s"
+        cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
+        compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
+        return [
+            f"{self.workload}: {self.nodes} nodes, {self.pods} pods created {created}",
+            f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
+            f"  all created after {self.create_seconds:.2f} s",
+            f"  creation to binding: p50 {self.p50_seconds:.3f} s, p99 {self.p99_seconds:.3f} s",
+            f"  CPU per pod in microseconds: {cpu}",
+        ]
+
+
+@dataclass(slots=True)
+class FailoverResult:
+    """Seconds from each signal to the leader until the next pod was bound, by signal."""
+
+    gaps: dict[str, list[float]]
+
+    def as_dict(self) -> dict[str, object]:
+        medians = {signal: round(median(gaps), 3) for signal, gaps in self.gaps.items()}
+        rounded = {signal: [round(gap, 3) for gap in gaps] for signal, gaps in self.gaps.items()}
+        return {"workload": "Failover", "gap_seconds": rounded, "median_seconds": medians}
+
+    def lines(self) -> list[str]:
+        """A short report."""
+        each = [
+            f"  {signal}: median {median(gaps):.2f} s ({', '.join(f'{g:.2f}' for g in gaps)})"
+            for signal, gaps in self.gaps.items()
+        ]
+        return ["Failover: from the signal to the leader until the next pod is bound", *each]
+
+
+@dataclass(slots=True)
+class QueueResult:
+    """Microseconds per operation of the scheduling queue with ``pods`` waiting."""
+
+    pods: int
+    helped: int
+    microseconds: dict[str, float]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"workload": "Queue", **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """A short report."""
+        each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
+        return [f"Queue: {self.pods:,} pods, the last event helps {self.helped}", *each]
+
+
+def median(values: list[float]) -> float:
+    """The middle value, of an even number the upper one; 0 for none."""
+    return sorted(values)[len(values) // 2] if values else 0.0
