@@ -253,6 +253,7 @@ class Replica:
     async def _elect(self, elector: LeaderElector) -> None:
         # Racing before the caches are warm would only delay whoever is ready.
         await self._informer.synced.wait()
+        await self._actors.load()
         await elector.run()
 
     async def _watch_term(self) -> None:
