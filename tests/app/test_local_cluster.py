@@ -1,0 +1,55 @@
+"""A cluster on this machine that cannot start says why, and stops what was started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
+
+
+def test_an_identity_leads_to_its_process(tmp_path: Path) -> None:
+    cluster = LocalCluster(LocalClusterOptions(tmp_path))
+    for index in (1, 10):
+        spec = ProcessSpec(f"scheduler-{index}", (), 1)
+        cluster.schedulers.append(ManagedProcess(spec, tmp_path))
+    assert cluster.replica_of("scheduler-10_1a2b").spec.name == "scheduler-10"
+    with pytest.raises(LookupError):
+        cluster.replica_of("scheduler-2_1a2b")
+
+
+@pytest.mark.integration
+async def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_running(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("kind: Nonsense\n")
+    options = LocalClusterOptions(
+        tmp_path / "data", replicas=1, evaluator="local", fsync=False, scheduler_config=config
+    )
+    cluster = LocalCluster(options)
+    began = time.monotonic()
+    with pytest.raises(ProcessFailed) as failed:
+        await cluster.start()
+    assert "scheduler-0 did not become ready" in str(failed.value)
+    assert "Nonsense" in str(failed.value)
+    assert time.monotonic() - began < 40
+    await asyncio.sleep(0.1)
+    assert not _mentioning(str(tmp_path))
+
+
+def _mentioning(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().decode() if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        if text in line and entry.name != str(os.getpid()):
+            found.append(line)
+    return found
