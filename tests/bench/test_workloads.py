@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from podsched.api.kinds import kind_of
 from podsched.api.objects import Node, Pod
 from podsched.api.validation import validate
 from podsched.bench.disturbances import Step, deletions, mixed_churn, preemptors, unschedulable
@@ -40,6 +41,7 @@ def test_churn_takes_away_what_it_made() -> None:
         there |= {f"{type(made).__name__}/{made.metadata.name}" for made in step.create}
         there -= {f"{kind}/{name}" for kind, _, name in step.delete}
         assert len(there) == (0 if tick % 2 else 3)
+    assert not [wrong for made in mixed_churn(0).create for wrong in validate(kind_of(made), made)]
     nodes = [made for made in mixed_churn(0).create if isinstance(made, Node)]
     assert [node.status.allocatable["pods"] for node in nodes] == ["0"]
 

@@ -76,7 +76,7 @@ def service(name: str) -> Service:
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"selector": {"app": name}},
+            "spec": {"selector": {"app": name}, "ports": [{"port": 80}]},
         }
     ).message
     assert isinstance(message, Service)
