@@ -587,3 +587,39 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
         with pytest.raises(ExceptionGroup):
             await world.ended
         world.ended = asyncio.create_task(asyncio.sleep(0))
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+async def test_pods_that_are_turned_down_at_once_do_not_wake_each_other(point: str) -> None:
+    world = TermWorld()
+    world.node("n1")
+    tried: list[str] = []
+
+    def refuse(pod: PodInfo) -> Status:
+        tried.append(pod.name)
+        assert len(tried) < 100, "they go round and round"
+        return unschedulable("no")
+
+    if point == "reserve":
+        world.script.on_reserve = refuse
+    else:
+        world.script.on_permit = lambda pod: PermitResult(refuse(pod))
+    async with world.running():
+        world.pod("a")
+        world.pod("b", cpu="2")
+        await asyncio.sleep(5)
+        assert len(tried) <= 4
+
+
+async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it() -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(
+        unschedulable("no") if pod.name == "a" else SUCCESS
+    )
+    async with world.running():
+        # One class, so both are decided on together, and the first takes all of the node.
+        world.pod("a", cpu="3")
+        world.pod("b", cpu="3")
+        await asyncio.sleep(1.5)
+        assert world.nodes_of("a", "b") == ["", "n1"]

@@ -399,7 +399,7 @@ class Term:
         if status.ok:
             status, timeouts = run_permit(runtime, assignment)
         if not status.ok:
-            self._undo(runtime, assignment, status)
+            self._undo(runtime, assignment, status, at_once=True)
             return None
         if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
             self._start_slow(runtime, assignment, timeouts)
@@ -544,9 +544,20 @@ class Term:
         runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         self._undo(runtime, assignment, Status(Code.ERROR, (failure.message,), "DefaultBinder"))
 
-    def _undo(self, runtime: ProfileRuntime, assignment: Assignment, status: Status) -> None:
+    def _undo(
+        self,
+        runtime: ProfileRuntime,
+        assignment: Assignment,
+        status: Status,
+        *,
+        at_once: bool = False,
+    ) -> None:
         """B6: takes the assumption back and gives the pod and those it stood in the way another
-        try."""
+        try.
+
+        ``at_once``: no time has passed since the pod was assumed, so it stood in nobody's way but
+        those decided on together with it.
+        """
         pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
         change = cache.forget(pod) if cache.is_assumed(pod.uid) else None
@@ -556,7 +567,9 @@ class Term:
             self._meter.dropped(assignment.queued)
         else:
             self._return(assignment, status)
-        if change is not None:
+        if change is not None and at_once:
+            self._state.queue.note_for_in_flight(change.event, change.old, change.new)
+        elif change is not None:
             # Its own room does not help the pod: it would be tried, and rejected, again and again.
             self._state.queue.move_all_to_active_or_backoff(
                 change.event, change.old, change.new, self._clock(), but=pod.uid

@@ -270,6 +270,12 @@ class SchedulingQueue:
         self._report()
         return moved
 
+    def note_for_in_flight(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        """An event that can concern the pods in flight alone: all others came to wait before it
+        had its cause, or after it was over."""
+        if event.is_wildcard or self._hints.matching(event):
+            self._in_flight.record(event, old, new)
+
     def assigned_pod_added(self, pod: PodInfo, now: float) -> int:
         """A pod appeared on a node. Returns the number of pods moved, as do the next two."""
         return self.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod.pod, now)
