@@ -239,7 +239,7 @@ VICTIMS: dict[str, tuple[list[PlainPod], list[PlainBudget], list[str], int]] = {
         [PlainBudget("", 0)], ["a"], 0,
     ),
     "pods that are both needed are named the more important first": (
-        [PlainPod("a", 1, 0), PlainPod("b", 3, 5, 1, frozenset("x"))],
+        [PlainPod("a", 1, 0, 1, frozenset("x")), PlainPod("b", 3, 5)],
         [PlainBudget("x", 0)], ["b", "a"], 1,
     ),
 }  # fmt: skip
@@ -271,6 +271,13 @@ CHOICES: dict[str, tuple[list[PlainNode], str]] = {
         [
             one("n1", PlainPod("a", 2, 5), PlainPod("b", 2, 3)),
             one("n2", PlainPod("c", 2, 5), PlainPod("d", 2, 2)),
+        ],
+        "n2",
+    ),
+    "a sum that each victim adds to, whatever its priority": (
+        [
+            one("n1", PlainPod("a", 2, 5), PlainPod("b", 2, -3)),
+            one("n2", PlainPod("c", 4, 5)),
         ],
         "n2",
     ),

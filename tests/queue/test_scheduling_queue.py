@@ -358,6 +358,29 @@ def test_events_before_the_pop_do_not_count() -> None:
     assert place == "unschedulable"
 
 
+def test_an_event_for_those_in_flight_counts_for_them_and_wakes_nobody_who_waits() -> None:
+    queue = queue_of({"Fit": [hint_for(1)]})
+    for name in "ab":
+        queue.add(pod(name), 1.0)
+    waiting, flying = queue.pop(1.0), queue.pop(1.0)
+    assert waiting is not None and flying is not None
+    queue.add_unschedulable_if_not_present(waiting, 1.0, unschedulable_plugins=["Fit"])
+    queue.note_for_in_flight(NODE_ADD, None, 1)
+    assert queue.place(waiting.info.uid) == "unschedulable"
+    place = queue.add_unschedulable_if_not_present(flying, 1.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"
+
+
+def test_an_event_can_leave_one_pod_out() -> None:
+    queue = queue_of({"Fit": [hint_for(1)]})
+    for name in "ab":
+        queue.add(pod(name), 1.0)
+    for queued in queue.pop_batch(1.0, 2, same_class=False):
+        queue.add_unschedulable_if_not_present(queued, 1.0, unschedulable_plugins=["Fit"])
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0, but="uid-a")
+    assert (queue.place("uid-a"), queue.place("uid-b")) == ("unschedulable", "backoff")
+
+
 def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None:
     queue = queue_of({"Fit": [hint_for(2)]})
     for name in "ab":
