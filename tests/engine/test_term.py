@@ -239,6 +239,27 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
         assert len(world.term.waiting) == 0
+        assert not world.term._slow
+        world.check()
+
+
+async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_tried_again() -> None:
+    world = TermWorld()
+    world.node("n1")
+    waits = [True]
+    world.script.on_permit = lambda pod: PermitResult(
+        Status(Code.WAIT) if waits and waits.pop() else SUCCESS, timeout=600
+    )
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(1)
+        [waiting] = world.term.waiting
+        waiting.allow("Script")
+        assert world.term._preempt_in_pre_bind(waiting.pod)
+        await asyncio.sleep(0.1)
+        assert len(world.term.waiting) == 0
+        assert world.log.count("Script.unreserve a") == 1
+        assert not world.term._slow
         world.check()
 
 
@@ -617,9 +638,9 @@ async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it()
     world.script.on_permit = lambda pod: PermitResult(
         unschedulable("no") if pod.name == "a" else SUCCESS
     )
+    # One class, so both are decided on together, and the first takes all of the node.
+    world.pod("a", cpu="3")
+    world.pod("b", cpu="3")
     async with world.running():
-        # One class, so both are decided on together, and the first takes all of the node.
-        world.pod("a", cpu="3")
-        world.pod("b", cpu="3")
         await asyncio.sleep(1.5)
         assert world.nodes_of("a", "b") == ["", "n1"]

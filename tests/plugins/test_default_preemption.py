@@ -296,6 +296,13 @@ CHOICES: dict[str, tuple[list[PlainNode], str]] = {
         ],
         "n2",
     ),
+    "latest start, whenever less important victims started": (
+        [
+            one("n1", PlainPod("a", 2, 5, start=200), PlainPod("b", 2, 1, start=250)),
+            one("n2", PlainPod("c", 2, 5, start=300), PlainPod("d", 2, 1, start=50)),
+        ],
+        "n2",
+    ),
     "the earliest start among victims of the highest priority counts": (
         [
             one("n1", PlainPod("a", 2, 5, start=100), PlainPod("b", 2, 5, start=900)),

@@ -414,8 +414,10 @@ class Term:
         assert diagnosis is not None
         pod = queued.info
         if result is not None:
-            if result.status.code is Code.ERROR or not result.status.ok:
+            if not result.status.ok:
                 diagnosis.post_filter_message = result.status.message
+            if result.status.code is Code.ERROR:
+                _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self._nominate(runtime, pod, result)
         self._meter.unschedulable(queued)
         message = diagnosis.fit_error()
