@@ -217,9 +217,7 @@ class DefaultPreemption:
             untried = np.concatenate([untried, unknown])
             if (len(untried) and not number) or found.suffices(len(chunks[0])):
                 break
-        if not len(untried):
-            return None
-        return TrialPlan(untried, self._trials.moment(cluster, runner))
+        return TrialPlan(untried, self._trials.moment(pod)) if len(untried) else None
 
     def learn_trials(
         self,

@@ -36,12 +36,13 @@ _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
 
 class Moment(NamedTuple):
-    """What trials rest on beyond their rows, and the rows' places in the journals."""
+    """What trials rest on beyond their rows, and places in the journals of what changes rows."""
 
     inputs: Hashable
     budgets: int
     position: int
     restated: int
+    nominations: int
 
 
 @dataclass(slots=True)
@@ -51,11 +52,7 @@ class _Known:
     ``verdict`` has shape ``(size,)``: one of the constants above.
     """
 
-    inputs: Hashable
-    budgets: int
-    position: int
-    restated: int
-    nominations: int
+    moment: Moment
     verdict: NDArray[np.int8]
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)
@@ -114,10 +111,10 @@ class Trials:
         untried = rows[known.verdict[rows] == _UNTRIED]
         return known.of(rows), untried[~np.isin(untried, _nominated_rows(pod, cluster))]
 
-    def moment(self, cluster: ClusterView, runner: FilterRunner) -> Moment:
-        """What trials that are begun now rest on."""
-        nodes, budgets = cluster.nodes, cluster.version(BUDGET)
-        return Moment(runner.inputs, budgets, nodes.position, nodes.restated_position)
+    def moment(self, pod: PodInfo) -> Moment | None:
+        """What trials rest on that are begun right after ``remembered``."""
+        known = self._known.get(pod.cls)
+        return None if known is None else known.moment
 
     def learn(
         self,
@@ -126,21 +123,17 @@ class Trials:
         moment: Moment,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Remembers trials made without nominated pods on rows as they were at a moment.
+        """Remembers trials of rows without nominated pods, as they were at a moment.
 
-        But for rows that changed since, have nominated pods, or have been tried here meanwhile.
+        Nothing when trials have been made here since. What has changed since is found out when the
+        trials are needed, as always.
         """
         known, nodes = self._known.get(pod.cls), cluster.nodes
-        changed = nodes.changed_since(moment.position)
-        restated = nodes.restated_since(moment.restated)
-        if known is None or changed is None or restated is None:
+        if known is None or known.moment != moment:
             return
-        if (known.inputs, known.budgets) != moment[:2] or len(known.verdict) != nodes.size:
-            return
-        outdated = {*changed.tolist(), *restated.tolist(), *_nominated_rows(pod, cluster).tolist()}
         taken = DryRun()
         for row, one in found.items():
-            if row in outdated or known.verdict[row] != _UNTRIED:
+            if known.verdict[row] != _UNTRIED:
                 continue
             if isinstance(one, Status):
                 taken.rejected[row] = one
@@ -174,23 +167,23 @@ class Trials:
 
     def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _Known:
         """What is known for the class, without the rows that have changed."""
-        budgets = cluster.version(BUDGET)
+        nodes = cluster.nodes
+        now = Moment(
+            runner.inputs,
+            cluster.version(BUDGET),
+            nodes.position,
+            nodes.restated_position,
+            cluster.nominations_version,
+        )
         known = self._known.get(pod.cls)
-        changed: Rows | None = None
-        if known is not None and known.inputs == runner.inputs and known.budgets == budgets:
-            changed = _changed_rows(known, cluster)
-        nodes, nominations = cluster.nodes, cluster.nominations_version
-        position, restated = nodes.position, nodes.restated_position
-        if known is None or changed is None or runner.inputs is None:
-            verdict = np.zeros(nodes.size, dtype=np.int8)
-            inputs = runner.inputs
-            known = _Known(inputs, budgets, position, restated, nominations, verdict)
-            self._known[pod.cls] = known
+        changed = None if known is None else _changed_rows(known, now, cluster)
+        if known is None or changed is None:
+            known = self._known[pod.cls] = _Known(now, np.zeros(nodes.size, dtype=np.int8))
             if len(self._known) > MAX_CLASSES:
                 self._known.popitem(last=False)
             return known
         known.verdict[changed] = _UNTRIED
-        known.position, known.restated, known.nominations = position, restated, nominations
+        known.moment = now
         self._known.move_to_end(pod.cls)
         return known
 
@@ -201,13 +194,15 @@ class Trials:
         return self._budgets[1]
 
 
-def _changed_rows(known: _Known, cluster: ClusterView) -> Rows | None:
+def _changed_rows(known: _Known, now: Moment, cluster: ClusterView) -> Rows | None:
     """The rows that changed, or whose pods or nominated pods did; None: maybe all."""
-    nodes = cluster.nodes
-    changed = nodes.changed_since(known.position)
-    restated = nodes.restated_since(known.restated)
-    names = cluster.nominations_since(known.nominations)
-    if changed is None or restated is None or names is None or len(known.verdict) != nodes.size:
+    nodes, before = cluster.nodes, known.moment
+    if now.inputs is None or now[:2] != before[:2] or len(known.verdict) != nodes.size:
+        return None
+    changed = nodes.changed_since(before.position)
+    restated = nodes.restated_since(before.restated)
+    names = cluster.nominations_since(before.nominations)
+    if changed is None or restated is None or names is None:
         return None
     found = (nodes.row_of(name) for name in names)
     nominated = np.array([row for row in found if row is not None], dtype=np.intp)
