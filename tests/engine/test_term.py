@@ -633,12 +633,12 @@ async def test_pods_that_are_turned_down_at_once_do_not_wake_each_other(point: s
 
 
 async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it() -> None:
-    world = TermWorld()
+    # Without Reserve plugins of its own the profile decides on pods of one class together.
+    world = TermWorld([{"plugins": {"permit": {"enabled": [{"name": "Script"}]}}}])
     world.node("n1")
     world.script.on_permit = lambda pod: PermitResult(
         unschedulable("no") if pod.name == "a" else SUCCESS
     )
-    # One class, so both are decided on together, and the first takes all of the node.
     world.pod("a", cpu="3")
     world.pod("b", cpu="3")
     async with world.running():
