@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from podsched.actors.binder_actor import BinderActor
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_binder import RayBinder
+from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
+from podsched.cache.columns import Columns
 from podsched.client.api_client import ApiClient
+from podsched.client.channels import ClientOptions
+from podsched.config.settings import EvaluatorSettings
 from podsched.engine.binding import BinderUnavailable
 from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
@@ -19,6 +24,7 @@ from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
 from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod
+from support.certificates import make_certificates
 from support.fake_ray import FakeRay
 
 pytestmark = pytest.mark.integration
@@ -108,3 +114,28 @@ async def test_a_binder_actor_refuses_an_older_term() -> None:
     actor = BinderActor("f", ("127.0.0.1:1",))
     await actor.adopt(4, "f")
     assert await actor.bind(3, b"", "") == StaleTerm(4)
+
+
+async def test_an_actor_binds_through_tls_with_the_replicas_certificate(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    ca, cert, key = str(made.ca), str(made.cert), str(made.key)
+    showing = ClientOptions(tls_ca=ca, tls_cert=cert, tls_key=key)
+    store = MemoryStore()
+    server = await serve(ServerSettings(tls_cert=cert, tls_key=key, tls_client_ca=ca), store)
+    client = ApiClient([server.address], showing)
+    api = Api(store, server.address, client)
+    settings = EvaluatorSettings(evaluator="ray", binder="ray")
+    options = ActorOptions(settings, (), (server.address,), client=showing)
+    try:
+        await client.create(node())
+        bindings = await pending(api, "a")
+        fence = await api.new_term()
+        of_term = TermActors(FakeRay(), options, fence.term, Columns(), NeverBinder())  # type: ignore[arg-type]
+        for actor in of_term.binders:
+            await actor.ensure()
+        results = await of_term.binder.bind(bindings, fence, "")
+        assert [result.code for result in results] == [0]
+    finally:
+        await client.close()
+        await server.stop(0.5)
+        await store.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.client.api_client import ApiClient
+from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
 from podsched.engine.binding import BinderUnavailable
 from podsched.engine.scheduler import ClientBinder
@@ -23,11 +24,17 @@ class NotBound:
 
 
 class BinderActor:
-    """Binds through a connection of its own. Its methods run in the actor's event loop."""
+    """Binds through a connection of its own. Its methods run in the actor's event loop.
 
-    def __init__(self, fingerprint: str, endpoints: tuple[str, ...]) -> None:
+    The TLS files that ``options`` names are read where the actor runs.
+    """
+
+    def __init__(
+        self, fingerprint: str, endpoints: tuple[str, ...], options: ClientOptions | None = None
+    ) -> None:
         self._guard = TermGuard(fingerprint)
         self._endpoints = endpoints
+        self._options = options
         self._binder: ClientBinder | None = None
 
     async def adopt(self, term: int, fingerprint: str) -> Adoption:
@@ -42,7 +49,7 @@ class BinderActor:
             return refusal
         if self._binder is None:
             # Here and not in the constructor: a channel belongs to the event loop it is made in.
-            self._binder = ClientBinder(GrpcCluster(ApiClient(self._endpoints)))
+            self._binder = ClientBinder(GrpcCluster(ApiClient(self._endpoints, self._options)))
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
             results = await self._binder.bind(message.bindings, message.fence, traceparent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from podsched.actors.binder_actor import BinderActor
@@ -21,6 +21,7 @@ from podsched.actors.ray_trials import RayTrials
 from podsched.actors.shard_feed import ShardFeed
 from podsched.cache.columns import Columns
 from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.client.channels import ClientOptions
 from podsched.config.profiles import Profile
 from podsched.config.settings import EvaluatorSettings
 from podsched.engine.binding import Binder
@@ -35,12 +36,14 @@ MODE_PERIOD = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """What actors are made with. ``api_endpoints`` are those that binders connect to."""
+    """What actors are made with. ``api_endpoints`` are those that binders connect to, the way that
+    ``client`` tells."""
 
     settings: EvaluatorSettings
     profiles: Sequence[Profile]
     api_endpoints: tuple[str, ...]
     otlp_endpoint: str = ""
+    client: ClientOptions = field(default_factory=ClientOptions)
 
 
 def wants_ray(settings: EvaluatorSettings, nodes: int) -> bool:
@@ -59,7 +62,10 @@ async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) ->
 
 
 class TermActors:
-    """``evaluator``, ``trials`` and ``binder`` can be used at any time, whatever Ray does."""
+    """``evaluator``, ``trials`` and ``binder`` can be used at any time, whatever Ray does.
+
+    ``binders`` are the actors behind ``binder``; none where it binds directly.
+    """
 
     def __init__(
         self,
@@ -79,8 +85,8 @@ class TermActors:
             1 if options.settings.evaluator == "ray" else options.settings.ray_trials_from_nodes,
             options.settings.ray_call_timeout,
         )
-        self._binders = self._make_binders()
-        self.binder: Binder = RayBinder(self._binders, direct) if self._binders else direct
+        self.binders = self._make_binders()
+        self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
 
     async def run(self) -> None:
         """Keeps the actors, as long as the cluster is large enough for them; until cancelled."""
@@ -90,7 +96,7 @@ class TermActors:
         async with asyncio.TaskGroup() as group:
             for feed in self.evaluator.feeds:
                 group.create_task(feed.run(), name="feed a shard")
-            for binder in self._binders:
+            for binder in self.binders:
                 group.create_task(self._keep(binder), name="keep a binder")
             group.create_task(self._watch_mode(), name="watch the evaluator")
 
@@ -115,9 +121,9 @@ class TermActors:
         settings = self._options.settings
         if settings.binder == "direct" or settings.evaluator == "local":
             return []
-        endpoints = (self._options.api_endpoints,)
+        reaching = (self._options.api_endpoints, self._options.client)
         names = (f"binder-{number}" for number in range(BINDERS))
-        return [NamedActor(self._cluster, n, BinderActor, endpoints, self._term) for n in names]
+        return [NamedActor(self._cluster, n, BinderActor, reaching, self._term) for n in names]
 
     async def _keep(self, actor: NamedActor) -> None:
         while True:

@@ -92,6 +92,7 @@ class Replica:
                 options.config.profiles,
                 options.settings.api_endpoints,
                 process.options.telemetry.otlp_endpoint,
+                options.client,
             ),
             self._meter,
         )
