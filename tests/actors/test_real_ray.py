@@ -20,6 +20,7 @@ from podsched.v1 import api_pb2
 from support.engine_world import World
 from support.evaluations import seen
 from support.fake_ray import CountingMetrics
+from support.preemption_world import PreemptionWorld
 
 pytestmark = pytest.mark.integration
 
@@ -69,9 +70,45 @@ async def agree(world: World, actors: TermActors, times: int = 6) -> None:
         assert seen(evaluation, pending) == seen(world.evaluation(pending), pending)
 
 
+async def preempt_alike(world: PreemptionWorld, actors: TermActors, times: int = 6) -> None:
+    """Preemption with the shards' trials comes to what it comes to without."""
+    for _ in range(times):
+        found, alone, _ = await world.both()
+        assert found == alone
+        world.change()
+
+
 def all_current(actors: TermActors) -> bool:
     feeds = actors.evaluator.feeds
     return bool(feeds) and all(feed.current for feed in feeds)
+
+
+async def test_preemption_is_tried_on_the_shards(tmp_path: Path) -> None:
+    local = LocalRay(log_dir=tmp_path)
+    await local.start()
+    os.environ.update(local.environment)
+    metrics = CountingMetrics()
+    cluster = RayCluster(local.address, 0.5, metrics)
+    joining = asyncio.create_task(cluster.run())
+    world = PreemptionWorld(4, nodes=40, wanted=20)
+    world.fill()
+    try:
+        async with term_of(cluster, world, 5, DirectBinder()) as actors:
+            world.remote = world.decider(actors.trials)
+            await preempt_alike(world, actors, 1)
+            assert not metrics.calls["try_rows", "ok"]
+            await eventually(lambda: all_current(actors), within=60)
+            await preempt_alike(world, actors)
+            assert metrics.calls["try_rows", "ok"]
+            # The actors die: the leader tries in the same attempt.
+            for name in ("evaluator-0", "evaluator-1"):
+                await cluster.kill(await cluster.find(name))
+            await preempt_alike(world, actors, 2)
+    finally:
+        joining.cancel()
+        await asyncio.gather(joining, return_exceptions=True)
+        await cluster.close()
+        await local.stop()
 
 
 async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:

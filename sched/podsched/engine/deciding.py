@@ -154,6 +154,8 @@ class Decider:
                 return number > 0
             request = trial_request(runtime, decision.state, pod, cluster)
             answers = await trials.try_nodes(request, plan.rows, context)
+            if not answers:
+                break
             plugin.learn_trials(pod, cluster, plan, merged(answers))
         return True
 
