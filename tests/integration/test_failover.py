@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.bench.workloads import copies, pod_template
+from podsched.bench.shapes import copies, pod_template
 from podsched.client.errors import FenceLost
 from podsched.v1.api_pb2 import Binding, Fence
 from support.real_cluster import eventually, metric, real_cluster

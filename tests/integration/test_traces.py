@@ -12,7 +12,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-from podsched.bench.workloads import copies, pod_template
+from podsched.bench.shapes import copies, pod_template
 from support.real_cluster import eventually, real_cluster
 
 pytestmark = pytest.mark.integration

@@ -26,7 +26,7 @@ from podsched.store.etcd import connect
 
 SUBMIT = """
 import asyncio, sys
-from podsched.bench.workloads import copies, pod_template
+from podsched.bench.shapes import copies, pod_template
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import AlreadyExists, Unavailable, of_result
 
