@@ -30,6 +30,7 @@ from podsched.engine.filtering import (
     renumbered,
     run_with_nominees,
 )
+from podsched.engine.metering import EvaluationCost
 from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.scoring import pre_score_one, score_one
@@ -111,7 +112,8 @@ class ClassEvaluation:
         self._same_nodes = False
         #: When the last refresh began, knew the feasible rows, and had scored; monotonic seconds.
         self.phases = (0.0, 0.0, 0.0)
-        self._filtered_at = 0.0
+        self._filtered_at = self._pre_filtered_at = 0.0
+        self.cost = EvaluationCost()
 
     def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
         """Plugins that name their inputs but have no PreFilter."""
@@ -143,6 +145,12 @@ class ClassEvaluation:
                 *self._readers,
             )
         )
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The plugins of ``fingerprint``, in its order."""
+        pre = (named.name for named in self.runtime.pre_filter)
+        return (*pre, *(name for name, _ in self._readers))
 
     @property
     def last_inputs(self) -> tuple[Hashable, ...]:
@@ -211,13 +219,16 @@ class ClassEvaluation:
     def refresh(self, pod: PodInfo) -> None:
         """Brings everything up to date for a pod of the class."""
         self.failure = None
-        began = self._filtered_at = time.monotonic()
+        began = time.monotonic()
+        self._filtered_at = self._pre_filtered_at = 0.0
         try:
             self._refresh(pod)
         except PluginFailure as failure:
             self.failure = failure
             self._position = None
-        self.phases = (began, self._filtered_at, time.monotonic())
+        ended = time.monotonic()
+        self.cost.add(began, self._pre_filtered_at, self._filtered_at, ended)
+        self.phases = (began, self._filtered_at or ended, ended)
 
     # ------------------------------------------------------------------ evaluation elsewhere
 
@@ -284,6 +295,7 @@ class ClassEvaluation:
         if not self.pre_filtered.status.ok:
             self._reject_all()
             return
+        self._pre_filtered_at = time.monotonic()
         changed = self._changed_rows()
         everything = changed is None
         rows = self._candidates() if changed is None else self._update_candidates(changed)
@@ -291,6 +303,8 @@ class ClassEvaluation:
         self._same_nodes = version == self._nodes_version and not everything
         self._nodes_version = version
         stale = self._filter(pod, rows, everything=everything)
+        looked_at = self._candidates() if stale else rows
+        self.runtime.meter.looked_at(len(looked_at), all_of_class=stale)
         judged = None
         if changed is not None and not stale:
             judged = _union(changed, self._renominated())
@@ -538,7 +552,9 @@ class ClassEvaluation:
             if not column.known:
                 if not len(feasible):
                     continue
+                began = time.monotonic()
                 pre_score_one(self.runtime, column.named, self.state, pod, self.cluster, feasible)
+                self.cost.pre_score += time.monotonic() - began
                 column.active = column.named.name not in self.state.skip_score
                 column.known = all_touched = weigh = True
                 unscored = feasible

@@ -12,7 +12,7 @@ share (S5), and where a share is taken, the next pod starts where this one stopp
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,10 +20,10 @@ import numpy as np
 
 from podsched.engine.class_evaluation import NO_TOTAL, ClassEvaluation
 from podsched.engine.filtering import run_filters
-from podsched.engine.plugin_calls import PluginFailure
+from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.scoring import run_pre_score, run_score
 from podsched.engine.trajectories import Trajectories
-from podsched.framework.plugin import PASSED, CycleState
+from podsched.framework.plugin import PASSED, Ahead, CycleState, LookingAhead
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
@@ -33,6 +33,8 @@ MIN_FEASIBLE_PERCENTAGE = 5
 
 #: Pods placed at most between two evaluations.
 MAX_ROUND = 512
+
+AHEAD_WORDING = 'asking plugin "{}" what it would say next'
 
 #: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
 Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
@@ -80,8 +82,10 @@ class Selector:
     def __init__(self, evaluation: ClassEvaluation, rotation: Rotation | None = None) -> None:
         self.evaluation = evaluation
         self._rotation = rotation or Rotation()
-        #: The inputs that are known to stay as they are when a pod of the class is assumed.
-        self._unmoved: tuple[Hashable, ...] | None = None
+        #: The inputs after pods of the class were assumed, and the plugins whose inputs changed
+        #: with it.
+        self._learned: dict[str, Hashable] | None = None
+        self._moved: frozenset[str] = frozenset()
 
     # ------------------------------------------------------------------ one pod
 
@@ -194,9 +198,10 @@ class Selector:
     def _round(self, pods: Sequence[PodInfo]) -> list[int]:
         first = pods[0]
         self.evaluation.refresh(first)
-        if self._may_look_ahead():
+        followed = self._followed(first)
+        if followed is not None:
             ahead = self._unnominated(pods)
-            rows = self._look_ahead(ahead) if len(ahead) > 1 else []
+            rows = self._look_ahead(ahead, followed) if len(ahead) > 1 else []
             if rows:
                 return rows
         choice = self._choose(first)
@@ -208,17 +213,35 @@ class Selector:
                 return pods[:count]
         return pods
 
-    def _may_look_ahead(self) -> bool:
-        """Whether a pod of this class changes nothing but the row it goes to."""
+    def _followed(self, pod: PodInfo) -> dict[str, Ahead] | None:
+        """Whether a pod of this class changes nothing but the row it goes to, or what it changes
+        beyond can be followed, by plugin; else None."""
         evaluation = self.evaluation
         runtime = evaluation.runtime
         if evaluation.failure is not None or not len(evaluation.feasible_rows):
-            return False
-        if self._unmoved != evaluation.last_inputs:
-            return False
+            return None
         if runtime.percentage_of_nodes_to_score is not None:
-            return False
-        return not evaluation.reads_pods and not self._reserves()
+            return None
+        if self._learned is None or not self._is_as_learned() or evaluation.reads_pods:
+            return None
+        # Rows with nominated pods are judged with these added, which nobody follows.
+        if self._reserves() or (self._moved and evaluation.nominated_rows):
+            return None
+        found = {}
+        for name in self._moved:
+            plugin = runtime.plugins[name]
+            if not isinstance(plugin, LookingAhead):
+                return None
+            try:
+                ahead = guarded(
+                    name, AHEAD_WORDING, plugin.ahead, evaluation.state, pod, evaluation.cluster
+                )
+            except PluginFailure:
+                return None
+            if ahead is None:
+                return None
+            found[name] = ahead
+        return found
 
     def _reserves(self) -> bool:
         """Whether a plugin keeps books of pods like these, which the next one has to see."""
@@ -232,23 +255,45 @@ class Selector:
             return None
 
     def _learn(self, pod: PodInfo) -> None:
-        """Notes whether the inputs stayed as they were when pods of the class were assumed."""
-        before = self.evaluation.last_inputs
-        self._unmoved = before if self._fingerprint(pod) == before else None
+        """Notes whose inputs changed when pods of the class were assumed."""
+        evaluation = self.evaluation
+        before, now = evaluation.last_inputs, self._fingerprint(pod)
+        self._learned = None
+        if now is not None and len(now) == len(before):
+            names = evaluation.input_names
+            self._learned = dict(zip(names, now, strict=True))
+            named = zip(names, before, now, strict=True)
+            self._moved = frozenset(name for name, old, new in named if old != new)
 
-    def _look_ahead(self, pods: Sequence[PodInfo]) -> list[int]:
+    def _is_as_learned(self) -> bool:
+        """Whether the inputs that stayed when pods of the class were assumed are still the same."""
+        assert self._learned is not None
+        evaluation = self.evaluation
+        now = evaluation.last_inputs
+        return len(now) == len(self._learned) and all(
+            name in self._moved or inputs == self._learned[name]
+            for name, inputs in zip(evaluation.input_names, now, strict=True)
+        )
+
+    def _look_ahead(self, pods: Sequence[PodInfo], followed: Mapping[str, Ahead]) -> list[int]:
         """The rows for the first of the pods, in order; as many as can be told beforehand."""
         evaluation = self.evaluation
         rows, barrier = self._front(len(pods))
         if not len(rows):
             return []
         try:
-            return self._follow(Trajectories(evaluation, pods[0], rows), rows, barrier, len(pods))
+            ahead = Trajectories(evaluation, pods[0], rows, followed)
+            return self._follow(ahead, rows, barrier, len(pods), list(followed.values()))
         except PluginFailure:
             return []
 
     def _follow(
-        self, ahead: Trajectories, rows: Rows, barrier: tuple[int, int], count: int
+        self,
+        ahead: Trajectories,
+        rows: Rows,
+        barrier: tuple[int, int],
+        count: int,
+        followed: Sequence[Ahead] = (),
     ) -> list[int]:
         totals = self.evaluation.total[rows].tolist()
         heap = [(-total, row) for total, row in zip(totals, rows.tolist(), strict=True)]
@@ -259,6 +304,8 @@ class Selector:
             row = heap[0][1]
             chosen.append(row)
             got[row] = pods = got.get(row, 0) + 1
+            if not all(one.place(row) for one in followed):
+                break
             total, safe = ahead.step(row, pods, got)
             if not safe:
                 break

@@ -8,6 +8,7 @@ after one that is not, the class has to be evaluated again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,8 +37,16 @@ class Trajectory:
 class Trajectories:
     """Looks ahead on demand; valid while the evaluation is not refreshed and nothing changes."""
 
-    def __init__(self, evaluation: ClassEvaluation, pod: PodInfo, rows: Rows) -> None:
+    def __init__(
+        self,
+        evaluation: ClassEvaluation,
+        pod: PodInfo,
+        rows: Rows,
+        followed: Collection[str] = (),
+    ) -> None:
+        """``followed``: plugins whose verdicts somebody else follows from pod to pod."""
         self._evaluation = evaluation
+        self._followed = followed
         self._pod = pod
         self.of: dict[int, Trajectory] = {row: Trajectory() for row in rows.tolist()}
         self._extend(rows, np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
@@ -106,6 +115,8 @@ class Trajectories:
         places: Rows = np.arange(size)
         for column in self._evaluation.filters:
             if not column.active or column.only_nodes or not len(places):
+                continue
+            if column.named.name in self._followed:
                 continue
             verdicts = filter_one(column.named, self._evaluation.state, self._pod, fork, places)
             if verdicts.reasons:

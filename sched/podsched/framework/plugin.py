@@ -111,6 +111,25 @@ class FilterPlugin(Protocol):
     ) -> Verdicts: ...
 
 
+class Ahead(Protocol):
+    """What a Filter plugin would say as pods of one class are placed one after another."""
+
+    def place(self, row: int) -> bool:
+        """Takes note of one more pod on the row; whether the verdict on every row, that one
+        included, is what it was. After False it is not used any more."""
+        ...
+
+
+@runtime_checkable
+class LookingAhead(Protocol):
+    """Filter plugins whose inputs change with every pod of the class, but hardly a verdict."""
+
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+        """From the cluster as it is now; None where nothing can be told, such as when the inputs
+        decide on scores, too."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Victims:
     """Pods to evict from a node, most important first, and how many of them a budget protects."""

@@ -23,10 +23,17 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, PreFilterResult
+from podsched.framework.plugin import (
+    MAX_NODE_SCORE,
+    Ahead,
+    CycleState,
+    Handle,
+    PreFilterResult,
+)
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.spread_ahead import FollowedSpread, SpreadAhead
 from podsched.plugins.spread_constraints import (
     HOSTNAME,
     Constraint,
@@ -133,6 +140,21 @@ class PodTopologySpread:
             verdicts.flag(exceeded, Code.UNSCHEDULABLE, REASON)
             undecided &= ~(missing | exceeded)
         return verdicts.done()
+
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+        """Follows the counts over domains, as long as they filter alone and do not score."""
+        known = self._known(pod, cluster)
+        own = state.data.get(self.name)
+        if known.constraints.soft or not isinstance(own, _State):
+            return None
+        counted = self._participation(known, pod, cluster.nodes).hard_counted
+        queries = known.constraints.hard_queries
+        return SpreadAhead(
+            [
+                FollowedSpread(spread, domains, query.counts(pod))
+                for spread, domains, query in zip(own.hard, counted, queries, strict=True)
+            ]
+        )
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
