@@ -72,6 +72,7 @@ async def agree(world: World, actors: TermActors, times: int = 6) -> None:
 
 async def preempt_alike(world: PreemptionWorld, actors: TermActors, times: int = 6) -> None:
     """Preemption with the shards' trials comes to what it comes to without."""
+    world.remote = world.decider(actors.trials)
     for _ in range(times):
         found, alone, _ = await world.both()
         assert found == alone
@@ -83,34 +84,6 @@ def all_current(actors: TermActors) -> bool:
     return bool(feeds) and all(feed.current for feed in feeds)
 
 
-async def test_preemption_is_tried_on_the_shards(tmp_path: Path) -> None:
-    local = LocalRay(log_dir=tmp_path)
-    await local.start()
-    os.environ.update(local.environment)
-    metrics = CountingMetrics()
-    cluster = RayCluster(local.address, 0.5, metrics)
-    joining = asyncio.create_task(cluster.run())
-    world = PreemptionWorld(4, nodes=40, wanted=20)
-    world.fill()
-    try:
-        async with term_of(cluster, world, 5, DirectBinder()) as actors:
-            world.remote = world.decider(actors.trials)
-            await preempt_alike(world, actors, 1)
-            assert not metrics.calls["try_rows", "ok"]
-            await eventually(lambda: all_current(actors), within=60)
-            await preempt_alike(world, actors)
-            assert metrics.calls["try_rows", "ok"]
-            # The actors die: the leader tries in the same attempt.
-            for name in ("evaluator-0", "evaluator-1"):
-                await cluster.kill(await cluster.find(name))
-            await preempt_alike(world, actors, 2)
-    finally:
-        joining.cancel()
-        await asyncio.gather(joining, return_exceptions=True)
-        await cluster.close()
-        await local.stop()
-
-
 async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:
     """One story, since a Ray cluster takes seconds to start and a process can join only one."""
     local = LocalRay(log_dir=tmp_path)
@@ -119,22 +92,26 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
     metrics = CountingMetrics()
     cluster = RayCluster(local.address, 0.5, metrics)
     joining = asyncio.create_task(cluster.run())
-    world, direct = World(11, nodes=40), DirectBinder()
+    world, direct = PreemptionWorld(11, nodes=40, wanted=20), DirectBinder()
+    world.fill()
     try:
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
             await eventually(lambda: all_current(actors), within=60)
             await agree(world, actors)
             assert metrics.calls["evaluate", "ok"]
+            await preempt_alike(world, actors)
+            assert metrics.calls["try_rows", "ok"]
 
             # A binder actor that does not reach the API server: the batch goes out directly.
-            await eventually(lambda: all(b.ready for b in actors._binders), within=30)
+            await eventually(lambda: all(b.ready for b in actors.binders), within=30)
             results = await actors.binder.bind([api_pb2.Binding(name="p")], api_pb2.Fence(), "")
             assert len(results) == 1 and direct.batches == 1
 
             # An actor dies: local at once, and replaced.
             handle = await cluster.find("evaluator-0")
             await cluster.kill(handle)
+            await preempt_alike(world, actors, 2)
             await agree(world, actors)
             await eventually(lambda: metrics.replaced == ["evaluator"], within=20)
             await eventually(lambda: all_current(actors), within=20)
