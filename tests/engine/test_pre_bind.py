@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from podsched.client.errors import Unavailable
+from podsched.engine.metering import EngineMeter
 from podsched.engine.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
 from podsched.engine.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -52,7 +53,9 @@ class World:
     @property
     def runtime(self) -> ProfileRuntime:
         named = [Named(name, step) for name, step in self.steps.items()]
-        return cast(ProfileRuntime, SimpleNamespace(pre_bind=named))
+        return cast(
+            ProfileRuntime, SimpleNamespace(pre_bind=named, meter=EngineMeter.unread().of(""))
+        )
 
     async def patch(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
         await asyncio.sleep(1)

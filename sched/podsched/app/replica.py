@@ -116,6 +116,7 @@ class Replica:
             seed=zlib.crc32(self.identity.encode()),
             max_in_unschedulable=self._options.settings.pod_max_in_unschedulable_pods_duration,
             observer=self._meter.queue,
+            meter=self._meter.plugins,
         )
         state.callbacks.anomaly = self._log_anomaly
         return state

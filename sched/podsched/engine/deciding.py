@@ -6,6 +6,7 @@ another.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from podsched.config.plugins import ExtensionPoint
 from podsched.engine.class_evaluation import ClassEvaluation
 from podsched.engine.diagnosis import Diagnosis
 from podsched.engine.filtering import ProfileFilters
@@ -110,6 +112,8 @@ class Decider:
             cache.assume_many(pods, [names[row] for row in rows])
 
         run = selector.select_batch([queued.info for queued in batch], commit)
+        tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
+        runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         decisions = [
             Decision(queued, own_state(evaluation), names[row])
             for queued, row in zip(batch, run.rows, strict=False)
@@ -167,13 +171,23 @@ class Decider:
         assert decision.diagnosis is not None
         if not decision.diagnosis.num_all_nodes:
             return None
+        if not runtime.post_filter:
+            return None
+        began = time.monotonic()
+        result = self._post_filter(runtime, decision)
+        code = result.status.code
+        runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
+        return result
+
+    def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult:
         cluster, runner = self._state.cache.cluster, self.runner(runtime, decision)
-        result = None
+        state, pod = decision.state, decision.queued.info
         for named in runtime.post_filter:
-            pod, call = decision.queued.info, named.plugin.post_filter
+            call = named.plugin.post_filter
             try:
-                state = decision.state
-                result = guarded(named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner)
+                result = named.runs.call(
+                    named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner
+                )
             except PluginFailure as failure:
                 return PostFilterResult(failure.status)
             if result.status.ok:

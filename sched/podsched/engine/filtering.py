@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from podsched.engine.plugin_calls import PluginFailure, guarded
+from podsched.engine.plugin_calls import PluginFailure
 from podsched.engine.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
@@ -90,7 +90,7 @@ def pre_filter_one(
     """One plugin's PreFilter, its Skip noted in the state. Raises PluginFailure."""
     name = named.name
     state.skip_filter.discard(name)
-    result = guarded(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
+    result = named.runs.call(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
     status = result.status
     if status.skipped:
         state.skip_filter.add(name)
@@ -115,7 +115,9 @@ def filter_one(
 ) -> Verdicts:
     """One plugin's Filter. An exception is a verdict of Code.ERROR on every row."""
     try:
-        verdicts = guarded(named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows)
+        verdicts = named.runs.call(
+            named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
+        )
     except PluginFailure as failure:
         failed = Reason(Code.ERROR, str(failure))
         return Verdicts(np.ones(len(rows), dtype=np.uint64), (failed,))

@@ -12,6 +12,7 @@ from podsched.cache.cache import Cache
 from podsched.engine.auditor import MissedWakeUp
 from podsched.engine.binding import Assignment
 from podsched.engine.deciding import Decision
+from podsched.engine.metering import EngineMeter
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Status
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -47,6 +48,7 @@ class CycleMeter:
         self.queue = QueueMeter(self.scheduler)
         self._preemption = PreemptionMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
+        self.plugins = EngineMeter(self.scheduler, self._evaluation)
         self._binding = BindingMetrics(registry)
         self._tracer = tracer
         self._attempts: dict[str, Span] = {}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from podsched.client.errors import ClientError
+from podsched.config.plugins import ExtensionPoint
 from podsched.engine.binding import Assignment
 from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import Named, ProfileRuntime
@@ -70,6 +72,21 @@ async def run_pre_bind(
     changes: ClusterChanges,
 ) -> Status:
     """Runs the PreBind plugins one after another; the first that does not succeed ends it."""
+    if not runtime.pre_bind:
+        return SUCCESS
+    began = time.monotonic()
+    status = await _pre_bind(runtime, assignment, cluster, patch, changes)
+    runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
+    return status
+
+
+async def _pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
     for named in runtime.pre_bind:
         status = _pre_flight(named, assignment)
         if status.skipped:
@@ -91,7 +108,7 @@ async def _run_plugin(
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     name, call = named.name, named.plugin.pre_bind
     try:
-        plan = guarded(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+        plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
         status = plan.status
         if status.ok:
             status = await _carry_out(name, plan, cluster, patch, changes)

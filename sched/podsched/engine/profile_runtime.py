@@ -7,11 +7,12 @@ features podsched does not have) are passed over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
+from podsched.engine.metering import EngineMeter, PluginRuns
 from podsched.framework.plugin import (
     BindPlugin,
     EnqueueExtensions,
@@ -70,16 +71,22 @@ class Named(Generic[P]):
     name: str
     plugin: P
     weight: int = 0
+    runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
 
 
 class ProfileRuntime:
     """The plugins of one profile by extension point. Immutable after construction."""
 
     def __init__(
-        self, profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle
+        self,
+        profile: Profile,
+        factories: Mapping[str, PluginFactory],
+        handle: Handle,
+        meter: EngineMeter | None = None,
     ) -> None:
         self.profile = profile
         self.scheduler_name = profile.scheduler_name
+        self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
         self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
         self.plugins: dict[str, Plugin] = _make(profile, factories, handle)
@@ -89,6 +96,11 @@ class ProfileRuntime:
         self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
         self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
+        self._pre_score_runs = {
+            named.name: self.meter.runs(ExtensionPoint.PRE_SCORE, named.name)
+            for named in self.score
+            if hasattr(named.plugin, "pre_score")
+        }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
         self.permit: Sequence[Named[PermitPlugin]] = self._at(ExtensionPoint.PERMIT)
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
@@ -107,7 +119,8 @@ class ProfileRuntime:
                     continue
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
             weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
-            found.append(Named(enabled.name, plugin, weight))
+            runs = self.meter.runs(point, enabled.name)
+            found.append(Named(enabled.name, plugin, weight, runs))
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
@@ -115,16 +128,20 @@ class ProfileRuntime:
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
         implied = (
-            Named(named.name, cast(PreFilterPlugin, named.plugin))
+            Named(
+                named.name,
+                cast(PreFilterPlugin, named.plugin),
+                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, named.name),
+            )
             for named in self.filter
             if named.name not in names and hasattr(named.plugin, "pre_filter")
         )
         return (*configured, *implied)
 
-    def pre_score_of(self, named: Named[ScorePlugin]) -> PreScorePlugin | None:
+    def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
         """The plugin's PreScore; it runs for every plugin that scores and has one."""
-        plugin: Any = named.plugin
-        return plugin if hasattr(plugin, "pre_score") else None
+        runs = self._pre_score_runs.get(named.name)
+        return Named(named.name, cast(PreScorePlugin, named.plugin), 0, runs) if runs else None
 
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
         """By plugin: what events can lift its rejections; None where it does not say (all can)."""

@@ -7,9 +7,11 @@ on one any more (Unreserve, PostBind) it is logged and the other plugins have th
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 
+from podsched.config.plugins import ExtensionPoint
 from podsched.engine.binding import Assignment
 from podsched.engine.plugin_calls import PluginFailure, guarded
 from podsched.engine.profile_runtime import ProfileRuntime
@@ -27,10 +29,21 @@ _log = get_logger("plugins")
 
 def run_reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
     """SUCCESS, or what the first plugin said that did not reserve."""
+    if not runtime.reserve:
+        return SUCCESS
+    began = time.monotonic()
+    status = _reserve(runtime, assignment)
+    runtime.meter.passed(ExtensionPoint.RESERVE, status.code, time.monotonic() - began)
+    return status
+
+
+def _reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.reserve:
         try:
-            status = guarded(named.name, RESERVE_WORDING, named.plugin.reserve, state, pod, node)
+            status = named.runs.call(
+                named.name, RESERVE_WORDING, named.plugin.reserve, state, pod, node
+            )
         except PluginFailure as failure:
             return failure.status
         if not status.ok:
@@ -40,11 +53,23 @@ def run_reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
 
 def run_permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, dict[str, float]]:
     """SUCCESS and the seconds that plugins want the pod to wait at most, or the first refusal."""
+    if not runtime.permit:
+        return SUCCESS, {}
+    began = time.monotonic()
+    status, timeouts = _permit(runtime, assignment)
+    code = Code.WAIT if timeouts else status.code
+    runtime.meter.passed(ExtensionPoint.PERMIT, code, time.monotonic() - began)
+    return status, timeouts
+
+
+def _permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, dict[str, float]]:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     timeouts: dict[str, float] = {}
     for named in runtime.permit:
         try:
-            result = guarded(named.name, PERMIT_WORDING, named.plugin.permit, state, pod, node)
+            result = named.runs.call(
+                named.name, PERMIT_WORDING, named.plugin.permit, state, pod, node
+            )
         except PluginFailure as failure:
             return failure.status, {}
         if result.status.code is Code.WAIT:
@@ -73,10 +98,19 @@ def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
 
 def run_post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
     """Tells the PostBind plugins that the pod is bound."""
+    if not runtime.post_bind:
+        return
+    began = time.monotonic()
+    _post_bind(runtime, assignment)
+    runtime.meter.passed(ExtensionPoint.POST_BIND, Code.SUCCESS, time.monotonic() - began)
+
+
+def _post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.post_bind:
         try:
-            guarded(named.name, POST_BIND_WORDING, named.plugin.post_bind, state, pod, node)
+            call = named.plugin.post_bind
+            named.runs.call(named.name, POST_BIND_WORDING, call, state, pod, node)
         except PluginFailure as failure:
             _log.error("A plugin failed", plugin=named.name, error=str(failure))
 

@@ -43,12 +43,14 @@ def pre_score_one(
     feasible: Rows,
 ) -> None:
     """One plugin's PreScore, if it has one; a Skip is noted in the state. Raises PluginFailure."""
-    plugin = runtime.pre_score_of(named)
-    if plugin is None:
+    of_plugin = runtime.pre_score_of(named)
+    if of_plugin is None:
         return
     name = named.name
     state.skip_score.discard(name)
-    status = guarded(name, PRE_SCORE_WORDING, plugin.pre_score, state, pod, cluster, feasible)
+    status = of_plugin.runs.call(
+        name, PRE_SCORE_WORDING, of_plugin.plugin.pre_score, state, pod, cluster, feasible
+    )
     if status.skipped:
         state.skip_score.add(name)
     elif not status.ok:
@@ -71,7 +73,7 @@ def score_one(
     named: Named[ScorePlugin], state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> Scores:
     """One plugin's raw scores. Raises PluginFailure."""
-    return guarded(named.name, SCORE_WORDING, named.plugin.score, state, pod, nodes, rows)
+    return named.runs.call(named.name, SCORE_WORDING, named.plugin.score, state, pod, nodes, rows)
 
 
 def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Scores:

@@ -15,6 +15,7 @@ from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
 from podsched.client.informer import Batch, Event
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.extenders.wire import EXTENDER_NAME
+from podsched.engine.metering import EngineMeter
 from podsched.engine.profile_runtime import ProfileRuntime
 from podsched.engine.waiting_pods import WaitingPods
 from podsched.framework.events import (
@@ -162,6 +163,7 @@ def build_state(
     seed: int,
     max_in_unschedulable: float = 300.0,
     observer: QueueObserver | None = None,
+    meter: EngineMeter | None = None,
 ) -> SchedulingState:
     """An empty state for a configuration.
 
@@ -173,7 +175,7 @@ def build_state(
     waiting = WaitingPods()
     runtimes = {
         profile.scheduler_name: ProfileRuntime(
-            profile, factories, PluginHandle(cache.cluster, source, waiting)
+            profile, factories, PluginHandle(cache.cluster, source, waiting), meter
         )
         for profile in config.profiles
     }

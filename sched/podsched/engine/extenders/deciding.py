@@ -93,6 +93,9 @@ class ExtendedDecider:
             for _ in range(MAX_TRIES):
                 selector = self._decider.selector(runtime, queued.info.cls)
                 decision = await _Attempt(selector, queued, clients, self._running).run()
+                evaluation = selector.evaluation
+                failed = evaluation.failure is not None
+                runtime.meter.evaluated(evaluation.cost, 1, failed=failed)
                 if self._is_gone(queued.info):
                     return None
                 if decision is None:
