@@ -140,6 +140,8 @@ class Decider:
         trials = self._trials
         if trials is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
             return False
+        if not trials.worth(len(decision.diagnosis.outcome.rows)):
+            return False
         first = runtime.post_filter[0] if runtime.post_filter else None
         if first is None or not isinstance(plugin := first.plugin, TrialPlugin):
             return False

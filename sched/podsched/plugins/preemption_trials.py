@@ -109,7 +109,9 @@ class Trials:
         without nominated pods that count."""
         known = self._current(pod, cluster, runner)
         untried = rows[known.verdict[rows] == _UNTRIED]
-        return known.of(rows), untried[~np.isin(untried, _nominated_rows(pod, cluster))]
+        if len(untried):
+            untried = untried[~np.isin(untried, _nominated_rows(pod, cluster))]
+        return known.of(rows), untried
 
     def moment(self, pod: PodInfo) -> Moment | None:
         """What trials rest on that are begun right after ``remembered``."""
