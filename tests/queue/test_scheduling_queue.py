@@ -686,3 +686,20 @@ def test_an_event_that_names_pods_is_put_to_these_alone() -> None:
     assert queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 20.0) == 1
     assert queue.place("uid-b") == "active"
     assert [asked.uid for asked, _, _ in hint.asked] == ["uid-b"]
+
+
+def test_one_hint_in_ten_is_asked_through_the_observer() -> None:
+    observer, asked = Incoming(), []
+
+    def hint(pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+        asked.append(pod.name)
+        return QueueingHint.SKIP
+
+    hints = {"Fit": [ClusterEventWithHint(NODE_ADD, hint)]}
+    queue = queue_of(hints, observer=observer)
+    queue.add(pod("a"), 1.0)
+    reject(queue, 1.0, "Fit")
+    for _ in range(11):
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 2.0)
+    assert len(asked) == 11
+    assert observer.hints == [("Fit", "NodeAdd")] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from podsched.framework.events import (
@@ -112,12 +112,17 @@ class Incoming:
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.failed: list[tuple[str, str]] = []
+        self.hints: list[tuple[str, str]] = []
 
     def incoming(self, queue: str, event: str, count: int) -> None:
         self.counts[queue, event] += count
 
     def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
         self.failed.append((plugin, point))
+
+    def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
+        self.hints.append((plugin, event))
+        return ask()
 
 
 def queue_of(

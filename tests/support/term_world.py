@@ -136,10 +136,14 @@ class TermWorld:
             texts = NodeTexts()
             clients = [ExtenderClient(e, connect(e.url_prefix), texts) for e in config.extenders]
             self.extenders = Extenders(clients)
-        self.state = build_state(config, known, seed=1)
+        self.registry = MetricRegistry()
+        self.meter = CycleMeter(self.registry, Tracer())
+        self.state = build_state(
+            config, known, seed=1, observer=self.meter.queue, meter=self.meter.plugins
+        )
+        self.state.callbacks.handled = self.meter.queue.handled
         self.settings = SchedulerSettings(audit_period=0.0, **settings)
         self.changes = ClusterChanges()
-        self.meter = CycleMeter(MetricRegistry(), Tracer())
         self.recorder = EventRecorder(
             self.cluster.record_events, "replica", wall=lambda: WALL + loop.time()
         )

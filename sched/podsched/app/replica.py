@@ -119,6 +119,7 @@ class Replica:
             meter=self._meter.plugins,
         )
         state.callbacks.anomaly = self._log_anomaly
+        state.callbacks.handled = self._meter.queue.handled
         return state
 
     def _rebuild(self) -> None:
@@ -141,7 +142,8 @@ class Replica:
             self._controllers.handle(batch)
 
     def _collect(self) -> None:
-        self._meter.gauges(self._state.queue, self._state.cache)
+        binding = self._term.binding_tasks if self._term is not None else 0
+        self._meter.gauges(self._state.queue, self._state.cache, binding)
 
     # ------------------------------------------------------------------ leadership
 

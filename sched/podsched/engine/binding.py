@@ -80,6 +80,10 @@ class BindFailure:
     message: str
 
 
+def _ignore_call(batch: Sequence[Assignment], seconds: float, problem: str) -> None:
+    pass
+
+
 class BindingQueue:
     """Sends assignments to the API server and says what became of each."""
 
@@ -90,12 +94,15 @@ class BindingQueue:
         bound: Callable[[Sequence[Assignment]], None],
         failed: Callable[[Assignment, BindFailure], None],
         fence_lost: Callable[[], None],
+        called: Callable[[Sequence[Assignment], float, str], None] = _ignore_call,
     ) -> None:
+        """called: is told of each call's seconds and "" or what was wrong with it as a whole."""
         self._binder = binder
         self._fence = fence
         self._bound = bound
         self._failed = failed
         self._fence_lost = fence_lost
+        self._called = called
         self._waiting: deque[Assignment] = deque()
         self._wake = asyncio.Event()
         self._free = asyncio.Semaphore(IN_FLIGHT)
@@ -149,15 +156,18 @@ class BindingQueue:
         clock = asyncio.get_running_loop().time
         give_up = clock() + RETRY_FOR
         while not self._lost:
+            began = clock()
             try:
                 results = await self._binder().bind(bindings, self._fence, context)
             except BinderUnavailable as exc:
+                self._called(batch, clock() - began, str(exc) or "unavailable")
                 if clock() > give_up:
                     self._fail_all(batch, BindFailure("UNAVAILABLE", str(exc)))
                     return
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
+            self._called(batch, clock() - began, "")
             self._sort_out(batch, results)
             return
         self._fail_all(batch, BindFailure(REASON_FENCE_LOST, "no longer leading"))

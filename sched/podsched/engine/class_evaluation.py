@@ -227,7 +227,8 @@ class ClassEvaluation:
             self.failure = failure
             self._position = None
         ended = time.monotonic()
-        self.cost.add(began, self._pre_filtered_at, self._filtered_at, ended)
+        filtered_at = self._filtered_at if len(self._feasible_rows) else 0.0
+        self.cost.add(began, self._pre_filtered_at, filtered_at, ended)
         self.phases = (began, self._filtered_at or ended, ended)
 
     # ------------------------------------------------------------------ evaluation elsewhere

@@ -6,15 +6,18 @@ times noted on the way, so that an attempt that is not sampled costs next to not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from podsched.cache.cache import Cache
+from podsched.config.plugins import ExtensionPoint
 from podsched.engine.auditor import MissedWakeUp
 from podsched.engine.binding import Assignment
 from podsched.engine.deciding import Decision
 from podsched.engine.metering import EngineMeter
+from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
-from podsched.framework.status import Status
+from podsched.framework.status import Code, Status
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import (
@@ -32,12 +35,28 @@ class QueueMeter:
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._incoming = metrics.queue_incoming_pods_total
+        self._hints = metrics.queueing_hint_execution_duration_seconds
+        self._events = metrics.event_handling_duration_seconds
 
     def incoming(self, queue: str, event: str, count: int) -> None:
         self._incoming.labels(queue, event).inc(count)
 
     def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
         self._incoming.labels("error", f"{plugin}/{point}").inc()
+
+    def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
+        """Times one of the hints that are asked."""
+        answer, began = "Error", time.monotonic()
+        try:
+            hint = ask()
+            answer = hint.value
+            return hint
+        finally:
+            self._hints.labels(plugin, event, answer).observe(time.monotonic() - began)
+
+    def handled(self, event: str, seconds: float, count: int) -> None:
+        """So many events of the cluster were taken over, one after another, in so many seconds."""
+        self._events.labels(event).observe_n(seconds / count, count)
 
 
 class CycleMeter:
@@ -161,6 +180,13 @@ class CycleMeter:
                 attempt_trace.child(SpanName.BIND, assignment.decided_at, now)
                 self._end(queued, at=now)
 
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """A call that binds a batch has returned; ``problem`` is "" where it got through."""
+        result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
+        self._binding.bind_duration_seconds.labels(result).observe(seconds)
+        profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
+        profile.passed(ExtensionPoint.BIND, code, seconds, len(assignments))
+
     # ------------------------------------------------------------------ the rest
 
     def permitted(self, queued: QueuedPodInfo, status: Status, began: float, ended: float) -> None:
@@ -218,9 +244,10 @@ class CycleMeter:
     def ray_actor_replaced(self, actor: str) -> None:
         self._evaluation.ray_actor_restarts_total.labels(actor).inc()
 
-    def gauges(self, queue: SchedulingQueue, cache: Cache) -> None:
+    def gauges(self, queue: SchedulingQueue, cache: Cache, binding_tasks: int) -> None:
         """Brings gauges up to date; called before they are read."""
         metrics = self.scheduler
+        metrics.goroutines.labels("binding").set(binding_tasks)
         for name, count in queue.counts().items():
             metrics.pending_pods.labels(name).set(count)
         for (plugin, profile), count in queue.unschedulable_by_plugin().items():

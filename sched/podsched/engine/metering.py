@@ -68,17 +68,19 @@ def _code_of(result: object) -> Code:
 class EvaluationCost:
     """What the refreshes of an evaluation cost since this was last taken; seconds."""
 
-    __slots__ = ("filter", "pre_filter", "pre_score", "reached", "score")
+    __slots__ = ("filter", "pre_filter", "pre_score", "reached", "score", "scored")
 
     def __init__(self) -> None:
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
         #: The last extension point that the last refresh came to.
         self.reached = ExtensionPoint.PRE_FILTER
+        self.scored = False
 
     def add(self, began: float, pre_filtered: float, filtered: float, ended: float) -> None:
         """One refresh; ``pre_score`` has been added to before, as a part of what came last.
 
-        ``pre_filtered`` and ``filtered`` are 0.0 where the refresh did not come so far.
+        ``pre_filtered`` and ``filtered`` (nodes were left to be scored) are 0.0 where the refresh
+        did not come so far.
         """
         if not pre_filtered:
             self.reached = ExtensionPoint.PRE_FILTER
@@ -90,6 +92,7 @@ class EvaluationCost:
             self.filter += ended - pre_filtered
             return
         self.reached = ExtensionPoint.SCORE
+        self.scored = True
         self.filter += filtered - pre_filtered
         self.score += ended - filtered
 
@@ -127,19 +130,24 @@ class ProfileMeter:
     def evaluated(self, cost: EvaluationCost, pods: int, *, failed: bool) -> None:
         """Pods were decided on by an evaluation, whose cost begins anew.
 
-        Where the last point failed, all the others have been passed; nothing is scored where
-        nothing fits.
+        Only the last of them can have failed, or have come no further than PreFilter or Filter.
         """
-        points = [(ExtensionPoint.PRE_FILTER, cost.pre_filter)]
-        if cost.reached is not ExtensionPoint.PRE_FILTER:
-            points.append((ExtensionPoint.FILTER, cost.filter))
-        if cost.reached is ExtensionPoint.SCORE:
-            points.append((ExtensionPoint.PRE_SCORE, cost.pre_score))
-            points.append((ExtensionPoint.SCORE, cost.score - cost.pre_score))
-        for point, seconds in points:
-            code = Code.ERROR if failed and point is cost.reached else Code.SUCCESS
-            self.passed(point, code, seconds, pods)
+        filtered = pods - (cost.reached is ExtensionPoint.PRE_FILTER)
+        scored = pods - (cost.reached is not ExtensionPoint.SCORE) if cost.scored else 0
+        for point, seconds, count in (
+            (ExtensionPoint.PRE_FILTER, cost.pre_filter, pods),
+            (ExtensionPoint.FILTER, cost.filter, filtered),
+            (ExtensionPoint.PRE_SCORE, cost.pre_score, scored),
+            (ExtensionPoint.SCORE, cost.score - cost.pre_score, scored),
+        ):
+            errors = int(failed and point is cost.reached)
+            if count > errors:
+                share = seconds * (count - errors) / count
+                self.passed(point, Code.SUCCESS, share, count - errors)
+            if errors:
+                self.passed(point, Code.ERROR, seconds / count)
         cost.pre_filter = cost.filter = cost.pre_score = cost.score = 0.0
+        cost.scored = False
 
     def looked_at(self, rows: int, *, all_of_class: bool) -> None:
         """Filters looked at rows: all, or those that had changed."""
@@ -152,6 +160,7 @@ class EngineMeter:
     def __init__(self, metrics: SchedulerMetrics, evaluation: EvaluationMetrics) -> None:
         self._metrics = metrics
         self._evaluation = evaluation
+        self._profiles: dict[str, ProfileMeter] = {}
 
     @classmethod
     def unread(cls) -> EngineMeter:
@@ -161,4 +170,8 @@ class EngineMeter:
 
     def of(self, profile: str) -> ProfileMeter:
         """The meter of a profile."""
-        return ProfileMeter(profile, self._metrics, self._evaluation)
+        meter = self._profiles.get(profile)
+        if meter is None:
+            meter = ProfileMeter(profile, self._metrics, self._evaluation)
+            self._profiles[profile] = meter
+        return meter

@@ -121,7 +121,12 @@ class Term:
         self._slow: dict[str, asyncio.Task[None]] = {}
         self._statuses = StatusWriter(self._patch_statuses, self._fence_lost)
         self._binding = BindingQueue(
-            parts.binder, parts.fence, self._bound, self._bind_failed, self._fence_lost
+            parts.binder,
+            parts.fence,
+            self._bound,
+            self._bind_failed,
+            self._fence_lost,
+            self._meter.bind_called,
         )
         self._extended: ExtendedDecider | None = None
         self._extender_binding: ExtenderBinding | None = None
@@ -164,6 +169,11 @@ class Term:
     def busy(self) -> bool:
         """Whether pods are waiting to be tried or bound."""
         return bool(self._ahead) or self._state.queue.counts()["active"] > 0
+
+    @property
+    def binding_tasks(self) -> int:
+        """Tasks of the binding cycle: batches of bindings, and pods at Permit or PreBind."""
+        return self._binding.in_flight + len(self._slow)
 
     @property
     def _ahead(self) -> int:

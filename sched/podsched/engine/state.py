@@ -8,11 +8,12 @@ old one is full of assumptions nobody will confirm.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
-from podsched.client.informer import Batch, Event
+from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.extenders.wire import EXTENDER_NAME
 from podsched.engine.metering import EngineMeter
@@ -50,6 +51,7 @@ WATCHED_KINDS = (
     "Pod",
 )
 _NOT_CACHED = frozenset({"Lease"})
+_ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELETED: "Delete"}
 
 
 @dataclass(slots=True)
@@ -81,6 +83,10 @@ def _ignore_anomaly(anomaly: Anomaly) -> None:
     pass
 
 
+def _ignore_handled(sort: str, seconds: float, count: int) -> None:
+    pass
+
+
 def _ignore_changes(changes: Sequence[Change], now: float) -> None:
     pass
 
@@ -91,13 +97,14 @@ class StateCallbacks:
 
     ``deleted_while_assumed`` gets pods that are being bound and are gone, ``deleted_while_pending``
     those that were waiting; ``changed`` the cluster events after the queue has handled them, with
-    the time.
+    the time; ``handled`` how many events of a sort ("PodAdd") took how many seconds together.
     """
 
     deleted_while_assumed: Callable[[PodInfo], None] = _ignore_pod
     deleted_while_pending: Callable[[PodInfo], None] = _ignore_pod
     anomaly: Callable[[Anomaly], None] = _ignore_anomaly
     changed: Callable[[Sequence[Change], float], None] = _ignore_changes
+    handled: Callable[[str, float, int], None] = _ignore_handled
 
 
 @dataclass(slots=True)
@@ -112,8 +119,24 @@ class SchedulingState:
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Takes over a batch of the informer; ``now`` is the queue's monotonic time."""
+        # Timed are runs of events of the same sort: a clock for each event would cost too much.
+        sort: tuple[str, EventType] | None = None
+        count, began = 0, time.monotonic()
         for event in batch.events:
+            of_event = (event.kind, event.type)
+            if of_event != sort:
+                began = self._handled(sort, count, began)
+                sort, count = of_event, 0
             self.apply(event, now)
+            count += 1
+        self._handled(sort, count, began)
+
+    def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
+        ended = time.monotonic()
+        if sort is not None:
+            kind, change = sort
+            self.callbacks.handled(kind + _ACTIONS[change], ended - began, count)
+        return ended
 
     def apply(self, event: Event, now: float) -> None:
         """Takes over one event."""

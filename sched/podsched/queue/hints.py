@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from podsched.framework.events import (
@@ -22,6 +23,10 @@ from podsched.queue.observer import QueueObserver
 
 _NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 _NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
+
+
+#: One hint in so many is asked through the observer, which may time it.
+SAMPLE_EVERY = 10
 
 
 class Strategy(enum.IntEnum):
@@ -54,6 +59,7 @@ class HintTable:
         observer: QueueObserver,
     ) -> None:
         self._observer = observer
+        self._until_sample = 0
         self._of: dict[tuple[str, str], tuple[Registration, ...]] = {
             (profile, plugin): tuple(_registrations(profile, plugin, events))
             for profile, plugins in hints.items()
@@ -95,8 +101,15 @@ class HintTable:
         """Asks a hint; one that fails counts as Queue: a needless attempt beats a lost one."""
         if registration.hint is None:
             return True
+        hint = registration.hint
         try:
-            return registration.hint(pod, old, new) is QueueingHint.QUEUE
+            if self._until_sample:
+                self._until_sample -= 1
+                return hint(pod, old, new) is QueueingHint.QUEUE
+            self._until_sample = SAMPLE_EVERY - 1
+            ask = partial(hint, pod, old, new)
+            answer = self._observer.hint(registration.plugin, event.text, ask)
+            return answer is QueueingHint.QUEUE
         except Exception as error:  # Plugins may raise anything, and this is their barrier.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return True

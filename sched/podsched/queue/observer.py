@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+from podsched.framework.events import QueueingHint
 
 
 class QueueObserver(Protocol):
@@ -16,6 +19,10 @@ class QueueObserver(Protocol):
         """A plugin raised; ``point`` is its extension point, or the event it was asked about."""
         ...
 
+    def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
+        """The answer of a hint, which may be timed; asked for a sample of the hints."""
+        ...
+
 
 class SilentObserver:
     """Tells nobody."""
@@ -25,3 +32,6 @@ class SilentObserver:
 
     def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
         pass
+
+    def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
+        return ask()
