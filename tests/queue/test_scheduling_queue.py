@@ -703,3 +703,23 @@ def test_one_hint_in_ten_is_asked_through_the_observer() -> None:
         queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 2.0)
     assert len(asked) == 11
     assert observer.hints == [("Fit", "NodeAdd")] * 2
+
+
+def test_an_event_that_names_pods_is_replayed_for_these_alone() -> None:
+    hint, named = Hint(always=True), ["uid-b"]
+    registered = ClusterEventWithHint(
+        POD_DELETE, hint, per_pod=True, pods=lambda old, new: list(named)
+    )
+    queue = queue_of({"Fit": [registered]})
+    for name in ("a", "b"):
+        queue.add(pod(name), 0.0)
+    popped = [queue.pop(0.0), queue.pop(0.0)]
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 0.0)
+    named.append("uid-a")
+    places = {}
+    for one in popped:
+        assert one is not None
+        places[one.info.name] = queue.add_unschedulable_if_not_present(
+            one, 0.0, unschedulable_plugins=["Fit"]
+        )
+    assert places == {"a": "unschedulable", "b": "backoff"}

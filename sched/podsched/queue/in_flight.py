@@ -20,6 +20,12 @@ from podsched.queue.hints import HintTable, Registration, Strategy
 _MAX_MEMO = 1024
 
 
+#: The uids that registrations name as the only ones to ask about.
+_Named = dict[Registration, frozenset[str]]
+#: The position of an event, its objects, and whom it concerns.
+_Kept = tuple[int, Any, Any, _Named | None]
+
+
 @dataclass(eq=False, slots=True)
 class Flight:
     """A pod's running attempt. ``position`` counts the events before it."""
@@ -40,7 +46,7 @@ class InFlight:
         self._hints = hints
         # An OrderedDict finds its first item at once, a dict after skipping all that were deleted.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
-        self._events: dict[ClusterEvent, deque[tuple[int, Any, Any]]] = {}
+        self._events: dict[ClusterEvent, deque[_Kept]] = {}
         self._position = 0
         self._memo: dict[Hashable, tuple[int, Strategy]] = {}
 
@@ -63,8 +69,18 @@ class InFlight:
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Keeps an event for the pods in flight."""
         if self._flights:
-            self._events.setdefault(event, deque()).append((self._position, old, new))
+            kept = (self._position, old, new, self._named(event, old, new))
+            self._events.setdefault(event, deque()).append(kept)
             self._position += 1
+
+    def _named(self, event: ClusterEvent, old: Any, new: Any) -> _Named | None:
+        # Asked now: a pod that becomes one of them later has an attempt after the event.
+        found = {}
+        for registration in self._hints.matching(event):
+            uids = self._hints.named(registration, event, old, new)
+            if uids is not None:
+                found[registration] = frozenset(uids)
+        return found or None
 
     def finish(self, uid: str) -> Flight | None:
         """Forgets a pod, and the events that only it had to know."""
@@ -127,9 +143,12 @@ class InFlight:
     def _helped(
         self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
     ) -> bool:
-        for position, old, new in reversed(self._events[event]):
+        uid = pod.info.uid
+        for position, old, new, named in reversed(self._events[event]):
             if position < since:
                 return False
+            if named is not None and uid not in named.get(registration, (uid,)):
+                continue
             if self._hints.queues(registration, pod.info, event, old, new):
                 return True
         return False
