@@ -27,10 +27,12 @@ class Replica:
         self.store = store.session()
         self.history: list[str] = []
         self.terms: list[int] = []
+        self.renewals: list[str] = []
         callbacks = ElectionCallbacks(
             on_started_leading=lambda fence: self._started(fence.term),
             on_stopped_leading=lambda reason: self.history.append(reason.value),
             on_new_leader=lambda leader: self.history.append(f"leader {leader}"),
+            on_renewal=lambda result, seconds: self.renewals.append(result),
         )
         options = ElectionOptions(listen_host=None)
         self.elector = LeaderElector(self.store, settings, name, callbacks, options=options)
@@ -77,6 +79,14 @@ async def test_one_of_three_candidates_leads_and_the_others_know_it(replicas: Re
     (leader,) = replicas.leaders()
     assert {r.elector.leader_identity for r in replicas.all} == {leader.elector.identity}
     assert sum(len(r.terms) for r in replicas.all) == 1
+
+
+async def test_the_outcome_of_each_renewal_is_told(replicas: Replicas) -> None:
+    """retryPeriod is 2 s."""
+    leader, standby = replicas.add("a"), replicas.add("b")
+    await asyncio.sleep(7)
+    assert leader.renewals == ["renewed"] * 3
+    assert standby.renewals == []
 
 
 async def test_the_record_is_a_lease_with_kubernetes_fields(replicas: Replicas) -> None:

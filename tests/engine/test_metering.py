@@ -99,3 +99,18 @@ async def test_events_and_a_sample_of_the_hints_are_timed() -> None:
     assert events['event="PodAdd"'] == 1
     hints = samples(world.registry, "scheduler_queueing_hint_execution_duration_seconds_count")
     assert hints['event="NodeAdd",hint="Queue",plugin="NodeResourcesFit"'] == 1
+
+
+async def test_a_plugin_that_rejects_nobody_any_more_is_told_as_zero() -> None:
+    world = TermWorld()
+    labels = 'plugin="NodeResourcesFit",profile="default-scheduler"'
+    async with world.running():
+        world.node("n1", cpu="1")
+        world.pod("a", cpu="2")
+        await asyncio.sleep(1)
+        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding_tasks)
+        assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 1}
+        world.node("n2", cpu="4")
+        await asyncio.sleep(2)
+        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding_tasks)
+    assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 0}

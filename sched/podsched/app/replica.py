@@ -28,6 +28,7 @@ from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
+from podsched.client.observing import ClientTelemetry
 from podsched.config.load import SchedulerConfiguration, to_plain
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
@@ -79,9 +80,11 @@ class Replica:
         self._process = process
         self._options = options
         self.identity = unique_identity(options.settings.identity)
-        self._client = ApiClient(options.settings.api_endpoints, options.client)
+        telemetry = ClientTelemetry(process.registry)
+        self._client = ApiClient(options.settings.api_endpoints, options.client, observer=telemetry)
         self._cluster = GrpcCluster(self._client)
         self._informer = self._cluster.informer(WATCHED_KINDS)
+        telemetry.follow(self._informer)
         self._meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
         self._controller_metrics = ControllerMetrics(process.registry)
@@ -218,6 +221,7 @@ class Replica:
                 on_started_leading=self._started_leading,
                 on_stopped_leading=self._stopped_leading,
                 on_new_leader=lambda identity: _log.info("New leader", leader=identity),
+                on_renewal=self._renewed,
             ),
             options=self._options.election,
         )
@@ -254,6 +258,9 @@ class Replica:
             await self._client.close()
             await store.close()
 
+    def _renewed(self, result: str, seconds: float) -> None:
+        self._election_metrics.renew_duration_seconds.labels(result).observe(seconds)
+
     async def _elect(self, elector: LeaderElector) -> None:
         # Racing before the caches are warm would only delay whoever is ready.
         await self._informer.synced.wait()
@@ -288,6 +295,8 @@ class Replica:
         name = self._options.config.leader_election.resource_name
         self._election_metrics.leader_election_master_status.labels(name).set(float(leading))
         self._election_metrics.term.set(float(elector.term) if leading else 0.0)
+        slow_paths = self._election_metrics.leader_election_slowpath_total.labels(name)
+        slow_paths.value = float(elector.slow_paths)
         self._election_metrics.transitions.set(float(elector.transitions))
         return {
             "pid": str(os.getpid()),

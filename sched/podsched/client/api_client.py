@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import grpc
 
@@ -26,6 +26,20 @@ from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 _Object = TypeVar("_Object", bound=AnyObject)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class CallObserver(Protocol):
+    """Is told of calls, for metrics.
+
+    ``method`` is the last part of the gRPC method's name, ``code`` the gRPC status' name, ``host``
+    the server's host:port.
+    """
+
+    def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
+        """A server has answered, or failed to; a call may be tried several times."""
+
+    def call_repeated(self, method: str, code: str, host: str) -> None:
+        """A call is tried again, because of this code and at this server next."""
 
 
 class Listing(NamedTuple):
@@ -44,7 +58,9 @@ class ApiClient:
         options: ClientOptions | None = None,
         *,
         jitter: random.Random | None = None,
+        observer: CallObserver | None = None,
     ) -> None:
+        self._observer = observer
         self.options = options or ClientOptions()
         self._channels = Channels(endpoints, self.options)
         self._jitter = jitter or random.Random()
@@ -302,9 +318,14 @@ class ApiClient:
             endpoint = self.endpoint
             try:
                 invoke = self._channels.current().unary_unary(method)
-                left = max(deadline - loop.time(), 0.001)
-                return cast(bytes, await invoke(raw, timeout=left, metadata=metadata))
+                began = loop.time()
+                left = max(deadline - began, 0.001)
+                answer = await invoke(raw, timeout=left, metadata=metadata)
+                self._tried(method, "OK", endpoint, began)
+                return cast(bytes, answer)
             except grpc.aio.AioRpcError as rpc_error:
+                code = rpc_error.code().name
+                self._tried(method, code, endpoint, began)
                 error = errors.of_rpc(rpc_error)
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
@@ -317,6 +338,13 @@ class ApiClient:
                 await asyncio.sleep(pause * (0.5 + self._jitter.random()))
                 pause = min(pause * 2, _LONGEST_PAUSE)
             tried += 1
+            if self._observer is not None:
+                self._observer.call_repeated(_name(method), code, self.endpoint)
+
+    def _tried(self, method: str, code: str, endpoint: str, began: float) -> None:
+        if self._observer is not None:
+            seconds = asyncio.get_running_loop().time() - began
+            self._observer.call_tried(_name(method), code, endpoint, seconds)
 
     async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
         raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)
@@ -327,6 +355,10 @@ class ApiClient:
     ) -> Sequence[v1.BatchResult]:
         raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
         return v1.BatchResponse.FromString(raw).results
+
+
+def _name(method: str) -> str:
+    return method.rpartition("/")[2]
 
 
 def _with_cause(error: Unavailable, cause: str) -> Unavailable:

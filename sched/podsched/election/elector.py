@@ -69,6 +69,10 @@ def _ignore(_: object) -> None:
     pass
 
 
+def _ignore_renewal(result: str, seconds: float) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionCallbacks:
     """What the owner does about leadership. They must not block; an exception ends the elector."""
@@ -76,6 +80,8 @@ class ElectionCallbacks:
     on_started_leading: Callable[[api_pb2.Fence], None] = _ignore
     on_stopped_leading: Callable[[StopReason], None] = _ignore
     on_new_leader: Callable[[str], None] = _ignore
+    on_renewal: Callable[[str, float], None] = _ignore_renewal
+    """What came of a renewal (renewed, refused, error), and its seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +314,7 @@ class LeaderElector:
             case TryAcquire():
                 self._write(effect.attempt, lambda: self._lock.acquire(effect))
             case Renew():
-                self._write(effect.attempt, lambda: self._lock.renew(effect))
+                self._write(effect.attempt, lambda: self._renew(effect))
             case Release():
                 self._write(effect.attempt, lambda: self._lock.release(effect))
             case ScheduleTimer(at):
@@ -381,6 +387,16 @@ class LeaderElector:
             self._post(Unanswered(attempt))
             return
         self._post(Written(attempt, *result) if result else Refused(attempt))
+
+    async def _renew(self, effect: Renew) -> tuple[Revision, LeaderElectionRecord] | None:
+        clock = asyncio.get_running_loop().time
+        result, began = "error", clock()
+        try:
+            written = await self._lock.renew(effect)
+            result = "renewed" if written else "refused"
+            return written
+        finally:
+            self._callbacks.on_renewal(result, clock() - began)
 
     def _request_read(self) -> None:
         """One read at a time; a wish that comes meanwhile is for something newer than it sees."""

@@ -7,7 +7,7 @@ times noted on the way, so that an attempt that is not sampled costs next to not
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from podsched.cache.cache import Cache
 from podsched.config.plugins import ExtensionPoint
@@ -19,7 +19,7 @@ from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.queue.scheduling_queue import SchedulingQueue
-from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.instruments import Gauge, MetricRegistry
 from podsched.telemetry.metrics import (
     BindingMetrics,
     EvaluationMetrics,
@@ -28,6 +28,16 @@ from podsched.telemetry.metrics import (
     attempts_label,
 )
 from podsched.telemetry.tracing import Span, SpanName, Tracer
+
+#: kube-scheduler's label for the pods being scheduled, among the events kept for them.
+POD_POPPED = "PodPopped"
+
+
+def _set_all(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], int]]) -> None:
+    """Sets a gauge's series by their labels; those without a value any more are 0."""
+    gone = {labels: 0 for labels, _ in gauge.cells()}
+    for labels, value in (gone | dict(values)).items():
+        gauge.labels(*labels).set(value)
 
 
 class QueueMeter:
@@ -250,10 +260,10 @@ class CycleMeter:
         metrics.goroutines.labels("binding").set(binding_tasks)
         for name, count in queue.counts().items():
             metrics.pending_pods.labels(name).set(count)
-        for (plugin, profile), count in queue.unschedulable_by_plugin().items():
-            metrics.unschedulable_pods.labels(plugin, profile).set(count)
-        for label, count in queue.in_flight_events().items():
-            metrics.inflight_events.labels(label).set(count)
+        _set_all(metrics.unschedulable_pods, queue.unschedulable_by_plugin().items())
+        in_flight = {(label,): count for label, count in queue.in_flight_events().items()}
+        in_flight[(POD_POPPED,)] = len(queue.in_flight())
+        _set_all(metrics.inflight_events, in_flight.items())
         metrics.cache_size.labels("nodes").set(cache.node_count)
         metrics.cache_size.labels("pods").set(cache.pod_count)
         metrics.cache_size.labels("assumed_pods").set(cache.assumed_count)

@@ -45,7 +45,8 @@ class ServerTelemetry:
         metrics, cache = self._metrics, core.cache
 
         def update() -> None:
-            metrics.watchers.labels("").set(core.watcher.watching)
+            metrics.watchers.set(core.watcher.watching)
+            metrics.watch_events_total.labels().value = float(core.watcher.sent)
             metrics.watch_cache_events.set(cache.kept)
             metrics.watch_cache_revision.set(cache.revision)
             for kind in KINDS.values():

@@ -33,6 +33,8 @@ class Watcher:
         self._max_bytes = settings.max_response_bytes
         self._closing = False
         self.watching = 0
+        #: Events sent, of all watches together.
+        self.sent = 0
 
     def close(self) -> None:
         """End all watches, so that a server can drain."""
@@ -82,6 +84,7 @@ class Watcher:
             for entry in entries:
                 if scope.matches(entry):
                     pending.append(frames.event_frame(ADDED, entry.wrapped()))
+                    self.sent += 1
                     size += len(pending[-1])
                     if size >= self._max_bytes:
                         yield b"".join(pending)
@@ -124,6 +127,7 @@ class Watcher:
         for change in changes:
             if change.revision != revision:
                 if size >= self._max_bytes:
+                    self.sent += len(pending)
                     yield frames.watch_response(pending, revision)
                     pending, size = [], 0
                 revision = change.revision
@@ -134,4 +138,5 @@ class Watcher:
                 pending.append(frame)
                 size += len(frame)
         if pending:
+            self.sent += len(pending)
             yield frames.watch_response(pending, revision)

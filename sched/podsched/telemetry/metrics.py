@@ -241,7 +241,7 @@ class EvaluationMetrics:
         self.evaluated_rows_total = registry.add(
             Counter(
                 "podsched_evaluated_rows_total",
-                "Rows (nodes) looked at; kind: full (all of a class), changed (since the last).",
+                "Rows (nodes) filtered; kind: full (all of a class), changed (since then).",
                 ("kind",),
             )
         )
@@ -352,45 +352,10 @@ class ClientMetrics:
             )
         )
         self.informer_relists_total = registry.add(
-            Counter("podsched_informer_relists_total", "Lists begun anew, by cause.", ("cause",))
-        )
-        self.informer_events_total = registry.add(
-            Counter("podsched_informer_events_total", "Events received.", ("kind", "type"))
+            Counter("podsched_informer_relists_total", "Lists begun anew because history was lost.")
         )
         self.informer_revision = registry.add(
             Gauge("podsched_informer_revision", "Revision up to which the informer has seen all.")
-        )
-
-
-class StoreMetrics:
-    """The connection to etcd."""
-
-    def __init__(self, registry: MetricRegistry) -> None:
-        self.etcd_request_duration_seconds = registry.add(
-            Histogram(
-                "podsched_etcd_request_duration_seconds",
-                "Time of a request to etcd.",
-                ("operation",),
-                CALL_BUCKETS,
-            )
-        )
-        self.etcd_request_errors_total = registry.add(
-            Counter(
-                "podsched_etcd_request_errors_total",
-                "Requests to etcd that failed.",
-                ("operation", "code"),
-            )
-        )
-        self.group_commit_size = registry.add(
-            Histogram(
-                "podsched_group_commit_size",
-                "Writes that shared one etcd transaction.",
-                (),
-                exponential_buckets(1, 2, 8),
-            )
-        )
-        self.etcd_watch_resumes_total = registry.add(
-            Counter("podsched_etcd_watch_resumes_total", "Watches resumed after a broken stream.")
         )
 
 
@@ -416,11 +381,9 @@ class ApiServerMetrics:
         self.storage_objects = registry.add(
             Gauge("apiserver_storage_objects", STABLE + "Objects stored.", ("resource",))
         )
-        self.watchers = registry.add(
-            Gauge("podsched_watchers", "Watch streams being served.", ("resource",))
-        )
+        self.watchers = registry.add(Gauge("podsched_watchers", "Watch streams being served."))
         self.watch_events_total = registry.add(
-            Counter("podsched_watch_events_total", "Events sent to watchers.", ("resource",))
+            Counter("podsched_watch_events_total", "Events sent to watchers.")
         )
         self.watchers_dropped_total = registry.add(
             Counter(
