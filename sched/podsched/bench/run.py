@@ -35,7 +35,7 @@ class BenchOptions:
     ``in_flight``)."""
 
     create_mode: str = "batch"
-    batch_size: int = 100
+    batch_size: int = 500
     in_flight: int = 32
     replicas: int = 1
     evaluator: str = "local"

@@ -51,7 +51,7 @@ def bench(
     ] = CreateMode.BATCH,
     batch_size: Annotated[
         int, typer.Option(min=1, max=5000, help="Pods a call, in batch mode.")
-    ] = 100,
+    ] = 500,
     in_flight: Annotated[int, typer.Option(min=1, help="Calls at a time in single mode.")] = 32,
     replicas: Annotated[int, typer.Option(min=1, help="Scheduler replicas.")] = 1,
     evaluator: Annotated[
