@@ -76,6 +76,16 @@ def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> in
     return max(num_all_nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
 
+class _Still:
+    """``framework.plugin.Ahead`` of a plugin to which pods of the class make no difference."""
+
+    def place(self, row: int) -> bool:
+        return True
+
+
+_STILL = _Still()
+
+
 class Selector:
     """Chooses for the pods of one class."""
 
@@ -241,6 +251,11 @@ class Selector:
             if ahead is None:
                 return None
             found[name] = ahead
+        # A plugin that counts pods, but none of this class, would count them in a trial all the
+        # same, as kube-scheduler does (an empty selector of a spread constraint, for one).
+        for named in runtime.filter:
+            if named.name not in found and isinstance(named.plugin, LookingAhead):
+                found[named.name] = _STILL
         return found
 
     def _reserves(self) -> bool:
