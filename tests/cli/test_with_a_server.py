@@ -209,7 +209,7 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
 ) -> None:
     command = [sys.executable, "-m", "podsched", "get", "pods", "-w", "-s", cluster.server]
     watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    stop = threading.Timer(20, watching.kill)
+    stop = threading.Timer(60, watching.kill)
     stop.start()
     try:
         assert watching.stdout is not None
