@@ -26,10 +26,11 @@ from podsched.engine.extenders.calls import (
     make_extenders,
 )
 from podsched.engine.extenders.wire import NodeTexts
+from podsched.engine.fenced_writes import ClientBinder
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges
 from podsched.engine.recorder import EventRecorder
-from podsched.engine.scheduler import ClientBinder, Term, TermParts
+from podsched.engine.scheduler import Term, TermParts
 from podsched.engine.state import WATCHED_KINDS, build_state
 from podsched.engine.user_plugins import user_plugin_specs
 from podsched.framework.plugin import CycleState, PermitResult, PreBindPlan, Victims

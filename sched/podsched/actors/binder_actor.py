@@ -12,7 +12,7 @@ from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
 from podsched.engine.binding import BinderUnavailable
-from podsched.engine.scheduler import ClientBinder
+from podsched.engine.fenced_writes import ClientBinder
 from podsched.v1 import api_pb2
 
 

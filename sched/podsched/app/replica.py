@@ -36,10 +36,11 @@ from podsched.election.elector import ElectionCallbacks, ElectionOptions, Leader
 from podsched.election.events import StopReason
 from podsched.engine.deciding import Decider
 from podsched.engine.extenders.calls import make_extenders
+from podsched.engine.fenced_writes import ClientBinder
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges
 from podsched.engine.recorder import EventRecorder
-from podsched.engine.scheduler import ClientBinder, Term, TermParts
+from podsched.engine.scheduler import Term, TermParts
 from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
 from podsched.plugins.registry import factories
 from podsched.store.endpoints import EtcdOptions

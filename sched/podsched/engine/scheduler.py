@@ -20,21 +20,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from podsched.client.cluster import Cluster
-from podsched.client.errors import ClientError, FenceLost, Unavailable
+from podsched.client.errors import FenceLost
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.auditor import Auditor, RecentEvents
-from podsched.engine.binding import Assignment, Binder, BinderUnavailable, BindFailure, BindingQueue
+from podsched.engine.binding import Assignment, Binder, BindFailure, BindingQueue
 from podsched.engine.deciding import Decider, Decision
 from podsched.engine.evictions import EvictionBatches
 from podsched.engine.extenders.binding import ExtenderBinding
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.extenders.deciding import ExtendedDecider
 from podsched.engine.failure import (
-    REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
     Failure,
-    status_patch,
 )
+from podsched.engine.failure_telling import FailureTeller
+from podsched.engine.fenced_writes import FencedWrites
 from podsched.engine.measuring import CycleMeter
 from podsched.engine.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
 from podsched.engine.preemption import PREEMPTED, PREEMPTION_PLUGIN, Evictor, Preemption
@@ -64,27 +64,6 @@ MAX_AHEAD = 1024
 #: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
 #: back to the queue, where others may have come that are more important.
 LONGEST_TURN = 0.1
-
-
-class ClientBinder:
-    """Binds through the replica's own connection."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
-    ) -> Sequence[api_pb2.BatchResult]:
-        try:
-            return await self._cluster.bind(bindings, fence, traceparent=context)
-        except Unavailable as exc:
-            raise BinderUnavailable(str(exc)) from exc
-        except FenceLost as exc:
-            lost = api_pb2.BatchResult(code=9, reason="FENCE_LOST", message=str(exc))
-            return [lost] * len(bindings)
-        except ClientError as exc:
-            failed = api_pb2.BatchResult(code=13, reason=exc.reason, message=str(exc))
-            return [failed] * len(bindings)
 
 
 @dataclass(slots=True)
@@ -119,7 +98,8 @@ class Term:
         self._bind_room = asyncio.Event()
         self.waiting = parts.state.waiting
         self._slow: dict[str, asyncio.Task[None]] = {}
-        self._statuses = StatusWriter(self._patch_statuses, self._fence_lost)
+        self._writes = FencedWrites(parts.cluster, parts.fence, self._fence_lost)
+        self._statuses = StatusWriter(self._writes.patch_statuses, self._fence_lost)
         self._binding = BindingQueue(
             parts.binder,
             parts.fence,
@@ -141,16 +121,19 @@ class Term:
                 self._bind_failed,
                 self._binding.submit,
             )
-        self._evictions = EvictionBatches(self._evict)
+        self._clock = asyncio.get_running_loop().time
+        self._failures = FailureTeller(
+            parts.state, parts.recorder, self._statuses, self._meter, self._clock
+        )
+        self._evictions = EvictionBatches(self._writes.evict)
         self._evictor = Evictor(
             self._evictions.evict,
             self.waiting,
             self._preempt_in_pre_bind,
-            self._record_preempted,
+            self._failures.record_preempted,
             self._activate,
             self._meter.preemption_finished,
         )
-        self._clock = asyncio.get_running_loop().time
         self._state.callbacks.deleted_while_assumed = self._deleted_while_assumed
         self._state.callbacks.deleted_while_pending = lambda pod: self._meter.preemptor_is_gone(
             pod.uid
@@ -371,7 +354,7 @@ class Term:
         pod = queued.info
         known = self._state.cache.cluster.pods.get(pod.key)
         if pod.terminating:
-            self._record(pod, "Warning", f"skip schedule deleting pod: {pod.key}")
+            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
         elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
             return False
         self._state.queue.done(pod.uid)
@@ -384,7 +367,7 @@ class Term:
         """Follows a decision up; returns what may be bound at once."""
         queued = decision.queued
         if decision.error is not None:
-            self._fail_with_error(queued, decision.error.message)
+            self._failures.fail_with_error(queued, decision.error.message)
             return None
         if decision.diagnosis is not None:
             self._no_node_fits(runtime, decision, self._decider.post_filter(runtime, decision))
@@ -431,13 +414,13 @@ class Term:
             self._nominate(runtime, pod, result)
         self._meter.unschedulable(queued)
         message = diagnosis.fit_error()
-        self._record(pod, "Warning", message)
+        self._failures.record(pod, message)
         nominated = result.nominated_node_name if result is not None else None
         if not diagnosis.num_all_nodes:
             self._state.cache.nominator.delete(pod.uid)
             nominated = ""
-        self._write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
-        self._requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
+        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._failures.requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
 
     def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
         if result.nominated_node_name is None:
@@ -495,7 +478,7 @@ class Term:
                         runtime,
                         assignment,
                         self._state.cache.cluster,
-                        self._patch_objects,
+                        self._writes.patch_objects,
                         self._changes,
                     )
             except asyncio.CancelledError:
@@ -593,13 +576,13 @@ class Term:
         pod = assignment.pod
         if status.code.rejects:
             self._meter.unschedulable(assignment.queued)
-            self._record(pod, "Warning", status.message)
-            self._write_failure(pod, REASON_UNSCHEDULABLE, status.message)
+            self._failures.record(pod, status.message)
+            self._failures.write(pod, REASON_UNSCHEDULABLE, status.message)
             plugins = {status.plugin} if status.plugin else set()
             pending = plugins if status.code is Code.PENDING else set()
-            self._requeue(assignment.queued, plugins - pending, pending)
+            self._failures.requeue(assignment.queued, plugins - pending, pending)
         else:
-            self._fail_with_error(assignment.queued, status.message)
+            self._failures.fail_with_error(assignment.queued, status.message)
 
     def _deleted_while_assumed(self, pod: PodInfo) -> None:
         task = self._slow.get(pod.uid)
@@ -616,44 +599,7 @@ class Term:
         task.cancel()
         return True
 
-    # ------------------------------------------------------------------ failures
-
-    def _fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
-        self._meter.errored(queued)
-        _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
-        self._record(queued.info, "Warning", message)
-        self._write_failure(queued.info, REASON_SCHEDULER_ERROR, message)
-        self._requeue(queued, set(), set())
-
-    def _requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
-        queued.info.node_name = ""
-        self._state.queue.add_unschedulable_if_not_present(
-            queued,
-            self._clock(),
-            unschedulable_plugins=plugins - pending,
-            pending_plugins=pending,
-        )
-
-    def _record(self, pod: PodInfo, type_: str, message: str) -> None:
-        self._recorder.record(
-            pod.pod.metadata,
-            type_=type_,
-            reason="FailedScheduling",
-            action="Scheduling",
-            message=message,
-            controller=pod.cls.scheduler_name,
-        )
-
-    def _write_failure(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Tells of an attempt that failed after, or without, a choice: no node is kept for it."""
-        self._state.cache.nominator.delete(pod.uid)
-        self._write_status(pod, Failure(reason, message, nominated_node_name=""))
-
-    def _write_status(self, pod: PodInfo, failure: Failure) -> None:
-        known = self._state.cache.cluster.pods.get(pod.key)
-        patch = status_patch(known if known is not None else pod, failure)
-        if patch is not None:
-            self._statuses.submit(patch)
+    # ------------------------------------------------------------------ activation
 
     def _activate_wanted(self, state: CycleState) -> None:
         """Q13: the pods that plugins of this cycle want tried again."""
@@ -666,42 +612,3 @@ class Term:
     def _activate(self, pod: PodInfo) -> None:
         self._state.queue.activate([pod], self._clock())
         self._wake.set()
-
-    def _record_preempted(self, victim: PodInfo, preemption: Preemption) -> None:
-        pod = preemption.pod
-        self._recorder.record(
-            victim.pod.metadata,
-            type_="Normal",
-            reason="Preempted",
-            action="Preempting",
-            message=f"Preempted by pod {pod.uid} on node {preemption.node_name}",
-            controller=pod.cls.scheduler_name,
-        )
-
-    # ------------------------------------------------------------------ fenced writes
-
-    async def _patch_statuses(
-        self, patches: Sequence[api_pb2.PodStatusPatch]
-    ) -> Sequence[api_pb2.BatchResult]:
-        return await self._cluster.patch_status(patches, self._fence)
-
-    async def _patch_objects(
-        self, patches: Sequence[api_pb2.PatchRequest]
-    ) -> Sequence[api_pb2.BatchResult]:
-        results = await self._cluster.patch(patches, self._fence)
-        if any(result.reason == "FENCE_LOST" for result in results):
-            self._fence_lost()
-        return results
-
-    async def _evict(
-        self, requests: Sequence[api_pb2.EvictRequest]
-    ) -> Sequence[api_pb2.BatchResult]:
-        try:
-            results = await self._cluster.evict(requests, self._fence)
-        except ClientError as exc:
-            return [api_pb2.BatchResult(code=14, reason=exc.reason, message=str(exc))] * len(
-                requests
-            )
-        if any(result.reason == "FENCE_LOST" for result in results):
-            self._fence_lost()
-        return results
