@@ -79,6 +79,8 @@ def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> in
 class _Still:
     """``framework.plugin.Ahead`` of a plugin to which pods of the class make no difference."""
 
+    speaks_for_own_row = True
+
     def place(self, row: int) -> bool:
         return True
 
@@ -297,7 +299,8 @@ class Selector:
         if not len(rows):
             return []
         try:
-            ahead = Trajectories(evaluation, pods[0], rows, followed)
+            spoken_for = {name for name, one in followed.items() if one.speaks_for_own_row}
+            ahead = Trajectories(evaluation, pods[0], rows, spoken_for)
             return self._follow(ahead, rows, barrier, len(pods), list(followed.values()))
         except PluginFailure:
             return []

@@ -112,11 +112,17 @@ class FilterPlugin(Protocol):
 
 
 class Ahead(Protocol):
-    """What a Filter plugin would say as pods of one class are placed one after another."""
+    """What a Filter plugin would say as pods of one class are placed one after another.
+
+    ``speaks_for_own_row``: ``place`` speaks for the row itself, too; otherwise the plugin is asked
+    about it on a fork with the pods placed there added.
+    """
+
+    speaks_for_own_row: bool
 
     def place(self, row: int) -> bool:
-        """Takes note of one more pod on the row; whether the verdict on every row, that one
-        included, is what it was. After False it is not used any more."""
+        """Takes note of one more pod on the row; whether the verdicts on the rows it speaks for
+        are what they were. After False it is not used any more."""
         ...
 
 

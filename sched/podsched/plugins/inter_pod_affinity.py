@@ -21,7 +21,13 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ABSENT, Bools, ClusterView, Int64s, NodeColumns, PodQuery
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, PreFilterResult
+from podsched.framework.plugin import (
+    MAX_NODE_SCORE,
+    Ahead,
+    CycleState,
+    Handle,
+    PreFilterResult,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -96,6 +102,15 @@ class _State:
 
     filtering: _Filtering | None = None
     scores: Int64s | None = None
+
+
+class _OwnRowAlone:
+    """``framework.plugin.Ahead`` where a pod concerns no other row than its own."""
+
+    speaks_for_own_row: bool = False
+
+    def place(self, row: int) -> bool:
+        return True
 
 
 class InterPodAffinity:
@@ -178,6 +193,16 @@ class InterPodAffinity:
             existing = found == _EXISTING_ANTI_AFFINITY
             verdicts.flag(existing, Code.UNSCHEDULABLE, REASON_EXISTING_ANTI_AFFINITY)
         return verdicts.done()
+
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+        """Pods that only repel, from domains of one node each, change nothing on other rows."""
+        relations, _ = self._index.of(pod, cluster)
+        if relations.affinity is not None or relations.scores:
+            return None
+        keys = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
+        if all(self._domains.of(cluster.nodes, key).single for key in keys):
+            return _OwnRowAlone()
+        return None
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

@@ -49,6 +49,8 @@ class FollowedSpread:
 class SpreadAhead:
     """``framework.plugin.Ahead`` of all constraints of a class."""
 
+    speaks_for_own_row: bool = True
+
     def __init__(self, followed: Sequence[FollowedSpread]) -> None:
         self._followed = followed
 

@@ -1,4 +1,4 @@
-"""Pods that spread over domains are placed in runs, exactly as one by one."""
+"""Pods that spread or repel each other are placed in runs, exactly as one by one."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Scene:
         )
         for number in range(nodes):
             labels = {"zone": random.choice("aab"), "rack": random.choice("xyz")}
+            labels["name"] = f"n{number:02}"
             if random.random() < 0.1:
                 del labels["zone"]
             cpu = str(random.choice([2, 4, 8]))
@@ -111,3 +112,36 @@ def test_as_long_as_no_domain_reaches_its_limit_a_run_takes_few_evaluations(
     run = selector.select_batch(pods, scene.commit)
     assert run.ending is Ending.PLACED
     assert len(refreshed) < 8
+
+
+def repelling(scene: Scene, seed: int) -> None:
+    """Makes the scene's template one of required anti-affinity to pods like itself, or others."""
+    random = Random(seed)
+    terms = [
+        {
+            "topologyKey": random.choice(["name", "name", "name", "zone"]),
+            "labelSelector": {"matchLabels": {"app": random.choice(["mine", "mine", "other"])}},
+        }
+        for _ in range(random.choice([1, 2]))
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    scene.template = {"affinity": {"podAntiAffinity": required}}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one(seed: int) -> None:
+    batch, single = Scene(seed), Scene(seed)
+    for scene in (batch, single):
+        repelling(scene, seed)
+    pods = [batch.info(f"q{number}") for number in range(15)]
+    run = batch.selector(pods[0]).select_batch(pods, batch.commit)
+    chosen = []
+    for number in range(15):
+        one = single.info(f"q{number}")
+        choice = single.selector(one).select(one)
+        if choice is None:
+            break
+        single.commit([one], [choice.row])
+        chosen.append(choice.row)
+    assert run.rows == chosen
