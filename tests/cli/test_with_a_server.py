@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -208,7 +209,14 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
     sched: Commands, cluster: LocalCluster
 ) -> None:
     command = [sys.executable, "-m", "podsched", "get", "pods", "-w", "-s", cluster.server]
-    watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background jobs, and what they start, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     stop = threading.Timer(60, watching.kill)
     stop.start()
     try:
