@@ -31,13 +31,10 @@ def test_the_defaults_are_pinned() -> None:
         "identity": "",
         "evaluation": evaluation,
         "max_batch": 256,
-        "backoff_flush_period": 1.0,
-        "unschedulable_flush_period": 30.0,
         "pod_max_in_unschedulable_pods_duration": 300.0,
         "plugin_metrics_sample_percent": 10,
         "audit_period": 1.0,
         "audit_sample": 64,
-        "shutdown_timeout": 5.0,
     }
     assert asdict(TelemetrySettings()) == {
         "log_format": "text",

@@ -74,19 +74,6 @@ class RayMetrics(Protocol):
     def evaluator_mode(self, mode: str) -> None: ...
 
 
-class NoRayMetrics:
-    """Counts nothing."""
-
-    def ray_call(self, call: str, result: str, seconds: float) -> None:
-        pass
-
-    def ray_actor_replaced(self, actor: str) -> None:
-        pass
-
-    def evaluator_mode(self, mode: str) -> None:
-        pass
-
-
 async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
     """Runs what may block for ever; unlike an executor's, the thread never delays the exit."""
     loop = asyncio.get_running_loop()

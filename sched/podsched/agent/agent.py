@@ -398,19 +398,3 @@ class Agent:
     def _count_heartbeat(self, result: str) -> None:
         if self._metrics is not None:
             self._metrics.heartbeats_total.labels(result).inc()
-
-
-async def run_agent(
-    client: AgentClient,
-    settings: AgentSettings,
-    nodes: Sequence[Node] = (),
-    *,
-    metrics: AgentMetrics | None = None,
-) -> None:
-    """Play until cancelled. Raises AgentError, and what ends a task of the agent."""
-    agent = Agent(client, settings, nodes, metrics=metrics)
-    try:
-        await agent.start()
-        await agent.wait()
-    finally:
-        await agent.stop()

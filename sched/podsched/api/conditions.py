@@ -64,29 +64,6 @@ def _same(old: PodCondition, new: PodCondition) -> bool:
     )
 
 
-def set_node_condition(status: NodeStatus, condition: NodeCondition, now: Timestamp) -> bool:
-    """Sets a condition in place with its heartbeat at `now`; whether status or reason changed."""
-    old = node_condition(status, condition.type)
-    moved = old is None or old.status != condition.status
-    changed = (
-        old is None
-        or moved
-        or (old.reason, old.message)
-        != (
-            condition.reason,
-            condition.message,
-        )
-    )
-    target = old if old is not None else status.conditions.add(type=condition.type)
-    target.status = condition.status
-    target.reason = condition.reason
-    target.message = condition.message
-    target.last_heartbeat_time.CopyFrom(now)
-    if moved:
-        target.last_transition_time.CopyFrom(now)
-    return changed
-
-
 def is_node_ready(status: NodeStatus) -> bool:
     """Whether the node's Ready condition is True."""
     condition = node_condition(status, NODE_READY)

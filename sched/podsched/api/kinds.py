@@ -150,11 +150,3 @@ def unwrap(wrapped: Object) -> o.AnyObject:
     if member is None:
         raise ValueError("the Object is empty: exactly one member must be set")
     return cast(o.AnyObject, getattr(wrapped, member))
-
-
-def wrapped_kind(wrapped: Object) -> Kind:
-    """The kind of the object inside. Raises ValueError when no member is set."""
-    member = wrapped.WhichOneof("object")
-    if member is None:
-        raise ValueError("the Object is empty: exactly one member must be set")
-    return _BY_ONEOF[member]

@@ -84,15 +84,6 @@ def milli_value(text: str) -> int:
     return _int64_away_from_zero(parse(text) * 1000)
 
 
-def is_quantity(text: str) -> bool:
-    """Whether the text can be parsed."""
-    try:
-        parse(text)
-    except QuantityError:
-        return False
-    return True
-
-
 def format_decimal(amount: Fraction | int) -> str:
     """The shortest decimal form without a fraction: 500m, 2, 3k. Finer than nano is rounded up."""
     nanos = _ceil(abs(Fraction(amount)) * _NANO)

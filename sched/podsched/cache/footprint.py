@@ -7,7 +7,7 @@ walking over all pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from podsched.framework.pods import PodInfo
@@ -40,12 +40,3 @@ def host_ports(spec: v1.PodSpec) -> Iterator[Port]:
         for port in container.ports:
             if port.host_port > 0:
                 yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
-
-
-def count_ports(pods: Iterable[PodInfo]) -> dict[Port, int]:
-    """(hostIP, protocol, hostPort) -> number of the pods that use it."""
-    used: dict[Port, int] = {}
-    for pod in pods:
-        for port in host_ports(pod.cls.spec):
-            used[port] = used.get(port, 0) + 1
-    return used

@@ -131,10 +131,6 @@ class SchedulerSettings(_Checked):
     """Where nodes are evaluated."""
     max_batch: int = 256
     """Pods popped together at most. More saves little; less lets events in sooner."""
-    backoff_flush_period: float = 1.0
-    """How often pods whose backoff is over move to activeQ: kube-scheduler's window."""
-    unschedulable_flush_period: float = 30.0
-    """How often pods that have been unschedulable for too long are looked for."""
     pod_max_in_unschedulable_pods_duration: float = 300.0
     """After this long a pod is tried again though no event has woken it."""
     plugin_metrics_sample_percent: int = 10
@@ -143,19 +139,15 @@ class SchedulerSettings(_Checked):
     """How often an idle leader looks for unschedulable pods that would fit; 0: never."""
     audit_sample: int = 64
     """Pods looked at each time."""
-    shutdown_timeout: float = 5.0
-    """How long bindings under way may take when the process is asked to stop."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
         yield from self._positive(
             "max_batch",
-            "backoff_flush_period",
-            "unschedulable_flush_period",
             "pod_max_in_unschedulable_pods_duration",
             "audit_sample",
         )
-        yield from self._not_negative("audit_period", "shutdown_timeout")
+        yield from self._not_negative("audit_period")
         if not 0 <= self.plugin_metrics_sample_percent <= 100:
             percent = self.plugin_metrics_sample_percent
             yield invalid("plugin_metrics_sample_percent", percent, "not in [0, 100]")

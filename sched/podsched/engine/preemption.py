@@ -16,14 +16,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
 from podsched.engine.waiting_pods import WaitingPods
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 #: Who turned a pod down that lost its place before it was bound, and why.
 PREEMPTION_PLUGIN = "DefaultPreemption"
 PREEMPTED = "preempted"
@@ -163,7 +162,7 @@ class Evictor:
             condition=v1.PodCondition(
                 type=DISRUPTION_TARGET,
                 status="True",
-                reason=PREEMPTION_BY_SCHEDULER,
+                reason=REASON_PREEMPTION_BY_SCHEDULER,
                 message=f"{scheduler}: preempting to accommodate a higher priority pod",
             ),
         )

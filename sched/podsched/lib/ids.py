@@ -20,14 +20,3 @@ Revision = NewType("Revision", int)
 
 Term = NewType("Term", int)
 """The revision at which leadership was won; the token that fences a leader's writes."""
-
-
-def pod_key(namespace: str, name: str) -> PodKey:
-    """The key of the pod of this namespace and name."""
-    return PodKey(f"{namespace}/{name}")
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """The namespace ("" when there is none) and the name of a "namespace/name" key."""
-    namespace, _, name = key.rpartition("/")
-    return namespace, name

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -47,9 +48,6 @@ REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
 
-#: Condition that says a pod is being removed, and its reason when preemption does it.
-DISRUPTION_TARGET = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
 _PRIORITY_OFFSET = 1 << 31
 
@@ -57,7 +55,9 @@ _PRIORITY_OFFSET = 1 << 31
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
     """Whether the pod is being deleted because a scheduler preempted it."""
     return pod.terminating and any(
-        c.type == DISRUPTION_TARGET and c.status == "True" and c.reason == PREEMPTION_BY_SCHEDULER
+        c.type == DISRUPTION_TARGET
+        and c.status == "True"
+        and c.reason == REASON_PREEMPTION_BY_SCHEDULER
         for c in pod.pod.status.conditions
     )
 

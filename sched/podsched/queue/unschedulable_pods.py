@@ -206,10 +206,6 @@ class UnschedulablePods:
                     answers[group] = gain
         return _expanded(answers, personal)
 
-    def pods_by_group(self) -> dict[Hashable, int]:
-        """Number of pods per group, for inspection."""
-        return {key: len(group.pods) for key, group in self._groups.items()}
-
     def problems(self) -> Iterator[str]:
         """What is wrong with the books, for ``check_invariants``."""
         grouped = {uid for group in self._groups.values() for uid in group.pods}
