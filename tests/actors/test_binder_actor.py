@@ -17,7 +17,7 @@ from podsched.cache.columns import Columns
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.binding import BinderUnavailable
+from podsched.engine.writes.bind_batches import BinderUnavailable
 from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.store.memory import MemoryStore

@@ -19,15 +19,15 @@ from podsched.actors.packing import (
     MOST_STATE,
     dump,
     load,
+    pack_dry_run_request,
     pack_rows,
-    pack_trial_request,
     unpack_rows,
 )
-from podsched.actors.ray_trials import RayTrials
-from podsched.actors.shard_feed import ShardFeed
+from podsched.actors.ray_dry_run import RayDryRun
+from podsched.actors.shard_sync import ShardSync
 from podsched.actors.terms import StaleTerm
 from podsched.cache.deltas import DeltaEncoder, shard_of
-from podsched.engine.trials import TrialRequest, TrialResult
+from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins import preemption_trials
@@ -38,7 +38,7 @@ TERM = 7
 
 
 @asynccontextmanager
-async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncIterator[RayTrials]:
+async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncIterator[RayDryRun]:
     """The world's remote decider asks so many shards."""
     feeds = []
     for shard in range(count):
@@ -48,8 +48,8 @@ async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncItera
         encoder = DeltaEncoder(
             world.cache.columns, lambda node, own=shard: shard_of(node, count) == own
         )
-        feeds.append(ShardFeed(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
-    trials = RayTrials(lambda: feeds, 1, 1.0)
+        feeds.append(ShardSync(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
+    trials = RayDryRun(lambda: feeds, 1, 1.0)
     world.remote = world.decider(trials)
     tasks = [asyncio.create_task(feed.run()) for feed in feeds]
     try:
@@ -61,7 +61,7 @@ async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncItera
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until_current(feeds: Sequence[ShardFeed]) -> None:
+async def until_current(feeds: Sequence[ShardSync]) -> None:
     for _ in range(5000):
         if all(feed.current for feed in feeds):
             return
@@ -101,7 +101,7 @@ async def test_shards_do_try_nodes_and_find_victims() -> None:
     world.fill()
     async with shards(ray, world, 2):
         found, _, asked = await world.both()
-    assert asked and ray.metrics.calls["try_rows", "ok"] >= 2
+    assert asked and ray.metrics.calls["dry_run_rows", "ok"] >= 2
     assert found is not None and found.victims is not None and found.victims.pods
 
 
@@ -132,11 +132,11 @@ async def test_what_shards_have_found_the_leader_does_not_try_again(
 class Liar(EvaluatorActor):
     """Says of every candidate that one pod, the first there, would do."""
 
-    def try_rows(self, *arguments: Any) -> Any:
-        answer = super().try_rows(*arguments)
-        result: TrialResult = load(answer)
+    def dry_run_rows(self, *arguments: Any) -> Any:
+        answer = super().dry_run_rows(*arguments)
+        result: DryRunResult = load(answer)
         found = result.candidates
-        return dump(TrialResult({r: ((next(iter(self.columns.pods(r))),), 0) for r in found}, ()))
+        return dump(DryRunResult({r: ((next(iter(self.columns.pods(r))),), 0) for r in found}, ()))
 
 
 async def test_what_a_shard_gets_wrong_is_noticed_and_the_leader_does_it_all() -> None:
@@ -167,38 +167,38 @@ async def test_shards_are_asked_from_a_number_of_nodes_on() -> None:
     async with shards(ray, world, 1) as trials:
         assert trials.worth(1) and not trials.worth(0)
         feeds = trials._feeds()
-        assert not RayTrials(lambda: feeds, 100, 1.0).worth(99)
-        assert RayTrials(lambda: feeds, 100, 1.0).worth(100)
-    assert not RayTrials(list, 1, 1.0).worth(10**6)
+        assert not RayDryRun(lambda: feeds, 100, 1.0).worth(99)
+        assert RayDryRun(lambda: feeds, 100, 1.0).worth(100)
+    assert not RayDryRun(list, 1, 1.0).worth(10**6)
 
 
 def test_an_actor_tries_nothing_for_an_older_term_or_without_the_last_delta() -> None:
     world = PreemptionWorld(2)
     actor = EvaluatorActor("f", "evaluator-0", (world.local[0].profile,))
     actor.adopt(5, "f")
-    assert actor.try_rows(4, 0, (0, ()), b"", b"") == StaleTerm(5)
-    assert actor.try_rows(5, 0, (0, ()), b"", b"") == NotCurrent()
+    assert actor.dry_run_rows(4, 0, (0, ()), b"", b"") == StaleTerm(5)
+    assert actor.dry_run_rows(5, 0, (0, ()), b"", b"") == NotCurrent()
     encoder = DeltaEncoder(world.cache.columns, lambda node: True)
     actor.sync(5, dump(encoder.encode()))
-    assert actor.try_rows(5, encoder.next_number + 1, (0, ()), b"", b"") == NotCurrent()
+    assert actor.dry_run_rows(5, encoder.next_number + 1, (0, ()), b"", b"") == NotCurrent()
 
 
-def request(state: CycleState, budgets: tuple[bytes, ...] = ()) -> TrialRequest:
-    return TrialRequest("default-scheduler", b"", state, budgets, ("NodePorts",))
+def request(state: CycleState, budgets: tuple[bytes, ...] = ()) -> DryRunRequest:
+    return DryRunRequest("default-scheduler", b"", state, budgets, ("NodePorts",))
 
 
 def test_a_request_whose_filters_need_much_state_does_not_travel() -> None:
     much = np.zeros(MOST_STATE)
-    assert pack_trial_request(request(CycleState({"NodePorts": much}))) is None
-    assert pack_trial_request(request(CycleState({"NodePorts": lambda: 0}))) is None
-    packed = pack_trial_request(request(CycleState({"NodePorts": 1, "ImageLocality": much})))
+    assert pack_dry_run_request(request(CycleState({"NodePorts": much}))) is None
+    assert pack_dry_run_request(request(CycleState({"NodePorts": lambda: 0}))) is None
+    packed = pack_dry_run_request(request(CycleState({"NodePorts": 1, "ImageLocality": much})))
     assert packed is not None
     assert load(packed).state.data == {"NodePorts": 1}, "what no filter reads stays here"
 
 
 def test_a_request_with_very_many_budgets_does_not_travel() -> None:
-    assert pack_trial_request(request(CycleState(), (b"x" * MOST_BUDGETS,))) is not None
-    assert pack_trial_request(request(CycleState(), (b"x" * MOST_BUDGETS, b"x"))) is None
+    assert pack_dry_run_request(request(CycleState(), (b"x" * MOST_BUDGETS,))) is not None
+    assert pack_dry_run_request(request(CycleState(), (b"x" * MOST_BUDGETS, b"x"))) is None
 
 
 @given(st.sets(st.integers(0, 500), min_size=1))

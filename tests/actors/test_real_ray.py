@@ -15,7 +15,7 @@ from podsched.actors.local_ray import LocalRay
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.binding import Binder
+from podsched.engine.writes.bind_batches import Binder
 from podsched.v1 import api_pb2
 from support.engine_world import World
 from support.evaluations import seen
@@ -101,7 +101,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await agree(world, actors)
             assert metrics.calls["evaluate", "ok"]
             await preempt_alike(world, actors)
-            assert metrics.calls["try_rows", "ok"]
+            assert metrics.calls["dry_run_rows", "ok"]
 
             # A binder actor that does not reach the API server: the batch goes out directly.
             await eventually(lambda: all(b.ready for b in actors.binders), within=90)

@@ -17,12 +17,12 @@ from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump
 from podsched.actors.ray_evaluator import RayEvaluator
-from podsched.actors.shard_feed import ShardFeed
+from podsched.actors.shard_sync import ShardSync
 from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
 from podsched.actors.terms import Adoption, StaleTerm
 from podsched.cache.deltas import DeltaEncoder, shard_of
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.sharding import EvaluationRequest
+from podsched.engine.evaluation.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import Tracer
 from support.engine_world import World
@@ -41,7 +41,7 @@ async def eventually(condition: Callable[[], bool], pause: float = 0.0) -> None:
     raise AssertionError("it did not come to hold")
 
 
-def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardFeed]:
+def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardSync]:
     made = []
     for shard in range(count):
         name = f"evaluator-{shard}"
@@ -50,12 +50,12 @@ def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[S
         encoder = DeltaEncoder(
             world.cache.columns, lambda node, own=shard: shard_of(node, count) == own
         )
-        made.append(ShardFeed(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
+        made.append(ShardSync(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
     return made
 
 
 @asynccontextmanager
-async def running(feeds: list[ShardFeed]) -> AsyncIterator[None]:
+async def running(feeds: list[ShardSync]) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(feed.run()) for feed in feeds]
     try:
         yield

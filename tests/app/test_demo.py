@@ -25,7 +25,7 @@ from podsched.app.demo import (
     overcommitted,
 )
 from podsched.app.local_cluster import LocalCluster
-from podsched.app.truth import Truth
+from podsched.app.stored_state import StoredState
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Batch, Event, EventType
 from podsched.v1 import api_pb2
@@ -96,9 +96,9 @@ def placed(name: str, node_name: str, cpu: str = "1", phase: str = "Running") ->
     return made
 
 
-def truth(*pods: Pod, cpu: str = "2", most: str = "3") -> Truth:
+def truth(*pods: Pod, cpu: str = "2", most: str = "3") -> StoredState:
     room = {"cpu": cpu, "memory": "1Gi", "pods": most}
-    return Truth(
+    return StoredState(
         {f"default/{p.metadata.name}": p for p in pods}, {"n1": node("n1", allocatable=room)}
     )
 

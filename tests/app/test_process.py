@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from podsched.api.objects import Node, Pod
-from podsched.app.truth import read_truth
+from podsched.app.stored_state import read_truth
 from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put, Write
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from podsched.app.presence import lease_name
 from podsched.app.process import Process, ProcessOptions
 from podsched.app.replica import Replica, ReplicaOptions, unique_identity
+from podsched.app.replica_lease import lease_name
 from podsched.client.fake import FakeCluster
 from podsched.config.load import default_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings

@@ -6,7 +6,7 @@ import pytest
 
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, Node, Pod
-from podsched.cli.describing import describe
+from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter, age, aligned, node_status, pod_status
 from support.engine_world import container, node, pod
 

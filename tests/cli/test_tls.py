@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
-from podsched.cli.session import client_options
+from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.certificates import Certificates, make_certificates

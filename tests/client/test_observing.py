@@ -8,9 +8,9 @@ import pytest
 
 from podsched.client import errors
 from podsched.client.api_client import ApiClient
+from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.informer import Informer
-from podsched.client.observing import ClientTelemetry
-from podsched.server.observing import ServerTelemetry
+from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.telemetry.instruments import MetricRegistry

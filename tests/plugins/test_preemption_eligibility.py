@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from podsched.config.load import default_config
-from podsched.engine.deciding import Decider, Decision
+from podsched.engine.cycle.placement import Decision, Placer
 from podsched.engine.state import SchedulingState, build_state
 from podsched.framework.plugin import PostFilterResult
 from podsched.plugins.default_preemption import DefaultPreemption
@@ -25,7 +25,7 @@ class Room:
     def __init__(self) -> None:
         self.state: SchedulingState = build_state(default_config(), factories(), seed=1)
         self.runtime = next(iter(self.state.profiles.values()))
-        self.decider = Decider(self.state)
+        self.decider = Placer(self.state)
         for name in ("n1", "n2"):
             self._told("Node", node(name))
             self._told("Pod", self._pod(f"on-{name}", 0, node_name=name))

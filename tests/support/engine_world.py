@@ -15,8 +15,8 @@ from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
 from podsched.config.plugins import ExtensionPoint, PluginSpec
-from podsched.engine.class_evaluation import ClassEvaluation
-from podsched.engine.profile_runtime import ProfileRuntime
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.plugin import Handle, Plugin, PluginFactory
 from podsched.framework.pods import PodInfo

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsched.engine.class_evaluation import NO_TOTAL, ClassEvaluation
-from podsched.engine.filtering import run_filters, run_pre_filter
-from podsched.engine.scoring import run_pre_score, run_score
+from podsched.engine.evaluation.class_evaluation import NO_TOTAL, ClassEvaluation
+from podsched.engine.evaluation.filtering import run_filters, run_pre_filter
+from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.framework.plugin import CycleState, FilterOutcome
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status, sorted_reasons

@@ -11,10 +11,10 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import load_config
-from podsched.engine.deciding import Decider, Decision
-from podsched.engine.filtering import ProfileFilters
-from podsched.engine.profile_runtime import ProfileRuntime
-from podsched.engine.trials import TrialsElsewhere
+from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import NoWaitingPods, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.plugins.default_preemption import DefaultPreemption
@@ -54,7 +54,7 @@ class PreemptionWorld(World):
             {"containers": [container({"cpu": "1"}, ports=[8080])], "priority": 100},
         ]
         self.local = self.decider(None)
-        self.remote: tuple[ProfileRuntime, Decider] = self.local
+        self.remote: tuple[ProfileRuntime, Placer] = self.local
 
     def pending(self, template: int | None = None) -> PodInfo:
         """Labelled by template, since budgets choose by labels."""
@@ -62,7 +62,7 @@ class PreemptionWorld(World):
         message = pod(self.name("pod"), self.templates[chosen], labels={"app": str(chosen)})
         return make_pod_info(message, self.cache.classes)
 
-    def decider(self, trials: TrialsElsewhere | None) -> tuple[ProfileRuntime, Decider]:
+    def decider(self, trials: RemoteDryRun | None) -> tuple[ProfileRuntime, Placer]:
         """A decider with plugins of its own, which share no memory with another's."""
         args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.wanted}
         config: dict[str, Any] = {
@@ -70,7 +70,7 @@ class PreemptionWorld(World):
         }
         profile = load_config(config).profiles[0]
         state: Any = SimpleNamespace(cache=self.cache)
-        return ProfileRuntime(profile, factories(), self.handle), Decider(state, None, trials)
+        return ProfileRuntime(profile, factories(), self.handle), Placer(state, None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

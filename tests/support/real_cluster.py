@@ -17,8 +17,8 @@ from typing import Any
 from podsched.api.objects import Lease
 from podsched.app.demo import Observer, overcommitted
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.stored_state import StoredState, read_truth
 from podsched.app.supervisor import ManagedProcess
-from podsched.app.truth import Truth, read_truth
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Informer
 from podsched.store.endpoints import EtcdOptions
@@ -79,7 +79,7 @@ class RealCluster:
         """Pods of a prefix that were seen bound."""
         return sum(key.startswith(f"default/{prefix}-") for key in self.observer.bound_at)
 
-    async def truth(self) -> Truth:
+    async def truth(self) -> StoredState:
         """What etcd holds."""
         store = await connect(EtcdOptions(endpoints=self.cluster.etcd_endpoints))
         try:

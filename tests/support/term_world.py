@@ -18,7 +18,10 @@ from podsched.client.informer import Batch
 from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
 from podsched.config.settings import SchedulerSettings
-from podsched.engine.deciding import Decider
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import Placer
+from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.cycle.scheduling_loop import LoopParts, SchedulingLoop
 from podsched.engine.extenders.calls import (
     ExtenderClient,
     Extenders,
@@ -26,13 +29,10 @@ from podsched.engine.extenders.calls import (
     make_extenders,
 )
 from podsched.engine.extenders.wire import NodeTexts
-from podsched.engine.fenced_writes import ClientBinder
-from podsched.engine.measuring import CycleMeter
-from podsched.engine.pre_bind import ClusterChanges
-from podsched.engine.recorder import EventRecorder
-from podsched.engine.scheduler import Term, TermParts
+from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.engine.state import WATCHED_KINDS, build_state
-from podsched.engine.user_plugins import user_plugin_specs
+from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.engine.writes.fenced_writes import ClientBinder
 from podsched.framework.plugin import CycleState, PermitResult, PreBindPlan, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
@@ -150,16 +150,16 @@ class TermWorld:
         )
         self.informer = self.cluster.informer(WATCHED_KINDS)
         self.fence = self.cluster.new_term(LOCK)
-        self.term = Term(self.parts(), self.changes)
+        self.term = SchedulingLoop(self.parts(), self.changes)
         self.ended: asyncio.Task[None] | None = None
 
-    def parts(self) -> TermParts:
+    def parts(self) -> LoopParts:
         binder = ClientBinder(self.cluster)
-        return TermParts(
+        return LoopParts(
             state=self.state,
             cluster=self.cluster,
             fence=self.fence,
-            decider=Decider(self.state),
+            decider=Placer(self.state),
             binder=lambda: binder,
             recorder=self.recorder,
             meter=self.meter,

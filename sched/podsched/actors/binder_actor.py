@@ -11,8 +11,8 @@ from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
-from podsched.engine.binding import BinderUnavailable
-from podsched.engine.fenced_writes import ClientBinder
+from podsched.engine.writes.bind_batches import BinderUnavailable
+from podsched.engine.writes.fenced_writes import ClientBinder
 from podsched.v1 import api_pb2
 
 
@@ -43,7 +43,7 @@ class BinderActor:
     async def bind(
         self, term: int, request: bytes, traceparent: str
     ) -> bytes | NotBound | StaleTerm:
-        """Makes the call of a serialized BindPodsRequest; answers a serialized BatchResponse."""
+        """Make the call of a serialized BindPodsRequest; answer a serialized BatchResponse."""
         refusal = self._guard.refusal(term)
         if refusal is not None:
             return refusal

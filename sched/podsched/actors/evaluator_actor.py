@@ -18,10 +18,10 @@ from podsched.cache.deltas import DeltaDecoder, DeltaGapError
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses
 from podsched.config.profiles import Profile
-from podsched.engine.plugin_calls import PluginFailure
-from podsched.engine.profile_runtime import ProfileRuntime
-from podsched.engine.sharding import EvaluationRequest, evaluate
-from podsched.engine.trials import TrialRequest, try_rows
+from podsched.engine.evaluation.dry_run import DryRunRequest, dry_run_rows
+from podsched.engine.evaluation.sharding import EvaluationRequest, evaluate
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
 from podsched.plugins.registry import factories
 from podsched.telemetry.tracing import NO_SPAN, SpanName, configure_tracing
@@ -78,7 +78,7 @@ class EvaluatorActor:
         return answer
 
     def sync(self, term: int, delta: bytes) -> StaleTerm | NotCurrent | None:
-        """Applies the next delta; NotCurrent asks for a start anew."""
+        """Apply the next delta; NotCurrent asks for a start anew."""
         refusal = self._guard.refusal(term)
         if refusal is not None:
             return refusal
@@ -107,7 +107,7 @@ class EvaluatorActor:
         request: bytes,
         traceparent: str = "",
     ) -> StaleTerm | NotCurrent | PluginFailed | bytes:
-        """Filters and scores the shard's rows: a packed EvaluationResult.
+        """Filter and scores the shard's rows: a packed EvaluationResult.
 
         ``number``: of the delta that the leader sends next; ``values``: (first id, label values)
         that the request's state may speak of.
@@ -126,7 +126,7 @@ class EvaluatorActor:
                 return PluginFailed()
             return pack_result(result, columns.size)
 
-    def try_rows(
+    def dry_run_rows(
         self,
         term: int,
         number: int,
@@ -135,7 +135,7 @@ class EvaluatorActor:
         rows: bytes,
         traceparent: str = "",
     ) -> StaleTerm | NotCurrent | bytes:
-        """Tries preemption on those of the rows that are the shard's: a packed TrialResult.
+        """Try preemption on those of the rows that are the shard's: a packed DryRunResult.
 
         ``number`` and ``values`` as for ``evaluate``.
         """
@@ -143,14 +143,14 @@ class EvaluatorActor:
         if refusal is not None:
             return refusal
         self._decoder.columns.adopt_values(values[0], list(values[1]))
-        asked: TrialRequest = load(request)
+        asked: DryRunRequest = load(request)
         with self._span(SpanName.SHARD_TRY, traceparent):
             runtime = self._runtimes[asked.scheduler_name]
-            result = try_rows(runtime, self._cluster, self._classes, asked, unpack_rows(rows))
+            result = dry_run_rows(runtime, self._cluster, self._classes, asked, unpack_rows(rows))
             return dump(result)
 
     def _refusal(self, term: int, number: int) -> StaleTerm | NotCurrent | None:
-        """The answer to a call of another term, or one that counts on other deltas."""
+        """Return the answer to a call of another term, or one that counts on other deltas."""
         refusal = self._guard.refusal(term)
         if refusal is None and (number != self._decoder.next_number or not self._runtimes):
             return NotCurrent()

@@ -37,7 +37,8 @@ class RayStartError(Exception):
 
 class LocalRay:
     """The head of a local Ray cluster: ``await start()``, then ``address`` and ``environment``
-    for drivers."""
+    for drivers.
+    """
 
     def __init__(self, *, num_cpus: int = 2, log_dir: Path | None = None) -> None:
         self._num_cpus = num_cpus
@@ -64,7 +65,7 @@ class LocalRay:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Starts the head and waits until it takes connections.
+        """Start the head and wait until it takes connections.
 
         Raises:
             RayStartError: after three attempts.
@@ -129,7 +130,7 @@ class LocalRay:
             await asyncio.sleep(0.1)
 
     async def stop(self) -> None:
-        """Ends every process of the cluster and removes its files."""
+        """End every process of the cluster and remove its files."""
         await self._kill()
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 

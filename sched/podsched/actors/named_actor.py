@@ -70,7 +70,7 @@ class NamedActor:
         return answer is Adoption.ADOPTED
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> Any:
-        """Calls with the term as first argument. After a failure the actor is not ``ready``.
+        """Call with the term as first argument. After a failure the actor is not ``ready``.
 
         Raises RayUnavailable, also when the actor follows another term by now.
         """

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.engine.sharding import EvaluationRequest, EvaluationResult
-from podsched.engine.trials import TrialRequest
+from podsched.engine.evaluation.dry_run import DryRunRequest
+from podsched.engine.evaluation.sharding import EvaluationRequest, EvaluationResult
 from podsched.framework.nodes import Bools
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Reason, Rows, Verdicts
@@ -57,7 +57,7 @@ def pack_numbers(values: NDArray[Any]) -> PackedNumbers:
 
 
 def unpack_numbers(packed: PackedNumbers) -> NDArray[np.uint64]:
-    """The values in 64 bits; ``view(np.int64)`` of it where they are signed."""
+    """Return the values in 64 bits; ``view(np.int64)`` of it where they are signed."""
     low = np.uint64(packed.low % (1 << 64))
     if not packed.type:
         return np.full(packed.count, low, dtype=np.uint64)
@@ -85,7 +85,7 @@ def load(data: bytes) -> Any:
 
 
 def pack_result(result: EvaluationResult, size: int) -> bytes:
-    """A result over ascending rows of columns of ``size`` rows."""
+    """Return a result over ascending rows of columns of ``size`` rows."""
     rows = np.zeros(size, dtype=np.bool_)
     rows[result.rows] = True
     verdicts = {
@@ -119,7 +119,7 @@ def _unpack_bools(data: bytes, count: int) -> Bools:
 
 
 def pack_request(request: EvaluationRequest) -> bytes | None:
-    """The request without the plugins whose state cannot or should not travel.
+    """Return the request without the plugins whose state cannot or should not travel.
 
     None when no filter is left: then nothing worth a call is.
     """
@@ -136,8 +136,8 @@ def pack_request(request: EvaluationRequest) -> bytes | None:
     return dump(replace(request, state=state, filters=filters, scores=scores))
 
 
-def pack_trial_request(request: TrialRequest) -> bytes | None:
-    """The request without state that no filter reads.
+def pack_dry_run_request(request: DryRunRequest) -> bytes | None:
+    """Return the request without state that no filter reads.
 
     None when the state of some filter, or the budgets, cannot or should not travel.
     """
@@ -160,7 +160,7 @@ def pack_rows(rows: Rows) -> bytes:
 
 
 def unpack_rows(data: bytes) -> Rows:
-    """The rows, ascending."""
+    """Return the rows, ascending."""
     return np.flatnonzero(np.unpackbits(np.frombuffer(load(data), dtype=np.uint8)))
 
 

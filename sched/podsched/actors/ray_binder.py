@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from podsched.actors.binder_actor import NotBound
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayUnavailable
-from podsched.engine.binding import Binder
+from podsched.engine.writes.bind_batches import Binder
 from podsched.v1 import api_pb2
 
 #: A batch takes some 10 ms. One that takes longer than this is sent again directly, which is safe:

@@ -75,7 +75,7 @@ class RayMetrics(Protocol):
 
 
 async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
-    """Runs what may block for ever; unlike an executor's, the thread never delays the exit."""
+    """Run what may block for ever; unlike an executor's, the thread never delays the exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -114,7 +114,7 @@ class RayCluster:
         self.cpus = 1
 
     async def run(self) -> None:
-        """Joins, watches and joins again, until cancelled."""
+        """Join, watch and join again, until cancelled."""
         try:
             while True:
                 if await self._answers() and await self._join():
@@ -209,7 +209,7 @@ class RayCluster:
     # ------------------------------------------------------------------ actors
 
     async def find(self, name: str) -> Any | None:
-        """The handle of a named actor, None when there is none. Raises RayUnavailable."""
+        """Return the handle of a named actor, None when there is none. Raises RayUnavailable."""
 
         def find(ray: Any) -> Any | None:
             try:
@@ -222,7 +222,7 @@ class RayCluster:
     async def create(
         self, name: str, actor_class: type, arguments: tuple[Any, ...], **options: Any
     ) -> Any:
-        """Creates a detached actor. Raises RayUnavailable, also when the name is taken."""
+        """Create a detached actor. Raises RayUnavailable, also when the name is taken."""
 
         def create(ray: Any) -> Any:
             remote = ray.remote(actor_class).options(
@@ -233,7 +233,7 @@ class RayCluster:
         return await self._control("create an actor", create)
 
     async def kill(self, handle: Any) -> None:
-        """Ends an actor. Raises RayUnavailable."""
+        """End an actor. Raises RayUnavailable."""
         await self._control("kill an actor", lambda ray: ray.kill(handle, no_restart=True))
 
     async def _control(self, what: str, function: Callable[[Any], T]) -> T:

@@ -1,4 +1,4 @@
-"""First evaluations of pod classes on the shards, for the leader's ``Decider``.
+"""First evaluations of pod classes on the shards, for the leader's ``Placer``.
 
 A class that was evaluated before costs the leader a look at the rows that changed since. The first
 evaluation looks at all rows, and that is what the shards share: they filter and score what they
@@ -15,10 +15,10 @@ import numpy as np
 
 from podsched.actors.packing import pack_request
 from podsched.actors.ray_cluster import RayMetrics, RayUnavailable
-from podsched.actors.shard_feed import ShardAnswer, ShardFeed
-from podsched.engine.class_evaluation import ClassEvaluation
-from podsched.engine.plugin_calls import PluginFailure
-from podsched.engine.sharding import EvaluationRequest, adopt, request_for
+from podsched.actors.shard_sync import ShardAnswer, ShardSync
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.sharding import EvaluationRequest, adopt, request_for
+from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.framework.pods import PodInfo
 from podsched.telemetry.logs import get_logger
 
@@ -29,7 +29,7 @@ class RayEvaluator:
     """``feeds`` may grow while it is in use; without any, everything is local."""
 
     def __init__(self, call_timeout: float, metrics: RayMetrics) -> None:
-        self.feeds: list[ShardFeed] = []
+        self.feeds: list[ShardSync] = []
         self._call_timeout = call_timeout
         self._metrics = metrics
         self._mode = ""
@@ -37,7 +37,7 @@ class RayEvaluator:
 
     @property
     def mode(self) -> str:
-        """ray while some shard can be asked, else local."""
+        """Ray while some shard can be asked, else local."""
         return "ray" if any(feed.current for feed in self.feeds) else "local"
 
     def update_mode(self) -> None:
@@ -76,7 +76,7 @@ class RayEvaluator:
                 np.unique(np.concatenate(unknown)) if unknown else None,
             )
         except PluginFailure:
-            evaluation.abandon()
+            evaluation.discard()
         self.update_mode()
         return True
 
@@ -89,14 +89,14 @@ class RayEvaluator:
                 packed = pack_request(request)
         except PluginFailure:
             # The refresh that follows fails in the same way, and reports it.
-            evaluation.abandon()
+            evaluation.discard()
             return None
         if request is not None and packed is None:
-            evaluation.abandon()
+            evaluation.discard()
         return packed
 
     async def _ask(
-        self, feeds: Sequence[ShardFeed], packed: bytes, traceparent: str
+        self, feeds: Sequence[ShardSync], packed: bytes, traceparent: str
     ) -> list[ShardAnswer]:
         calls = (feed.evaluate(packed, traceparent, self._call_timeout) for feed in feeds)
         answers = await asyncio.gather(*calls, return_exceptions=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from podsched.actors.ray_cluster import RayCluster, RayMetrics
 from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted
 from podsched.cache.columns import Columns
-from podsched.engine.binding import Binder
+from podsched.engine.writes.bind_batches import Binder
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")
@@ -28,7 +28,7 @@ class ReplicaActors:
         self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
 
     async def load(self) -> None:
-        """Imports Ray where it will certainly be used.
+        """Import Ray where it will certainly be used.
 
         The import takes 0.5 s, in a fresh installation 10 s and more, most of it without letting
         other threads run: a leader that did it would miss its keep-alives and lose the lock.
@@ -37,7 +37,7 @@ class ReplicaActors:
             await asyncio.to_thread(importlib.import_module, "ray")
 
     async def run(self, nodes: Callable[[], int]) -> None:
-        """Joins Ray once there are nodes enough for it; returns at once where it is not used."""
+        """Join Ray once there are nodes enough for it; return at once where it is not used."""
         settings = self._options.settings
         if settings.evaluator == "local":
             return
@@ -49,7 +49,7 @@ class ReplicaActors:
         await self._cluster.run()
 
     def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
-        """The actors of a term; the caller runs them until the term is over."""
+        """Return the actors of a term; the caller runs them until the term is over."""
         return TermActors(self._cluster, self._options, term, columns, direct)
 
     async def close(self) -> None:

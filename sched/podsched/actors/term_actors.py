@@ -16,15 +16,15 @@ from podsched.actors.evaluator_actor import EvaluatorActor
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_binder import RayBinder
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
+from podsched.actors.ray_dry_run import RayDryRun
 from podsched.actors.ray_evaluator import RayEvaluator
-from podsched.actors.ray_trials import RayTrials
-from podsched.actors.shard_feed import ShardFeed
+from podsched.actors.shard_sync import ShardSync
 from podsched.cache.columns import Columns
 from podsched.cache.deltas import DeltaEncoder, shard_of
 from podsched.client.channels import ClientOptions
 from podsched.config.profiles import Profile
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.binding import Binder
+from podsched.engine.writes.bind_batches import Binder
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")
@@ -37,7 +37,8 @@ MODE_PERIOD = 0.2
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
     """What actors are made with. ``api_endpoints`` are those that binders connect to, the way that
-    ``client`` tells."""
+    ``client`` tells.
+    """
 
     settings: EvaluatorSettings
     profiles: Sequence[Profile]
@@ -54,7 +55,7 @@ def wants_ray(settings: EvaluatorSettings, nodes: int) -> bool:
 
 
 async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) -> None:
-    """Returns when the cluster is large enough for Ray, which may be never."""
+    """Return when the cluster is large enough for Ray, which may be never."""
     while True:
         if wants_ray(settings, nodes()):
             return
@@ -80,7 +81,7 @@ class TermActors:
         self._term = term
         self._columns = columns
         self.evaluator = RayEvaluator(options.settings.ray_call_timeout, cluster.metrics)
-        self.trials = RayTrials(
+        self.trials = RayDryRun(
             lambda: self.evaluator.feeds,
             1 if options.settings.evaluator == "ray" else options.settings.ray_trials_from_nodes,
             options.settings.ray_call_timeout,
@@ -89,7 +90,7 @@ class TermActors:
         self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
 
     async def run(self) -> None:
-        """Keeps the actors, as long as the cluster is large enough for them; until cancelled."""
+        """Keep the actors, as long as the cluster is large enough for them; until cancelled."""
         await until_wanted(self._options.settings, lambda: len(self._columns.live_rows))
         await self._cluster.joined.wait()
         self.evaluator.feeds = self._make_feeds()
@@ -105,17 +106,17 @@ class TermActors:
             self.evaluator.update_mode()
             await asyncio.sleep(MODE_PERIOD)
 
-    def _make_feeds(self) -> list[ShardFeed]:
+    def _make_feeds(self) -> list[ShardSync]:
         settings = self._options.settings
         shards = settings.shards or min(self._cluster.cpus, MAX_SHARDS)
         return [self._make_feed(shard, shards) for shard in range(shards)]
 
-    def _make_feed(self, shard: int, shards: int) -> ShardFeed:
+    def _make_feed(self, shard: int, shards: int) -> ShardSync:
         name = f"evaluator-{shard}"
         arguments = (name, tuple(self._options.profiles), self._options.otlp_endpoint)
         actor = NamedActor(self._cluster, name, EvaluatorActor, arguments, self._term)
         encoder = DeltaEncoder(self._columns, _owner(shard, shards))
-        return ShardFeed(self._cluster, actor, encoder, self._options.settings.ray_retry_period)
+        return ShardSync(self._cluster, actor, encoder, self._options.settings.ray_retry_period)
 
     def _make_binders(self) -> list[NamedActor]:
         settings = self._options.settings

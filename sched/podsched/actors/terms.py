@@ -52,7 +52,7 @@ class TermGuard:
         return Adoption.ADOPTED
 
     def refusal(self, term: int) -> StaleTerm | None:
-        """The answer to a call of this term, when it is not the one followed."""
+        """Return the answer to a call of this term, when it is not the one followed."""
         return None if term == self.term else StaleTerm(self.term)
 
 

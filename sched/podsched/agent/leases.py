@@ -40,19 +40,19 @@ class Wheel:
         self._slot_of[name] = least
 
     def remove(self, name: str) -> None:
-        """The node is not due any more."""
+        """Return the node is not due any more."""
         slot = self._slot_of.pop(name, None)
         if slot is not None:
             del self._slots[slot][name]
 
     def turn(self) -> list[str]:
-        """The nodes of the next slot."""
+        """Return the nodes of the next slot."""
         self._at = (self._at + 1) % len(self._slots)
         return list(self._slots[self._at])
 
 
 def new_lease(node: Node, now: float) -> Lease:
-    """A node's first lease, owned by the node."""
+    """Return a node's first lease, owned by the node."""
     lease = Lease()
     lease.metadata.name = node.metadata.name
     lease.metadata.namespace = NAMESPACE
@@ -67,7 +67,7 @@ def new_lease(node: Node, now: float) -> Lease:
 
 
 def renewals(names: Iterable[str], now: float) -> list[PatchRequest]:
-    """The patches that renew the leases of these nodes."""
+    """Return the patches that renew the leases of these nodes."""
     spec = {"renewTime": format_time(timestamp(now))}
     patch = json.dumps({"spec": spec}).encode()
     return [

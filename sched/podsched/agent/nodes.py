@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 
 def nodes_of_settings(settings: AgentSettings) -> list[Node]:
-    """The nodes that the settings ask for: prefix0000, prefix0001, ..."""
+    """Return the nodes that the settings ask for: prefix0000, prefix0001, ..."""
     shape = Shape(settings.node_cpu, settings.node_memory, settings.node_pods)
     names = [f"{settings.node_name_prefix}{index:04d}" for index in range(settings.nodes)]
     return nodes_of_shape(names, shape, settings.zones)
@@ -67,7 +67,7 @@ def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()
 
 
 def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
-    """The nodes that manifests ask for: as many copies of each as its annotation says.
+    """Return the nodes that manifests ask for: as many copies of each as its annotation says.
 
     Raises BadNode: a count that is no number, or a name twice.
     """
@@ -103,7 +103,7 @@ def _copy(manifest: Node, name: str) -> Node:
 
 
 def registration(node: Node, now: float) -> Node:
-    """A copy of the node as its kubelet would register it: labels, capacity, Ready."""
+    """Return a copy of the node as its kubelet would register it: labels, capacity, Ready."""
     new = _copy(node, node.metadata.name)
     labels = new.metadata.labels
     for key, value in {**_STANDARD_LABELS, HOSTNAME_LABEL: node.metadata.name}.items():

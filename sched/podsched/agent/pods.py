@@ -53,7 +53,7 @@ Action = Patch | Remove | Later
 def step(
     pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
 ) -> Action | None:
-    """What to do for a bound pod that has been seen in its present state since `seen`."""
+    """Return what to do for a bound pod that has been seen in its present state since `seen`."""
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
     if is_finished(pod):
@@ -112,7 +112,7 @@ def _not_ready_for_its_node(pod: Pod) -> bool:
 
 
 def _number(pod: Pod, annotation: str) -> float | None:
-    """The annotation's value; None when it is missing or makes no sense."""
+    """Return the annotation's value; None when it is missing or makes no sense."""
     text = pod.metadata.annotations.get(annotation)
     try:
         value = float(text) if text is not None else math.nan
@@ -170,7 +170,7 @@ def _finished(pod: Pod, now: float) -> Patch:
 
 
 def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:
-    """The pod's conditions, those wanted set, as a patch lists them: all of them."""
+    """Return the pod's conditions, those wanted set, as a patch lists them: all of them."""
     conditions = {condition.type: condition for condition in pod.status.conditions}
     for condition in wanted:
         old = conditions.get(condition.type)

@@ -91,7 +91,7 @@ class Round:
     # ------------------------------------------------------------------ volumes
 
     def sync_volume(self, name: str) -> list[Effect]:
-        """The next writes for a volume, none if all is as it should be."""
+        """Return the next writes for a volume, none if all is as it should be."""
         volume = self.view.volumes.get(name)
         if volume is None or volume.metadata.HasField("deletion_timestamp"):
             return []
@@ -119,7 +119,7 @@ class Round:
     # ------------------------------------------------------------------ claims
 
     def sync_claim(self, key: str) -> list[Effect]:
-        """The next writes for a claim, none if all is as it should be or has to wait."""
+        """Return the next writes for a claim, none if all is as it should be or has to wait."""
         claim = self.view.claims.get(key)
         if claim is None or claim.metadata.HasField("deletion_timestamp"):
             return []
@@ -153,7 +153,7 @@ class Round:
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
     def _default_class(self) -> str:
-        """The newest of the classes that are marked as the default, "" if there is none."""
+        """Return the newest of the classes that are marked as the default, "" if there is none."""
         marked = [
             (c.metadata.creation_timestamp.seconds, c.metadata.name)
             for c in self.view.classes.values()
@@ -162,7 +162,7 @@ class Round:
         return max(marked)[1] if marked else ""
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
-        """The volume first: whoever holds the volume decides."""
+        """Return the volume first: whoever holds the volume decides."""
         self._given.add(volume.metadata.name)
         ref = volume.spec.claim_ref
         if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
@@ -174,7 +174,7 @@ class Round:
     def _match(
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
-        """The volume that was bound to the claim beforehand, else the smallest that suits."""
+        """Return the volume that was bound to the claim beforehand, else the smallest that suits."""
         prebound = [
             volume
             for volume in self.view.volumes.values()
@@ -200,7 +200,7 @@ class Round:
         return None
 
     def _by_class(self) -> Mapping[str, Sequence[tuple[int, str]]]:
-        """The available volumes of each class, the smallest first."""
+        """Return the available volumes of each class, the smallest first."""
         if self._available is None:
             self._available = {}
             for volume in self.view.volumes.values():
@@ -262,7 +262,7 @@ class Round:
 def provisioned(
     claim: PersistentVolumeClaim, found: StorageClass, terms: Sequence[NodeSelectorTerm]
 ) -> PersistentVolume:
-    """The volume a class's provisioner makes for a claim, bound to it beforehand."""
+    """Return the volume a class's provisioner makes for a claim, bound to it beforehand."""
     volume = PersistentVolume()
     volume.metadata.name = f"pvc-{claim.metadata.uid}"
     volume.metadata.annotations[PROVISIONED_BY] = found.provisioner

@@ -36,7 +36,7 @@ _MAX_DEPTH = 100
 
 
 def type_name(value: object) -> str:
-    """What JSON calls the type of a value."""
+    """Return what JSON calls the type of a value."""
     if value is None:
         return "null"
     names = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
@@ -194,7 +194,7 @@ def _describe_field(field: FieldDescriptor) -> _Field:
 
 @lru_cache(None)
 def _fields(descriptor: Descriptor) -> dict[str, _Field]:
-    """The fields of a message by their name in JSON, in the order of the proto."""
+    """Return the fields of a message by their name in JSON, in the order of the proto."""
     return {field.json_name: _describe_field(field) for field in descriptor.fields}
 
 
@@ -209,7 +209,7 @@ class Reader:
         self.unknown: list[str] = []
 
     def read(self, message: Message, content: object, path: str, depth: int = 0) -> None:
-        """Merges an object's members into a message; null clears a member."""
+        """Merge an object's members into a message; null clears a member."""
         if not isinstance(content, Mapping):
             self._mismatch(path, content, f"expected an object, got {_got(content)}")
             return
@@ -324,7 +324,7 @@ def _merged(target: object, patch: object) -> Any:
 
 
 def write(message: Message) -> dict[str, Any]:
-    """The members of a message that are set, by their names in JSON, as JSON's types."""
+    """Return the members of a message that are set, by their names in JSON, as JSON's types."""
     result: dict[str, Any] = {}
     for field in _fields(message.DESCRIPTOR).values():
         if field.is_list:

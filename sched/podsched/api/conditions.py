@@ -28,17 +28,17 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 
 def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
-    """The pod's condition of this type."""
+    """Return the pod's condition of this type."""
     return next((c for c in status.conditions if c.type == type_), None)
 
 
 def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
-    """The node's condition of this type."""
+    """Return the node's condition of this type."""
     return next((c for c in status.conditions if c.type == type_), None)
 
 
 def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
-    """Sets a condition in place; whether anything changed. `condition` itself is not kept."""
+    """Set a condition in place; whether anything changed. `condition` itself is not kept."""
     old = pod_condition(status, condition.type)
     if old is not None and _same(old, condition):
         return False

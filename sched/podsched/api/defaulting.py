@@ -47,7 +47,7 @@ class _DefaultedSpec:
 def default_object(
     message: o.AnyObject, *, now: float, uid: str, priority_classes: PriorityClasses
 ) -> list[FieldError]:
-    """Fills in defaults of a new object of any kind, in place; what admission forbids.
+    """Fill in defaults of a new object of any kind, in place; what admission forbids.
 
     `now` is Unix time in seconds. `uid` must be random: generated names derive from it.
     """
@@ -76,7 +76,7 @@ def default_metadata(message: o.AnyObject, *, now: float, uid: str) -> None:
 
 
 def generated_name(prefix: str, uid: str) -> str:
-    """The prefix and five letters that follow from the uid."""
+    """Return the prefix and five letters that follow from the uid."""
     number = zlib.crc32(uid.encode())
     letters = []
     for _ in range(_SUFFIX_LENGTH):
@@ -88,7 +88,7 @@ def generated_name(prefix: str, uid: str) -> str:
 def default_pod(
     pod: o.Pod, *, now: float, uid: str, priority_classes: PriorityClasses
 ) -> list[FieldError]:
-    """Fills in everything a new pod lacks, in place; what priority admission forbids.
+    """Fill in everything a new pod lacks, in place; what priority admission forbids.
 
     The status a client sends is dropped: a new pod is Pending.
     """
@@ -133,7 +133,7 @@ def _qos_or_nothing(spec: o.PodSpec) -> str:
 
 
 def default_pod_spec(spec: o.PodSpec) -> None:
-    """The defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
+    """Return the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.restart_policy = spec.restart_policy or "Always"
     spec.dns_policy = spec.dns_policy or "ClusterFirst"
@@ -184,7 +184,7 @@ def _default_volume(volume: o.Volume) -> None:
 
 
 def _default_pod_level_requests(spec: o.PodSpec) -> None:
-    """Requests of the pod as a whole: what its containers request, else its limits."""
+    """Request of the pod as a whole: what its containers request, else its limits."""
     try:
         together = resources.container_requests(
             o.Pod(spec=spec), resources.RequestOptions(use_status=False)
@@ -225,7 +225,7 @@ def _terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
 
 
 def _merge_label_keys(pod: o.Pod) -> None:
-    """matchLabelKeys and mismatchLabelKeys become requirements of the label selector."""
+    """MatchLabelKeys and mismatchLabelKeys become requirements of the label selector."""
     labels: Mapping[str, str] = pod.metadata.labels
     for term in _terms(pod.spec):
         if not term.HasField("label_selector"):

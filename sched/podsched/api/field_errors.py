@@ -55,28 +55,28 @@ def _quoted(value: object) -> str:
 
 
 def required(path: str, reason: str = "") -> FieldError:
-    """The field must be set."""
+    """Return the field must be set."""
     return FieldError(path, ErrorType.REQUIRED, None, reason)
 
 
 def invalid(path: str, value: object, reason: str) -> FieldError:
-    """The value breaks a rule."""
+    """Return the value breaks a rule."""
     return FieldError(path, ErrorType.INVALID, value, reason)
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """The value may stand once only."""
+    """Return the value may stand once only."""
     return FieldError(path, ErrorType.DUPLICATE, value)
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
-    """The value is none of those allowed."""
+    """Return the value is none of those allowed."""
     allowed = ", ".join(f'"{item}"' for item in sorted(supported))
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {allowed}")
 
 
 def forbidden(path: str, reason: str) -> FieldError:
-    """The field may not be set or changed."""
+    """Return the field may not be set or changed."""
     return FieldError(path, ErrorType.FORBIDDEN, None, reason)
 
 
@@ -91,5 +91,5 @@ def too_many(path: str, count: int, limit: int) -> FieldError:
 
 
 def not_found(path: str, value: object) -> FieldError:
-    """The value names something that does not exist."""
+    """Return the value names something that does not exist."""
     return FieldError(path, ErrorType.NOT_FOUND, value)

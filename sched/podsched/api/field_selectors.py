@@ -40,7 +40,7 @@ class FieldSelector:
         )
 
     def wanted(self, path: str) -> str | None:
-        """The value a field must equal, when the selector says so."""
+        """Return the value a field must equal, when the selector says so."""
         for term in self.terms:
             if term.path == path and term.equal:
                 return term.value
@@ -49,7 +49,7 @@ class FieldSelector:
 
 @lru_cache(1024)
 def parse_field_selector(text: str) -> FieldSelector:
-    """Raises SelectorError."""
+    """Raise SelectorError."""
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part.strip():
@@ -79,13 +79,13 @@ def _steps(descriptor: Descriptor, path: str) -> tuple[str, ...]:
 
 
 def check_fields(selector: FieldSelector, descriptor: Descriptor) -> None:
-    """Raises SelectorError when the selector names a field that a message does not have."""
+    """Raise SelectorError when the selector names a field that a message does not have."""
     for term in selector.terms:
         _steps(descriptor, term.path)
 
 
 def field_text(message: Message, path: str) -> str:
-    """The text of a scalar field by its path in the manifest. Raises SelectorError."""
+    """Return the text of a scalar field by its path in the manifest. Raises SelectorError."""
     value: object = message
     for name in _steps(message.DESCRIPTOR, path):
         value = getattr(value, name)

@@ -42,7 +42,7 @@ class Kind:
         return self.api_version.rpartition("/")[0]
 
     def new(self) -> o.AnyObject:
-        """An empty object of this kind."""
+        """Return an empty object of this kind."""
         return cast(o.AnyObject, self.message())
 
 
@@ -114,7 +114,7 @@ _BY_ANY_NAME: dict[str, Kind] = {
 
 
 def kind_of(message: o.AnyObject) -> Kind:
-    """The kind of an object. Raises UnknownKindError for a message that is not an object."""
+    """Return the kind of an object. Raises UnknownKindError for a message that is not an object."""
     try:
         return _BY_MESSAGE[type(message)]
     except KeyError:
@@ -122,7 +122,7 @@ def kind_of(message: o.AnyObject) -> Kind:
 
 
 def find_kind(name: str) -> Kind:
-    """The kind called "Pod", "pod", "pods", "po" or "pods.v1"/"leases.coordination.k8s.io".
+    """Return the kind called "Pod", "pod", "pods", "po" or "pods.v1"/"leases.coordination.k8s.io".
 
     Raises UnknownKindError.
     """
@@ -138,14 +138,14 @@ def find_kind(name: str) -> Kind:
 
 
 def wrap(message: o.AnyObject) -> Object:
-    """The object as the member of `Object` that is its own (copied)."""
+    """Return the object as the member of `Object` that is its own (copied)."""
     wrapped = Object()
     getattr(wrapped, kind_of(message).oneof_field).CopyFrom(message)
     return wrapped
 
 
 def unwrap(wrapped: Object) -> o.AnyObject:
-    """The object inside (not copied). Raises ValueError when no member is set."""
+    """Return the object inside (not copied). Raises ValueError when no member is set."""
     member = wrapped.WhichOneof("object")
     if member is None:
         raise ValueError("the Object is empty: exactly one member must be set")

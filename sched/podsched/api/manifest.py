@@ -86,7 +86,7 @@ _Loader.add_implicit_resolver(
 
 
 def load_documents(text: str | bytes) -> list[dict[str, Any]]:
-    """The documents of YAML or JSON text; empty ones are left out and Lists are opened.
+    """Return the documents of YAML or JSON text; empty ones are left out and Lists are opened.
 
     Raises ManifestError.
     """
@@ -121,7 +121,7 @@ def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
 
 
 def describe(document: Mapping[str, Any]) -> str:
-    """What a manifest calls itself, for messages: Pod default/web."""
+    """Return what a manifest calls itself, for messages: Pod default/web."""
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
@@ -130,7 +130,7 @@ def describe(document: Mapping[str, Any]) -> str:
 
 
 def manifest_kind(document: Mapping[str, Any]) -> Kind:
-    """The kind a manifest says it is. Raises ManifestError."""
+    """Return the kind a manifest says it is. Raises ManifestError."""
     problems = []
     name, version = document.get("kind"), document.get("apiVersion")
     if not isinstance(name, str) or not name:
@@ -149,7 +149,7 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
 
 
 def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decoded:
-    """The object a manifest describes. Raises ManifestError; strict: for unknown fields too."""
+    """Return the object a manifest describes. Raises ManifestError; strict: for unknown fields too."""
     kind = manifest_kind(document)
     message = kind.new()
     content = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
@@ -160,7 +160,7 @@ def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decod
 def apply_merge_patch(
     message: AnyObject, patch: Mapping[str, Any], *, strict: bool = False
 ) -> Decoded:
-    """A copy of the object with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
+    """Return a copy of the object with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
     patched = type(message)()
     patched.CopyFrom(message)  # type: ignore[arg-type]
     kind = kind_of(message)
@@ -184,6 +184,6 @@ def _read_into(
 
 
 def to_manifest(message: AnyObject) -> dict[str, Any]:
-    """The manifest of an object, apiVersion and kind first, made of JSON's types alone."""
+    """Return the manifest of an object, apiVersion and kind first, made of JSON's types alone."""
     kind = kind_of(message)
     return {"apiVersion": kind.api_version, "kind": kind.name, **codec.write(message)}

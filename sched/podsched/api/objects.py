@@ -218,7 +218,7 @@ __all__ = [
 
 
 def key_of(pod: Pod) -> PodKey:
-    """The namespace/name of a pod."""
+    """Return the namespace/name of a pod."""
     metadata = pod.metadata
     return PodKey(f"{metadata.namespace}/{metadata.name}")
 

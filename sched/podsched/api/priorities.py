@@ -21,7 +21,7 @@ SYSTEM_CLASSES = {
 
 
 def system_priority_classes() -> list[PriorityClass]:
-    """The classes that exist in every cluster."""
+    """Return the classes that exist in every cluster."""
     classes = []
     for name, value in SYSTEM_CLASSES.items():
         item = PriorityClass(value=value, preemption_policy=PREEMPT_LOWER_PRIORITY)
@@ -41,11 +41,11 @@ class PriorityClasses:
         self.default = min(defaults, key=lambda item: item.value, default=None)
 
     def get(self, name: str) -> PriorityClass | None:
-        """The class of this name."""
+        """Return the class of this name."""
         return self._classes.get(name)
 
     def default_conflict(self, candidate: PriorityClass) -> list[FieldError]:
-        """An error when another class is the global default already."""
+        """Return an error when another class is the global default already."""
         taken = self.default
         if not candidate.global_default or taken is None:
             return []
@@ -58,7 +58,7 @@ class PriorityClasses:
         return [forbidden("globalDefault", reason)]
 
     def admit(self, spec: PodSpec) -> list[FieldError]:
-        """Fills in priority, priorityClassName and preemptionPolicy; what forbids it otherwise."""
+        """Fill in priority, priorityClassName and preemptionPolicy; what forbids it otherwise."""
         if spec.priority_class_name:
             chosen = self._classes.get(spec.priority_class_name)
             if chosen is None:

@@ -34,7 +34,7 @@ class QuantityError(ValueError):
 
 @lru_cache(_CACHE)
 def parse(text: str) -> Fraction:
-    """The exact value. Raises QuantityError."""
+    """Return the exact value. Raises QuantityError."""
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise QuantityError(text)
@@ -74,18 +74,18 @@ def _int64_away_from_zero(value: Fraction) -> int:
 
 @lru_cache(_CACHE)
 def value(text: str) -> int:
-    """The value rounded up to an integer (bytes, pods, devices). Raises QuantityError."""
+    """Return the value rounded up to an integer (bytes, pods, devices). Raises QuantityError."""
     return _int64_away_from_zero(parse(text))
 
 
 @lru_cache(_CACHE)
 def milli_value(text: str) -> int:
-    """The value in thousandths, rounded up (millicores). Raises QuantityError."""
+    """Return the value in thousandths, rounded up (millicores). Raises QuantityError."""
     return _int64_away_from_zero(parse(text) * 1000)
 
 
 def format_decimal(amount: Fraction | int) -> str:
-    """The shortest decimal form without a fraction: 500m, 2, 3k. Finer than nano is rounded up."""
+    """Return the shortest decimal form without a fraction: 500m, 2, 3k. Finer than nano is rounded up."""
     nanos = _ceil(abs(Fraction(amount)) * _NANO)
     sign = "-" if amount < 0 else ""
     if nanos == 0:

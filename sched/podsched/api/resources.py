@@ -57,7 +57,7 @@ def is_pod_level_resource(name: str) -> bool:
 
 
 def amounts(quantities: Mapping[str, str]) -> Amounts:
-    """The exact amounts of a map of quantities. Raises QuantityError."""
+    """Return the exact amounts of a map of quantities. Raises QuantityError."""
     return {name: quantity.parse(text) for name, text in quantities.items()}
 
 
@@ -78,7 +78,7 @@ def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
 
 
 def container_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
-    """What the containers request together: while they run, or while init containers do."""
+    """Return what the containers request together: while they run, or while init containers do."""
     statuses = _statuses(pod) if options.use_status else {}
     total: Amounts = {}
     for container in pod.spec.containers:
@@ -136,7 +136,7 @@ def _pod_level_requests(pod: Pod, options: RequestOptions) -> Amounts:
 def _resized(
     pod: Pod, wanted: Amounts, actual: ResourceRequirements, allocated: Mapping[str, str]
 ) -> Amounts:
-    """The most of what is wanted, used and allocated; an infeasible resize wants nothing."""
+    """Return the most of what is wanted, used and allocated; an infeasible resize wants nothing."""
     result: Amounts = {} if is_resize_infeasible(pod) else dict(wanted)
     _maximum(result, amounts(actual.requests))
     _maximum(result, amounts(allocated))
@@ -179,7 +179,7 @@ def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, i
 
 
 def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
-    """A node's resources: millicores for cpu, whole units for all else. Raises QuantityError."""
+    """Return a node's resources: millicores for cpu, whole units for all else. Raises QuantityError."""
     return {
         name: quantity.milli_value(text) if name == CPU else quantity.value(text)
         for name, text in quantities.items()
@@ -201,7 +201,7 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
 
 
 def score_requests(pod: Pod) -> dict[str, int]:
-    """What a pending pod counts in NodeResourcesFit's Score: defaults filled in, no pod level."""
+    """Return what a pending pod counts in NodeResourcesFit's Score: defaults filled in, no pod level."""
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
 
 

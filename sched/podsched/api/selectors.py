@@ -33,7 +33,7 @@ class SelectorError(ValueError):
 
 
 def parse_int64(text: str) -> int | None:
-    """A decimal integer as strconv.ParseInt reads it, or None."""
+    """Return a decimal integer as strconv.ParseInt reads it, or None."""
     if _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -106,7 +106,7 @@ def _make(requirements: list[Requirement]) -> Selector:
 
 
 def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    """A checked requirement. Raises SelectorError."""
+    """Return a checked requirement. Raises SelectorError."""
     known = OPERATORS.get(operator)
     if known is None:
         raise SelectorError(f'"{operator}" is not a valid label selector operator')
@@ -120,12 +120,12 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """The selector that wants exactly these labels (a Service's, a ReplicationController's)."""
+    """Return the selector that wants exactly these labels (a Service's, a ReplicationController's)."""
     return _make([Requirement(key, "In", frozenset((value,))) for key, value in labels.items()])
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
-    """A LabelSelector; None (absent) matches nothing, an empty one everything.
+    """Return a LabelSelector; None (absent) matches nothing, an empty one everything.
 
     Raises SelectorError.
     """
@@ -233,7 +233,7 @@ class _Parser:
 
 @lru_cache(1024)
 def parse_selector(text: str) -> Selector:
-    """A label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
+    """Return a label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
     return _make(_Parser(text).requirements())
 
 
@@ -273,7 +273,7 @@ class NodeTerms:
 
 
 def compile_node_selector(selector: NodeSelector) -> NodeTerms:
-    """The compiled form of a NodeSelector; terms that are invalid match no node."""
+    """Return the compiled form of a NodeSelector; terms that are invalid match no node."""
     return _compile_node_selector(selector.SerializeToString(deterministic=True))
 
 
@@ -291,7 +291,7 @@ def _compile_node_selector(content: bytes) -> NodeTerms:
 def compile_node_term(
     expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
 ) -> NodeTerm:
-    """The compiled form of one term, as preferred node affinity has it."""
+    """Return the compiled form of one term, as preferred node affinity has it."""
     return _node_term(expressions, fields)
 
 

@@ -53,7 +53,7 @@ def find_untolerated(
     tolerations: Sequence[Toleration],
     effects: Collection[str] = HARD_EFFECTS,
 ) -> Taint | None:
-    """The first taint of one of the effects that no toleration covers."""
+    """Return the first taint of one of the effects that no toleration covers."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
             return taint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from podsched.app.process import Process
-from podsched.server.observing import ServerTelemetry
+from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
@@ -17,7 +17,7 @@ _log = get_logger("apiserver")
 
 
 async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOptions) -> None:
-    """Serves until the process is asked to stop; an error of the feed ends it.
+    """Serve until the process is asked to stop; an error of the feed ends it.
 
     Raises:
         OSError: the address cannot be had. StoreError: etcd cannot be reached.

@@ -22,7 +22,7 @@ from podsched.api.manifest import from_manifest, load_documents
 from podsched.api.objects import AnyObject, Pod, ReplicaSet
 from podsched.api.resources import pod_requests
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.app.truth import Truth, read_truth
+from podsched.app.stored_state import StoredState, read_truth
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import of_result
 from podsched.client.informer import Batch, Informer
@@ -108,13 +108,13 @@ class DemoReport:
 
 
 def manifests(name: str) -> list[AnyObject]:
-    """The objects of one of the example manifests that come with podsched."""
+    """Return the objects of one of the example manifests that come with podsched."""
     text = resources.files("podsched.app").joinpath("manifests", name).read_text()
     return [from_manifest(document).message for document in load_documents(text)]
 
 
 def pods_of(owner: ReplicaSet) -> list[Pod]:
-    """The pods that a ReplicaSet controller would make."""
+    """Return the pods that a ReplicaSet controller would make."""
     pods = []
     for index in range(owner.spec.replicas):
         pod = Pod()
@@ -166,7 +166,7 @@ class Observer:
         return min((at for at in self.bound_at.values() if at > when), default=None)
 
     async def until(self, what: str, condition: Callable[[], bool], within: float = WITHIN) -> None:
-        """Waits for a condition on what was observed.
+        """Wait for a condition on what was observed.
 
         Raises:
             DemoFailed: it did not come true in time.
@@ -181,7 +181,7 @@ class Observer:
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoReport:
-    """Runs the demo on a cluster of its own and takes it down again.
+    """Run the demo on a cluster of its own and take it down again.
 
     Raises:
         DemoFailed: and what starting the cluster raises.
@@ -255,7 +255,7 @@ async def _wait_for_ray(
 
 
 async def _ray_calls(cluster: LocalCluster) -> int:
-    """Calls of Ray actors that the replicas made, as far as they live."""
+    """Call of Ray actors that the replicas made, as far as they live."""
     calls = [process.metric("podsched_ray_calls_total") for process in cluster.schedulers]
     return int(sum(await asyncio.gather(*calls)))
 
@@ -345,7 +345,7 @@ async def _kill_leader(
     return Kill("SIGKILL", leader, gap)
 
 
-def _judge(report: DemoReport, keys: Sequence[str], truth: Truth, observer: Observer) -> None:
+def _judge(report: DemoReport, keys: Sequence[str], truth: StoredState, observer: Observer) -> None:
     report.nodes = len(truth.nodes)
     report.pods = len(keys)
     there = {key: truth.pods[key] for key in keys if key in truth.pods}
@@ -364,7 +364,7 @@ def _judge(report: DemoReport, keys: Sequence[str], truth: Truth, observer: Obse
     report.placed = dict(placed)
 
 
-def overcommitted(truth: Truth) -> list[str]:
+def overcommitted(truth: StoredState) -> list[str]:
     """Nodes that carry more than their allocatable, in any resource or in number of pods."""
     used: dict[str, Counter[str]] = {}
     for pod in truth.pods.values():

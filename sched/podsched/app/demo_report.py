@@ -11,7 +11,7 @@ from podsched.app.demo import DemoReport
 
 
 def print_report(report: DemoReport) -> None:
-    """Prints the tables and the verdict to standard output."""
+    """Print the tables and the verdict to standard output."""
     console = Console(highlight=False)
     console.print()
     console.print("[bold]Where the pods went[/bold] (pods per zone; gpu: the tainted nodes)")

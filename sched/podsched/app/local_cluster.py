@@ -86,7 +86,7 @@ class LocalCluster:
         return [*self.api_servers, *self.schedulers, *agents]
 
     async def start(self) -> None:
-        """Starts everything; returns when the API answers and every replica is ready.
+        """Start everything; return when the API answers and every replica is ready.
 
         Raises:
             ProcessFailed, EmbeddedEtcdError: and everything that was started has been stopped.
@@ -120,7 +120,7 @@ class LocalCluster:
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 
     async def _keep(self, etcd: EmbeddedEtcd) -> None:
-        """Starts etcd again, on its data and ports, should it end."""
+        """Start etcd again, on its data and ports, should it end."""
         while True:
             await etcd.wait()
             await asyncio.sleep(ETCD_RESTART_PAUSE)
@@ -165,7 +165,7 @@ class LocalCluster:
         )
 
     def replica_of(self, identity: str) -> ManagedProcess:
-        """The process that an identity belongs to. Raises LookupError."""
+        """Return the process that an identity belongs to. Raises LookupError."""
         name = identity.rpartition("_")[0]
         for process in self.schedulers:
             if process.spec.name == name:
@@ -173,13 +173,13 @@ class LocalCluster:
         raise LookupError(f"no replica of this cluster has the identity {identity}")
 
     async def add_replica(self, index: int) -> ManagedProcess:
-        """Starts one more scheduler replica, named scheduler-<index>."""
+        """Start one more scheduler replica, named scheduler-<index>."""
         process = await self._spawn(self._scheduler_spec(index))
         self.schedulers.append(process)
         return process
 
     async def restart_replicas(self, count: int, config: Path | None = None) -> None:
-        """Replaces all scheduler replicas by ``count`` new ones with another configuration file.
+        """Replace all scheduler replicas by ``count`` new ones with another configuration file.
 
         Raises:
             ProcessFailed: a new one did not become ready.
@@ -232,12 +232,12 @@ class LocalCluster:
         )
 
     async def kill_ray(self) -> None:
-        """Ends the Ray cluster, as a crash of its head would."""
+        """End the Ray cluster, as a crash of its head would."""
         if self._ray is not None:
             await self._ray.stop()
 
     async def stop(self) -> None:
-        """Stops schedulers, agent, API servers, Ray and etcd."""
+        """Stop schedulers, agent, API servers, Ray and etcd."""
         if self._ray_task is not None and not self._ray_task.done():
             self._ray_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -53,7 +53,7 @@ class Process:
 
 
 def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> int:
-    """Runs ``main`` until it returns; SIGTERM and SIGINT set ``process.stopping``.
+    """Run ``main`` until it returns; SIGTERM and SIGINT set ``process.stopping``.
 
     Returns the exit code: 0 after a requested stop.
     """

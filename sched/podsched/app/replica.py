@@ -20,28 +20,28 @@ from typing import Any
 
 from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
-from podsched.app.presence import Presence
 from podsched.app.process import Process
+from podsched.app.replica_lease import ReplicaLease
 from podsched.cache.cache import Anomaly
 from podsched.client.api_client import ApiClient
+from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions
 from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
-from podsched.client.observing import ClientTelemetry
 from podsched.config.load import SchedulerConfiguration, to_plain
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
 from podsched.election.events import StopReason
-from podsched.engine.deciding import Decider
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import Placer
+from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.cycle.scheduling_loop import LoopParts, SchedulingLoop
 from podsched.engine.extenders.calls import make_extenders
-from podsched.engine.fenced_writes import ClientBinder
-from podsched.engine.measuring import CycleMeter
-from podsched.engine.pre_bind import ClusterChanges
-from podsched.engine.recorder import EventRecorder
-from podsched.engine.scheduler import Term, TermParts
 from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
+from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.engine.writes.fenced_writes import ClientBinder
 from podsched.plugins.registry import factories
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
@@ -106,7 +106,7 @@ class Replica:
         self._recorder = EventRecorder(
             self._cluster.record_events, self.identity, lambda: bool(self._term and self._term.busy)
         )
-        self._term: Term | None = None
+        self._term: SchedulingLoop | None = None
         self._controllers: ControllerManager | None = None
         self._term_task: asyncio.Task[None] | None = None
         process.registry.before_collect(self._collect)
@@ -127,7 +127,7 @@ class Replica:
         return state
 
     def _rebuild(self) -> None:
-        """Starts over from what the informer knows: assumptions of a past term must not linger."""
+        """Start over from what the informer knows: assumptions of a past term must not linger."""
         self._state = self._new_state()
         now = asyncio.get_running_loop().time()
         for kind in WATCHED_KINDS:
@@ -176,18 +176,18 @@ class Replica:
         actors = self._actors.of_term(
             fence.term, self._state.cache.columns, ClientBinder(self._cluster)
         )
-        parts = TermParts(
+        parts = LoopParts(
             state=self._state,
             cluster=self._cluster,
             fence=fence,
-            decider=Decider(self._state, actors.evaluator, actors.trials),
+            decider=Placer(self._state, actors.evaluator, actors.trials),
             binder=lambda: actors.binder,
             recorder=self._recorder,
             meter=self._meter,
             settings=self._options.settings,
             extenders=self._extenders,
         )
-        self._term = Term(parts, self._changes)
+        self._term = SchedulingLoop(parts, self._changes)
         self._controllers = self._new_controllers(fence)
         keeping = asyncio.create_task(actors.run(), name=f"actors of term {fence.term}")
         try:
@@ -212,7 +212,7 @@ class Replica:
     # ------------------------------------------------------------------ the process
 
     async def run(self) -> None:
-        """Runs until the process is asked to stop; a bug in any task ends it."""
+        """Run until the process is asked to stop; a bug in any task ends it."""
         store = await connect(self._options.etcd)
         elector = LeaderElector(
             store,
@@ -228,7 +228,7 @@ class Replica:
         )
         self._add_checks(elector)
         health = await self._process.serve_health(lambda: to_plain(self._options.config))
-        presence = Presence(
+        presence = ReplicaLease(
             self._client,
             self._options.settings.identity or self.identity,
             self.identity,
@@ -251,7 +251,7 @@ class Replica:
                     task.cancel()
         finally:
             self._end_term()
-            await self._last_words(presence)
+            await self._flush_on_exit(presence)
             await health.stop()
             await self._actors.close()
             if self._extenders is not None:
@@ -277,7 +277,7 @@ class Replica:
                 self._term_task = None
             await asyncio.sleep(0.2)
 
-    async def _last_words(self, presence: Presence) -> None:
+    async def _flush_on_exit(self, presence: ReplicaLease) -> None:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(1.0):
                 await self._recorder.flush()
@@ -313,5 +313,5 @@ class Replica:
 
 
 async def run_replica(process: Process, options: ReplicaOptions) -> None:
-    """The scheduler process."""
+    """Return the scheduler process."""
     await Replica(process, options).run()

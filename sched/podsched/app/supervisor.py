@@ -103,12 +103,12 @@ class ManagedProcess:
             await self._spawn()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Sends a signal to the process as it runs now."""
+        """Send a signal to the process as it runs now."""
         if (pid := self.pid) is not None:
             os.kill(pid, number)
 
     async def wait_ready(self, timeout: float = 60.0) -> None:
-        """Waits until /readyz answers 200.
+        """Wait until /readyz answers 200.
 
         Raises:
             ProcessFailed: when it ends or is not ready within ``timeout`` seconds.
@@ -127,7 +127,7 @@ class ManagedProcess:
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
 
     async def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric's samples with these labels; 0.0 when the process does not answer."""
+        """Return the sum of a metric's samples with these labels; 0.0 when the process does not answer."""
         url = f"http://127.0.0.1:{self.spec.health_port}/metrics"
         try:
             async with (
@@ -151,7 +151,7 @@ class ManagedProcess:
         return self.restarts > RESTARTS_WHILE_STARTING or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
-        """The end of the process's log."""
+        """Return the end of the process's log."""
         try:
             text = self.log_path.read_text(errors="replace")
         except OSError:
@@ -179,5 +179,5 @@ class ManagedProcess:
 
 
 def health_port() -> int:
-    """A free loopback port for a child's health server."""
+    """Return a free loopback port for a child's health server."""
     return free_port()

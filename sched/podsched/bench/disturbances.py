@@ -35,7 +35,7 @@ class Disturbance:
 
 
 def mixed_churn(tick: int) -> Step:
-    """A node without room for pods, a pod that fits nowhere and a Service, and away again."""
+    """Return a node without room for pods, a pod that fits nowhere and a Service, and away again."""
     number, deleting = divmod(tick, 2)
     name = f"churn-{number}"
     if deleting:
@@ -63,7 +63,7 @@ def _one_more(prefix: str, cpu: str, tick: int) -> Step:
 
 
 def deletions(prefix: str, each: int, count: int) -> Callable[[int], Step]:
-    """Deletes ``each`` of the ``count`` pods of a prefix at every tick."""
+    """Delete ``each`` of the ``count`` pods of a prefix at every tick."""
 
     def step(tick: int) -> Step:
         numbers = range(min(tick * each, count), min((tick + 1) * each, count))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from podsched.app.local_cluster import LocalCluster
-from podsched.bench.observing import BoundCounter, watching
+from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.results import FailoverResult
 from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all
 from podsched.bench.shapes import copies, node, pod_template
@@ -73,7 +73,7 @@ async def _round(
 async def _next_bound(
     client: ApiClient, counter: BoundCounter, numbers: itertools.count[int]
 ) -> float:
-    """Creates pods one after another until one of them is bound; when that was."""
+    """Create pods one after another until one of them is bound; when that was."""
     mine: list[str] = []
     async with asyncio.timeout(WITHIN):
         while True:

@@ -37,7 +37,7 @@ class BenchResult:
         return {**asdict(self), "ratio": self.ratio}
 
     def lines(self) -> list[str]:
-        """A short report."""
+        """Return a short report."""
         created = "in batches" if self.create_mode == "batch" else "one by one"
         bound = f"{self.bound} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
@@ -63,7 +63,7 @@ class FailoverResult:
         return {"workload": "Failover", "gap_seconds": rounded, "median_seconds": medians}
 
     def lines(self) -> list[str]:
-        """A short report."""
+        """Return a short report."""
         each = [
             f"  {signal}: median {median(gaps):.2f} s ({', '.join(f'{g:.2f}' for g in gaps)})"
             for signal, gaps in self.gaps.items()
@@ -83,11 +83,11 @@ class QueueResult:
         return {"workload": "Queue", **asdict(self)}
 
     def lines(self) -> list[str]:
-        """A short report."""
+        """Return a short report."""
         each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
         return [f"Queue: {self.pods:,} pods, the last event helps {self.helped}", *each]
 
 
 def median(values: list[float]) -> float:
-    """The middle value, of an even number the upper one; 0 for none."""
+    """Return the middle value, of an even number the upper one; 0 for none."""
     return sorted(values)[len(values) // 2] if values else 0.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from podsched.api.objects import AnyObject, Pod, PriorityClass
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.bench.disturbances import HIGH, Disturbance, Reference
-from podsched.bench.observing import BoundCounter, watching
+from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.processes import cpu_seconds, spent
 from podsched.bench.results import BenchResult
 from podsched.bench.shapes import copies, key_of
@@ -32,7 +32,8 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     """create_mode: batch (``batch_size`` pods a call) or single (one call per pod,
-    ``in_flight``)."""
+    ``in_flight``).
+    """
 
     create_mode: str = "batch"
     batch_size: int = 500
@@ -45,7 +46,7 @@ class BenchOptions:
 
 @asynccontextmanager
 async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
-    """A cluster of its own, taken down at the end. Raises ProcessFailed, EmbeddedEtcdError."""
+    """Return a cluster of its own, taken down at the end. Raises ProcessFailed, EmbeddedEtcdError."""
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
         cluster = LocalCluster(
             LocalClusterOptions(
@@ -64,13 +65,13 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
 
 
 def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
-    """The processes that share the work, this one included."""
+    """Return the processes that share the work, this one included."""
     named = {process.spec.name: process.pid for process in cluster.processes}
     return {**named, "etcd": cluster.etcd_pid, "bench": os.getpid()}
 
 
 async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int = 500) -> None:
-    """Creates objects in batches.
+    """Create objects in batches.
 
     Raises:
         ClientError: the first failure.
@@ -84,7 +85,7 @@ async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int 
 async def run_workload(
     workload: Workload, options: BenchOptions, progress: Progress
 ) -> BenchResult:
-    """Starts a cluster, runs the workload and takes the cluster down.
+    """Start a cluster, runs the workload and take the cluster down.
 
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
@@ -150,7 +151,7 @@ async def _create_pods(
 
 
 async def disturb(client: ApiClient, disturbance: Disturbance) -> None:
-    """Does what the disturbance says, until cancelled."""
+    """Do what the disturbance says, until cancelled."""
     began, tick = time.monotonic(), 0
     while True:
         step = disturbance.steps(tick)
@@ -210,7 +211,7 @@ async def _clocked(
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancels a task. Raises what it had failed with: then the workload was another one."""
+    """Cancel a task. Raises what it had failed with: then the workload was another one."""
     if task.done():
         await task
     task.cancel()

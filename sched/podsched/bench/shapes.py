@@ -20,7 +20,7 @@ def node(
     memory: str = "32Gi",
     pods: int = 110,
 ) -> Node:
-    """A ready node."""
+    """Return a ready node."""
     resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
     message = from_manifest(
         {
@@ -46,7 +46,7 @@ def pod_template(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Pod:
-    """A pod to make copies of; without cpu and memory it requests nothing."""
+    """Return a pod to make copies of; without cpu and memory it requests nothing."""
     resources = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v}
     message = from_manifest(
         {
@@ -70,7 +70,7 @@ def pod_template(
 
 
 def service(name: str) -> Service:
-    """A Service that selects nothing of the workload."""
+    """Return a Service that selects nothing of the workload."""
     message = from_manifest(
         {
             "apiVersion": "v1",

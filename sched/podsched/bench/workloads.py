@@ -28,7 +28,7 @@ def default_node(index: int) -> Node:
 
 
 def roomy_node(index: int) -> Node:
-    """A node with room for all pods of a workload."""
+    """Return a node with room for all pods of a workload."""
     return node(f"node-{index:05d}", cpu="1000", memory="4Ti", pods=100_000)
 
 
@@ -105,7 +105,7 @@ def _light() -> Pod:
 
 
 def gated_template() -> Pod:
-    """A pod that waits for a gate nobody removes."""
+    """Return a pod that waits for a gate nobody removes."""
     return pod_template(cpu="", memory="", schedulingGates=[{"name": "bench.podsched/wait"}])
 
 

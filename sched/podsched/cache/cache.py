@@ -125,7 +125,7 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def _deleted(pod: PodInfo) -> Change:
-    """The event of a pod leaving its node; hints look at the message's nodeName."""
+    """Return the event of a pod leaving its node; hints look at the message's nodeName."""
     message = pod.pod
     if message.spec.node_name != pod.node_name:
         message = v1.Pod()
@@ -143,7 +143,8 @@ class _Held:
 
 class Cache:
     """Nodes, pods and all other objects, with assumptions. ``schedulers`` limits whose pods may be
-    nominated by their status; None: all."""
+    nominated by their status; None: all.
+    """
 
     def __init__(
         self,
@@ -178,7 +179,7 @@ class Cache:
         return uid in self._assumed
 
     def pod(self, uid: str) -> PodInfo | None:
-        """The pod as it is counted, if the cache holds it."""
+        """Return the pod as it is counted, if the cache holds it."""
         held = self._held.get(uid)
         return held.info if held else None
 
@@ -192,7 +193,7 @@ class Cache:
     # ------------------------------------------------------------------ assuming
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
-        """Counts the pod on the node until the informer confirms it; sets ``pod.node_name``.
+        """Count the pod on the node until the informer confirms it; sets ``pod.node_name``.
 
         Raises CacheError when the cache holds the pod already.
         """
@@ -222,13 +223,13 @@ class Cache:
             self._hold(pod, Stage.ASSUMED)
 
     def finish_binding(self, uid: str) -> None:
-        """Notes that the pod is bound. Nothing is to do for a pod that is confirmed or gone."""
+        """Note that the pod is bound. Nothing is to do for a pod that is confirmed or gone."""
         held = self._held.get(uid)
         if held is not None:
             held.binding_finished = True
 
     def forget(self, pod: PodInfo) -> Change:
-        """Takes an assumption back, clears ``pod.node_name`` and returns the event of its going.
+        """Take an assumption back, clear ``pod.node_name`` and return the event of its going.
 
         Raises CacheError when the pod is not assumed.
         """
@@ -250,7 +251,7 @@ class Cache:
     # ------------------------------------------------------------------ pods with a node
 
     def add_pod(self, pod: PodInfo) -> Anomaly | None:
-        """Takes over a pod with a node as it is now: adds it, confirms it or updates it."""
+        """Take over a pod with a node as it is now: adds it, confirms it or updates it."""
         held = self._held.get(pod.uid)
         if held is None:
             self._hold(pod, Stage.ADDED)
@@ -270,7 +271,7 @@ class Cache:
         return anomaly
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """Removes a pod, assumed or not, and returns it; None when the cache does not hold it."""
+        """Remove a pod, assumed or not, and return it; None when the cache does not hold it."""
         return self._drop(uid) if uid in self._held else None
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
@@ -312,7 +313,7 @@ class Cache:
     # ------------------------------------------------------------------ nodes
 
     def add_node(self, node: v1.Node) -> None:
-        """Adds a node, or updates it, with the pods that were told of before it."""
+        """Add a node, or updates it, with the pods that were told of before it."""
         name = node.metadata.name
         if self.columns.row_of(name) is not None:
             self.columns.update_node(node)
@@ -329,7 +330,7 @@ class Cache:
         return None
 
     def remove_node(self, name: str) -> Anomaly | None:
-        """Removes a node; its pods are kept until they are gone, in case it comes back."""
+        """Remove a node; its pods are kept until they are gone, in case it comes back."""
         if self.columns.row_of(name) is None:
             return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
         pods = self.columns.remove_node(name)
@@ -340,7 +341,7 @@ class Cache:
     # ------------------------------------------------------------------ informers
 
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
-        """Takes over an informer's event: no ``old`` means added, no ``new`` means deleted.
+        """Take over an informer's event: no ``old`` means added, no ``new`` means deleted.
 
         Raises QuantityError for resources that are none, and then changes nothing.
         """

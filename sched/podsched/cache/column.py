@@ -43,5 +43,5 @@ class Column(Generic[Scalar]):
 
 
 def wrapped(value: int) -> int:
-    """The value as int64 holds it after an overflow, as in Go."""
+    """Return the value as int64 holds it after an overflow, as in Go."""
     return (value + _HALF) % _FULL - _HALF

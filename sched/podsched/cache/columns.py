@@ -19,7 +19,7 @@ import numpy as np
 
 from podsched.cache.column import Column, wrapped
 from podsched.cache.counters import CarriedTerm, Counters
-from podsched.cache.footprint import Footprint, Port
+from podsched.cache.footprint import ClassUsage, Port
 from podsched.cache.fork import Fork
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
@@ -43,8 +43,8 @@ class Columns:
         self._usage: list[Column[np.int64]] = [Column(np.int64, size) for _ in FIRST_COLUMNS]
         self._cells = [column.cells for column in self._usage]
         self._zeros = Column(np.int64, size)
-        self._running: dict[PodClass, Footprint] = {}
-        self._terminating: dict[PodClass, Footprint] = {}
+        self._running: dict[PodClass, ClassUsage] = {}
+        self._terminating: dict[PodClass, ClassUsage] = {}
         self._sweep_at = _MIN_SWEEP
         self._counters = Counters(size, self._footprints)
         self._ports: dict[int, dict[Port, int]] = {}
@@ -57,7 +57,7 @@ class Columns:
     # ------------------------------------------------------------------ nodes
 
     def add_node(self, node: v1.Node, row: int | None = None) -> int:
-        """Adds a node and returns its row. Raises ValueError when there is one of that name.
+        """Add a node and return its row. Raises ValueError when there is one of that name.
 
         ``row``: where to put it, in columns that copy others and so take all their rows; it must
         exist (``reserve``) and be free.
@@ -71,7 +71,7 @@ class Columns:
         return row
 
     def update_node(self, node: v1.Node) -> bool:
-        """Takes over a node's new object; whether anything changed that a plugin can see.
+        """Take over a node's new object; whether anything changed that a plugin can see.
 
         Raises KeyError when there is no such node.
         """
@@ -82,7 +82,7 @@ class Columns:
         return changed
 
     def remove_node(self, name: str) -> list[PodInfo]:
-        """Removes a node and returns the pods that were on it. Raises KeyError when unknown."""
+        """Remove a node and return the pods that were on it. Raises KeyError when unknown."""
         row = self._table.row_of[name]
         pods = list(self._pods[row].values())
         for pod in pods:
@@ -92,7 +92,7 @@ class Columns:
         return pods
 
     def reserve(self, nodes: int) -> None:
-        """Makes room for that many nodes at once."""
+        """Make room for that many nodes at once."""
         if nodes > self.size:
             self._grow(nodes)
 
@@ -108,7 +108,7 @@ class Columns:
     # ------------------------------------------------------------------ pods
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Counts the pod on the row. Raises ValueError when a pod of its uid is there already."""
+        """Count the pod on the row. Raises ValueError when a pod of its uid is there already."""
         pods = self._pods[row]
         uid = pod.uid
         if uid in pods:
@@ -133,7 +133,7 @@ class Columns:
         self._note(row)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        """Takes the pod of this uid off the row. Raises KeyError when it is not there."""
+        """Take the pod of this uid off the row. Raises KeyError when it is not there."""
         pod = self._pods[row].pop(pod.uid)
         footprint = (self._terminating if pod.terminating else self._running)[pod.cls]
         cells = self._cells
@@ -156,7 +156,7 @@ class Columns:
         self._note(row)
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
-        """Puts a newer state of a pod in the place of the one of its uid.
+        """Put a newer state of a pod in the place of the one of its uid.
 
         Nothing is counted again nor noted as changed when the class and ``terminating`` stayed.
         """
@@ -171,7 +171,7 @@ class Columns:
             self.add_pod(row, pod)
 
     def add_pods(self, rows: Rows, pods: Sequence[PodInfo]) -> None:
-        """Counts pods of one class (none terminating) on as many rows, all different, in one step.
+        """Count pods of one class (none terminating) on as many rows, all different, in one step.
 
         Raises ValueError when they are not of one class, or a pod is there already.
         """
@@ -194,13 +194,13 @@ class Columns:
             self._counters.add_one_each(footprint, rows)
         self._journal.extend(numbers)
 
-    def footprint(self, pod: PodInfo) -> Footprint:
-        """What pods of this class (and ``terminating``) add to a row; made when new."""
+    def footprint(self, pod: PodInfo) -> ClassUsage:
+        """Return what pods of this class (and ``terminating``) add to a row; made when new."""
         known = self._terminating if pod.terminating else self._running
         found = known.get(pod.cls)
         if found is None:
             self._sweep()
-            found = known[pod.cls] = Footprint(pod, self._amounts(pod.cls))
+            found = known[pod.cls] = ClassUsage(pod, self._amounts(pod.cls))
             self._counters.attach(found)
         return found
 
@@ -219,7 +219,7 @@ class Columns:
             self._cells.append(self._usage[-1].cells)
         return index
 
-    def _footprints(self) -> Iterator[Footprint]:
+    def _footprints(self) -> Iterator[ClassUsage]:
         yield from self._running.values()
         yield from self._terminating.values()
 
@@ -233,7 +233,7 @@ class Columns:
         self._counters.sweep()
         self._sweep_at = 2 * (len(self._running) + len(self._terminating)) + _MIN_SWEEP
 
-    def _add_ports(self, row: int, footprint: Footprint) -> None:
+    def _add_ports(self, row: int, footprint: ClassUsage) -> None:
         used = self._ports.get(row)
         if used is None:
             used = self._ports[row] = {}
@@ -241,7 +241,7 @@ class Columns:
         for port in footprint.ports:
             used[port] = used.get(port, 0) + 1
 
-    def _remove_ports(self, row: int, footprint: Footprint) -> None:
+    def _remove_ports(self, row: int, footprint: ClassUsage) -> None:
         used = self._ports[row]
         for port in footprint.ports:
             if used[port] == 1:
@@ -280,7 +280,7 @@ class Columns:
         return self._restated.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
-        """The distinct rows changed since, ascending; None when all have to be looked at again."""
+        """Return the distinct rows changed since, ascending; None when all have to be looked at again."""
         return self._journal.changed_since(position)
 
     # ------------------------------------------------------------------ reading: NodeColumns
@@ -313,7 +313,7 @@ class Columns:
         return self._table.version
 
     def node_version(self, row: int) -> int:
-        """Changes when the row has another node, or its node changes visibly; 0 without a node."""
+        """Change when the row has another node, or its node changes visibly; 0 without a node."""
         return self._table.row_version(row)
 
     @property
@@ -368,11 +368,11 @@ class Columns:
         return self._table.value(value_id)
 
     def values_from(self, start: int) -> list[str]:
-        """The label values with ids of ``start`` and more, in order of their ids."""
+        """Return the label values with ids of ``start`` and more, in order of their ids."""
         return self._table.values_from(start)
 
     def adopt_values(self, start: int, values: list[str]) -> None:
-        """Takes over the ids that other columns gave out, so that theirs mean the same here."""
+        """Take over the ids that other columns gave out, so that theirs mean the same here."""
         self._table.adopt_values(start, values)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
@@ -403,7 +403,7 @@ class Columns:
         return self._counters.carried_version(family)
 
     def carried_query(self, family: TermFamily, term: Hashable) -> PodQuery:
-        """The query for a term of the family, whether some pod carries it or not."""
+        """Return the query for a term of the family, whether some pod carries it or not."""
         return CarriedTerm(family, term)
 
     # ------------------------------------------------------------------ forks
@@ -445,18 +445,18 @@ class Columns:
         return self._counters.families
 
     def usage(self, index: int) -> Int64s:
-        """A usage column by index: see ``Footprint.amounts``."""
+        """Return a usage column by index: see ``ClassUsage.amounts``."""
         return self._usage[index].view
 
     def usage_index(self, name: str) -> int | None:
         return self._usage_index.get(name)
 
     def fork(self, rows: Rows) -> Fork:
-        """Copies rows to try things on; valid until the columns themselves change."""
+        """Copy rows to try things on; valid until the columns themselves change."""
         return Fork(self, rows)
 
     def fork_below(self, rows: Rows, priority: int) -> Fork:
-        """A fork whose rows have lost every pod of a lower priority than this, made in NumPy steps.
+        """Return a fork whose rows have lost every pod of a lower priority than this, made in NumPy steps.
 
         What a preemption dry run starts from: no pod is touched one by one.
         """

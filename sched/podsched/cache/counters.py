@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from podsched.cache.column import Column, wrapped
-from podsched.cache.footprint import Footprint
+from podsched.cache.footprint import ClassUsage
 from podsched.framework.nodes import PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -23,7 +23,7 @@ from podsched.framework.verdicts import Rows
 MAX_BYTES = 256 * 1024 * 1024
 MIN_COUNTERS = 256
 
-AllFootprints = Callable[[], Iterable[Footprint]]
+AllFootprints = Callable[[], Iterable[ClassUsage]]
 
 
 class PodCounter:
@@ -110,7 +110,7 @@ class Counters:
             counter.column.grow(size)
 
     def get(self, query: PodQuery) -> PodCounter:
-        """The query's counter, built when it is not there."""
+        """Return the query's counter, built when it is not there."""
         counter = self._counters.get(query)
         if counter is None and isinstance(query, CarriedTerm):
             self._family(query.family)
@@ -145,8 +145,8 @@ class Counters:
                 self._carry(found, footprint)
         return found
 
-    def _carry(self, family: _Family, footprint: Footprint) -> None:
-        """Makes the footprint count for each term it carries, with all the pods it has already."""
+    def _carry(self, family: _Family, footprint: ClassUsage) -> None:
+        """Make the footprint count for each term it carries, with all the pods it has already."""
         terms = list(family.family.terms(footprint.exemplar))
         for term in dict.fromkeys(terms):
             known = family.known.get(term)
@@ -166,8 +166,8 @@ class Counters:
         self._tick += 1
         self._counters[query] = PodCounter(query, self._size, self._tick)
 
-    def attach(self, footprint: Footprint) -> None:
-        """Finds the counters that a new footprint adds to."""
+    def attach(self, footprint: ClassUsage) -> None:
+        """Find the counters that a new footprint adds to."""
         for query, counter in self._counters.items():
             if isinstance(query, CarriedTerm):
                 continue
@@ -177,8 +177,8 @@ class Counters:
         for family in self._families.values():
             self._carry(family, footprint)
 
-    def add(self, footprint: Footprint, row: int, pods: int) -> None:
-        """Counts ``pods`` more (or fewer, when negative) pods of the footprint on the row."""
+    def add(self, footprint: ClassUsage, row: int, pods: int) -> None:
+        """Count ``pods`` more (or fewer, when negative) pods of the footprint on the row."""
         self._tick = tick = self._tick + 1
         for counter, amount in footprint.counters:
             cells = counter.column.cells
@@ -190,8 +190,8 @@ class Counters:
         for carried, amount in footprint.carried:
             self._count_carried(carried, amount * pods)
 
-    def add_one_each(self, footprint: Footprint, rows: Rows) -> None:
-        """Counts one more pod of the footprint on each of several distinct rows."""
+    def add_one_each(self, footprint: ClassUsage, rows: Rows) -> None:
+        """Count one more pod of the footprint on each of several distinct rows."""
         self._tick += 1
         for counter, amount in footprint.counters:
             counter.column.array[rows] += amount
@@ -221,7 +221,7 @@ class Counters:
         self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
 
     def sweep(self) -> None:
-        """Drops carried terms that no pod carries any more."""
+        """Drop carried terms that no pod carries any more."""
         gone: set[PodQuery] = set()
         for family in self._families.values():
             for term, carried in list(family.known.items()):
@@ -239,7 +239,7 @@ class Counters:
             footprint.carried = [c for c in footprint.carried if c[0].query not in queries]
 
 
-def _count_rows(counter: PodCounter, footprint: Footprint, amount: int) -> None:
+def _count_rows(counter: PodCounter, footprint: ClassUsage, amount: int) -> None:
     cells = counter.column.cells
     for row, pods in footprint.rows.items():
         cells[row] = wrapped(cells[row] + amount * pods)

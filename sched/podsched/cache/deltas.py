@@ -36,7 +36,7 @@ class DeltaGapError(Exception):
 
 
 def shard_of(node_name: str, shards: int) -> int:
-    """The shard (0..shards-1) that holds a node; the same in every process."""
+    """Return the shard (0..shards-1) that holds a node; the same in every process."""
     return zlib.crc32(node_name.encode()) % shards
 
 
@@ -119,7 +119,7 @@ class ClassWriter:
         self._fresh: list[ClassContent] = []
 
     def id_of(self, cls: PodClass) -> int:
-        """The class's id; its content goes with the next ``take`` when the shard lacks it."""
+        """Return the class's id; its content goes with the next ``take`` when the shard lacks it."""
         if cls.id not in self._known:
             self._known[cls.id] = cls
             self._ids.add(cls.id)
@@ -127,7 +127,7 @@ class ClassWriter:
         return cls.id
 
     def take(self) -> tuple[ClassContent, ...]:
-        """The contents that the shard has to be sent before it can read the ids given out."""
+        """Return the contents that the shard has to be sent before it can read the ids given out."""
         fresh, self._fresh = tuple(self._fresh), []
         return fresh
 
@@ -164,7 +164,7 @@ class DeltaEncoder:
         self.restart()
 
     def restart(self) -> None:
-        """Makes the next delta start anew, for a shard that has nothing or lost its place."""
+        """Make the next delta start anew, for a shard that has nothing or lost its place."""
         self.classes = ClassWriter()
         self._sent: dict[int, _Sent] = {}
         self._number = 0
@@ -173,7 +173,7 @@ class DeltaEncoder:
         self._position = self._restated = -1
 
     def encode(self, limit: int | None = None) -> Delta | None:
-        """What changed since the last delta; None when nothing did.
+        """Return what changed since the last delta; None when nothing did.
 
         ``limit``: look at so many changed rows at most and leave the others to the next delta, so
         that no call takes long.
@@ -275,7 +275,7 @@ class _DeltaWriter:
         return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
 
     def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
-        """Writes how a node's pods differ; whether they do (be it in what does not travel)."""
+        """Write how a node's pods differ; whether they do (be it in what does not travel)."""
         added: list[PodInfo] = []
         stale = dict(before)
         different = False
@@ -312,7 +312,7 @@ class _DeltaWriter:
 def _order_there(
     before: dict[str, PodInfo], gone: Collection[str], added: Iterable[PodInfo]
 ) -> list[str]:
-    """The order in which the shard will have a row's pods: see ``Columns.replace_pod``."""
+    """Return the order in which the shard will have a row's pods: see ``Columns.replace_pod``."""
     order = {uid: pod for uid, pod in before.items() if uid not in gone}
     for pod in added:
         old = order.get(pod.uid)
@@ -339,7 +339,7 @@ class DeltaDecoder:
         self._next = 0
 
     def apply(self, delta: Delta) -> None:
-        """Applies the next delta. Raises DeltaGapError, and changes nothing, when it is another.
+        """Apply the next delta. Raises DeltaGapError, and changes nothing, when it is another.
 
         ``columns`` is a new object after a delta that starts anew.
         """
@@ -363,17 +363,17 @@ class DeltaDecoder:
         return self._next
 
     def learn(self, contents: Iterable[ClassContent]) -> None:
-        """Takes over classes, for example of the waiting pod that is to be evaluated."""
+        """Take over classes, for example of the waiting pod that is to be evaluated."""
         for content in contents:
             if content.id not in self._classes:
                 self._classes[content.id] = _class_of(content)
 
     def pod_class(self, class_id: int) -> PodClass:
-        """The class of the leader's id. Raises KeyError for one that was never sent."""
+        """Return the class of the leader's id. Raises KeyError for one that was never sent."""
         return self._classes[class_id][0]
 
     def pod(self, class_id: int, uid: str, name: str) -> PodInfo:
-        """A pod of a known class, without a node."""
+        """Return a pod of a known class, without a node."""
         cls, message = self._classes[class_id]
         return PodInfo(uid, f"{cls.namespace}/{name}", name, cls, message)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Port = tuple[str, str, int]
 
 
-class Footprint:
+class ClassUsage:
     """``amounts``: (usage column, amount); ``rows``: row -> number of such pods there."""
 
     __slots__ = ("amounts", "carried", "counters", "exemplar", "ports", "rows")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from podsched.cache.column import wrapped
-from podsched.cache.footprint import Footprint, Port
+from podsched.cache.footprint import ClassUsage, Port
 from podsched.cache.usage import NONZERO, POD_COUNT, CountBelow, UsageBelow
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
@@ -37,17 +37,17 @@ class _Delta:
         self.query = query
         self.array = array
         self.cells: memoryview[Any] = memoryview(array)  # type: ignore[arg-type]
-        self._amounts: dict[Footprint, int] = {}
+        self._amounts: dict[ClassUsage, int] = {}
 
-    def change(self, row: int, footprint: Footprint, sign: int) -> None:
+    def change(self, row: int, footprint: ClassUsage, sign: int) -> None:
         amount = self._amount(footprint)
         if amount:
             self.cells[row] = wrapped(self.cells[row] + amount * sign)
 
-    def change_all(self, copies: Int64s, footprint: Footprint) -> None:
+    def change_all(self, copies: Int64s, footprint: ClassUsage) -> None:
         self.array += self._amount(footprint) * copies
 
-    def _amount(self, footprint: Footprint) -> int:
+    def _amount(self, footprint: ClassUsage) -> int:
         amount = self._amounts.get(footprint)
         if amount is None:
             amount = self._amounts[footprint] = self.query.counts(footprint.exemplar)
@@ -87,7 +87,7 @@ class Fork:
     # ------------------------------------------------------------------ changing
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Raises ValueError when a pod of this uid is there already."""
+        """Raise ValueError when a pod of this uid is there already."""
         pods = self._own_pods(row)
         if pod.uid in pods:
             raise ValueError(f"pod {pod.key} ({pod.uid}) is on the row already")
@@ -95,11 +95,11 @@ class Fork:
         self._count(row, pod, 1)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        """Raises KeyError when no pod of this uid is there."""
+        """Raise KeyError when no pod of this uid is there."""
         self._count(row, self._own_pods(row).pop(pod.uid), -1)
 
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
-        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once.
+        """Add ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once.
 
         They count in usage, counters and ports; ``pods`` does not show them, having no uids.
         """
@@ -174,7 +174,7 @@ class Fork:
         return self._base.counter_version(query) + len(self._log) + len(self._copies)
 
     def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """The base's terms and those of pods added here; those of removed pods stay."""
+        """Return the base's terms and those of pods added here; those of removed pods stay."""
         terms = self._base.carried(family)
         added = [pod for _, pod, sign in self._log if sign > 0 and family.terms(pod)]
         added += [pod for pod, _ in self._copies if family.terms(pod)]
@@ -201,7 +201,7 @@ class Fork:
         return self._rows
 
     def fork(self, rows: Rows) -> Fork:
-        """A fork of the base on which the changes made here to these rows are made already."""
+        """Return a fork of the base on which the changes made here to these rows are made already."""
         rows = np.asarray(rows, dtype=np.intp)
         child = Fork.__new__(Fork)
         child._base, child._rows, child._below = self._base, self._rows[rows], self._below
@@ -283,7 +283,7 @@ class Fork:
         return [names[row] for row in self._rows.tolist()]
 
     def row_of(self, name: str) -> int | None:
-        """The first row of the fork that stands for the node."""
+        """Return the first row of the fork that stands for the node."""
         row = self._base.row_of(name)
         if row is None:
             return None

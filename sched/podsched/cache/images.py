@@ -28,7 +28,7 @@ class Images:
         return list(self._sizes)
 
     def change(self, row: int, old: dict[str, int], new: dict[str, int]) -> bool:
-        """Replaces a row's images; whether anything changed."""
+        """Replace a row's images; whether anything changed."""
         if old == new:
             return False
         for name in old.keys() - new.keys():

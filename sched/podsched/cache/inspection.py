@@ -41,7 +41,8 @@ def compare(
     cache: Cache, node_names: Iterable[str], pod_uids: Iterable[str], waiting: Iterable[str] = ()
 ) -> Comparison:
     """kube-scheduler's cache comparer: ``pod_uids`` are all unfinished pods there are, ``waiting``
-    those that the queue holds. Assumed pods are never redundant."""
+    those that the queue holds. Assumed pods are never redundant.
+    """
     nodes, listed = set(node_names), set(pod_uids)
     columns = cache.columns
     known_nodes = {columns.names[row] for row in columns.live_rows.tolist()}

@@ -42,12 +42,12 @@ class Journal:
         self.rows.extend(rows)
 
     def restart(self) -> None:
-        """Makes every position given out so far too old."""
+        """Make every position given out so far too old."""
         self._start += len(self.rows) + 1
         self.rows.clear()
 
     def changed_since(self, position: int) -> Rows | None:
-        """The distinct rows, ascending; None when ``position`` is too old."""
+        """Return the distinct rows, ascending; None when ``position`` is too old."""
         if position < self._start:
             return None
         # Mostly a handful of rows after each decision: a set is far ahead of np.unique there.

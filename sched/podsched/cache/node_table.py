@@ -69,7 +69,7 @@ class NodeTable:
         return not self._free
 
     def grow(self, size: int) -> None:
-        """Makes room for ``size`` rows."""
+        """Make room for ``size`` rows."""
         columns: list[Column[Any]] = [*self.allocatable.values(), *self._labels.values()]
         columns += [self.alive, self.unschedulable, self.taint_set, self.allowed_pods]
         for column in columns:
@@ -81,19 +81,19 @@ class NodeTable:
         self.size = size
 
     def node(self, row: int) -> v1.Node:
-        """Raises LookupError for a row without a node."""
+        """Raise LookupError for a row without a node."""
         known = self._rows[row]
         if known is None:
             raise LookupError(f"row {row} has no node")
         return known.node
 
     def row_version(self, row: int) -> int:
-        """The table's version when the row's node last changed; 0 for a row without a node."""
+        """Return the table's version when the row's node last changed; 0 for a row without a node."""
         known = self._rows[row]
         return 0 if known is None else known.version
 
     def add(self, node: v1.Node, row: int | None = None) -> int:
-        """Gives the node a row: the first free one, or the one told.
+        """Give the node a row: the first free one, or the one told.
 
         The table must not be full, nor know the name, nor have a node in that row. A table is
         filled in one of the two ways, not in both.
@@ -111,7 +111,7 @@ class NodeTable:
         return row
 
     def update(self, row: int, node: v1.Node) -> bool:
-        """Takes over the new object; whether anything that a plugin can see changed."""
+        """Take over the new object; whether anything that a plugin can see changed."""
         known = self._rows[row]
         assert known is not None
         changed = self._update_topology(row, known, node)
@@ -176,7 +176,7 @@ class NodeTable:
         return column
 
     def remove(self, row: int) -> None:
-        """Empties the row and frees it."""
+        """Empty the row and frees it."""
         known = self._rows[row]
         assert known is not None
         for values in self.allocatable.values():
@@ -217,7 +217,7 @@ class NodeTable:
         return self._taints[taint_set]
 
     def label(self, key: str) -> Column[np.int32]:
-        """The value ids of a label; built on first use."""
+        """Return the value ids of a label; built on first use."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = Column(np.int32, self.size, fill=ABSENT)
@@ -238,11 +238,11 @@ class NodeTable:
         return found
 
     def values_from(self, start: int) -> list[str]:
-        """The values with ids of ``start`` and more, in order of their ids."""
+        """Return the values with ids of ``start`` and more, in order of their ids."""
         return self._values[start:]
 
     def adopt_values(self, start: int, values: list[str]) -> None:
-        """Gives these values the ids from ``start`` on, as they have in another table.
+        """Give these values the ids from ``start`` on, as they have in another table.
 
         Ids given out here from there on are taken back, and with them the labels' columns, which
         are built again when asked for.
@@ -257,5 +257,5 @@ class NodeTable:
         self._labels.clear()
 
     def value(self, value_id: int) -> str:
-        """The value of an id; "" for ABSENT."""
+        """Return the value of an id; "" for ABSENT."""
         return self._values[value_id] if value_id >= 0 else ""

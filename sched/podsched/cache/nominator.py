@@ -33,7 +33,7 @@ class Nominator:
         return self._version
 
     def changed_since(self, version: int) -> Collection[str] | None:
-        """The nodes whose nominated pods changed since; None when that is too long ago."""
+        """Return the nodes whose nominated pods changed since; None when that is too long ago."""
         count = self._version - version
         if count > len(self._changed):
             return None

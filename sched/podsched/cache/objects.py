@@ -59,14 +59,14 @@ class ClusterState:
         return self.columns
 
     def put(self, kind: str, message: Any) -> None:
-        """Adds or replaces an object of any kind but Pod and Node."""
+        """Add or replace an object of any kind but Pod and Node."""
         known = self._kinds.setdefault(kind, _Kind())
         meta = message.metadata
         known.by_namespace.setdefault(meta.namespace, {})[meta.name] = message
         known.changed()
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
-        """Removes an object; whether it was there."""
+        """Remove an object; whether it was there."""
         known = self._kinds.get(kind)
         group = known.by_namespace.get(namespace) if known else None
         if known is None or group is None or name not in group:
@@ -96,7 +96,7 @@ class ClusterState:
         return () if known is None else known.list(namespace)
 
     def version(self, kind: str) -> int:
-        """Changes with every object of the kind.
+        """Change with every object of the kind.
 
         Node does not on mere heartbeats; Pod does when the pods of a node change.
         """

@@ -60,7 +60,7 @@ class PodClasses:
         return len(self._by_content)
 
     def intern(self, pod: v1.Pod) -> PodClass:
-        """The class of the pod. Raises QuantityError for a request that is not a quantity."""
+        """Return the class of the pod. Raises QuantityError for a request that is not a quantity."""
         meta = pod.metadata
         spec = pod.spec
         if spec.node_name:
@@ -133,7 +133,7 @@ def _controller(meta: v1.ObjectMeta) -> tuple[str, str, str] | None:
 
 
 def _resize(pod: v1.Pod) -> Hashable:
-    """What of the status counts in requests: resources given to a running pod (in-place resize)."""
+    """Return what of the status counts in requests: resources given to a running pod (in-place resize)."""
     if not pod.HasField("status"):
         return None
     status = pod.status
@@ -165,7 +165,7 @@ def _name_part(pod: v1.Pod) -> Hashable:
 
 
 def relevant_spec(spec: v1.PodSpec) -> v1.PodSpec:
-    """A copy of the spec with only what can influence a decision."""
+    """Return a copy of the spec with only what can influence a decision."""
     copy = v1.PodSpec()
     copy.CopyFrom(spec)
     _keep(copy, _SPEC_FIELDS)
@@ -196,7 +196,7 @@ def _keep(message: Message, names: frozenset[str]) -> None:
 
 
 def make_pod_info(pod: v1.Pod, classes: PodClasses) -> PodInfo:
-    """The scheduler's view of a pod. Raises QuantityError as ``intern`` does."""
+    """Return the scheduler's view of a pod. Raises QuantityError as ``intern`` does."""
     cls = classes.intern(pod)
     meta = pod.metadata
     has_status = pod.HasField("status")

@@ -15,7 +15,7 @@ FIRST_COLUMNS: Final = (POD_COUNT, *NONZERO.values(), "cpu", "memory", "ephemera
 
 
 def class_usage(cls: PodClass) -> dict[str, int]:
-    """What one pod of the class adds to each usage column."""
+    """Return what one pod of the class adds to each usage column."""
     return {
         POD_COUNT: 1,
         NONZERO["cpu"]: cls.nonzero[0],

@@ -33,7 +33,7 @@ class ZoneTree:
         self._zone_of: dict[str, str] = {}
 
     def put(self, name: str, labels: Mapping[str, str]) -> None:
-        """Adds a node, or moves it when its zone changed."""
+        """Add a node, or move it when its zone changed."""
         zone = zone_key(labels)
         known = self._zone_of.get(name)
         if known == zone:

@@ -25,8 +25,8 @@ from podsched.bench.queueing import run_queue
 from podsched.bench.results import BenchResult, FailoverResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress, run_workload
 from podsched.bench.workloads import WORKLOADS, Workload
-from podsched.cli.choices import CreateMode, Evaluator
-from podsched.cli.session import FAILED, USAGE, fail
+from podsched.cli.client import FAILED, USAGE, fail
+from podsched.cli.enums import CreateMode, Evaluator
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
@@ -94,7 +94,7 @@ def _measured(workload: Workload, options: BenchOptions) -> BenchResult:
 
 
 def _sized(workload: Workload, nodes: int, pods: int, first: int) -> Workload:
-    """The workload in the size asked for; in another it is not compared with kube-scheduler."""
+    """Return the workload in the size asked for; in another it is not compared with kube-scheduler."""
     sized = replace(
         workload,
         nodes=nodes or workload.nodes,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.session import FAILED, USAGE, fail, warn
+from podsched.cli.client import FAILED, USAGE, fail, warn
 from podsched.config.errors import ConfigError
 from podsched.config.load import default_config, load_config, to_yaml
-from podsched.engine.user_plugins import check_plugins, user_plugin_specs
+from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
 
 app = typer.Typer(

@@ -16,9 +16,9 @@ from podsched.app.demo import DemoFailed, DemoOptions, run_demo
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.choices import Evaluator
+from podsched.cli.client import FAILED, fail
+from podsched.cli.enums import Evaluator
 from podsched.cli.process_options import read_config, split_address
-from podsched.cli.session import FAILED, fail
 from podsched.client.errors import ClientError
 from podsched.lib.network import can_listen
 from podsched.store.errors import StoreError

@@ -11,9 +11,9 @@ import typer
 from podsched import __version__
 from podsched.cli import (
     bench,
-    changing,
     config,
-    getting,
+    edit,
+    get,
     local,
     objects,
     servers,
@@ -56,13 +56,13 @@ def _root(
 for _name, _command, _panel in (
     ("apply", objects.apply, _OBJECTS),
     ("create", objects.create, _OBJECTS),
-    ("get", getting.get, _OBJECTS),
-    ("describe", getting.describe_command, _OBJECTS),
+    ("get", get.get, _OBJECTS),
+    ("describe", get.describe_command, _OBJECTS),
     ("delete", objects.delete, _OBJECTS),
-    ("label", changing.label, _OBJECTS),
-    ("taint", changing.taint, _OBJECTS),
-    ("cordon", changing.cordon, _OBJECTS),
-    ("uncordon", changing.uncordon, _OBJECTS),
+    ("label", edit.label, _OBJECTS),
+    ("taint", edit.taint, _OBJECTS),
+    ("cordon", edit.cordon, _OBJECTS),
+    ("uncordon", edit.uncordon, _OBJECTS),
     ("demo", local.demo, _LOCAL),
     ("up", local.up, _LOCAL),
     ("bench", bench.bench, _LOCAL),
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _misused(error: Exception) -> int | None:
-    """Prints what is wrong with the command line and returns the exit code; None for other errors.
+    """Print what is wrong with the command line and return the exit code; None for other errors.
 
     Known by their shape: depending on its version Typer raises click's errors or its own.
     """

@@ -11,7 +11,7 @@ import typer
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
-from podsched.cli.session import FAILED, fail, warn
+from podsched.cli.client import FAILED, fail, warn
 
 
 def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -34,8 +34,9 @@ def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
-    """The objects in files, directories or standard input; every mistake is reported before the
-    exit."""
+    """Return the objects in files, directories or standard input; every mistake is reported before the
+    exit.
+    """
     objects: list[AnyObject] = []
     mistakes = 0
     for source, text in _texts(filenames):

@@ -10,8 +10,7 @@ import typer
 from podsched.api.kinds import Kind, find_kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.manifests import read_manifests
-from podsched.cli.session import (
+from podsched.cli.client import (
     FAILED,
     USAGE,
     Namespace,
@@ -20,6 +19,7 @@ from podsched.cli.session import (
     report,
     with_client,
 )
+from podsched.cli.manifests import read_manifests
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable
 
@@ -47,12 +47,12 @@ LabelSelector = Annotated[
 
 
 def reference(message: AnyObject) -> str:
-    """kubectl's name of an object: pod/web."""
+    """Kubectl's name of an object: pod/web."""
     return f"{kind_of(message).name.lower()}/{message.metadata.name}"
 
 
 async def _each(objects: Sequence[AnyObject], act: Any) -> int:
-    """Applies ``act`` to each object, prints what became of it, and counts the failures."""
+    """Apply ``act`` to each object, print what became of it, and count the failures."""
     failures = 0
     for message in objects:
         try:
@@ -73,7 +73,8 @@ async def _create(client: ApiClient, message: AnyObject) -> str:
 
 def _merge_of(message: AnyObject) -> dict[str, Any]:
     """All of the manifest but the status. Its resourceVersion, if it has one, is the version that
-    the change was made to: the server refuses it when the object has changed since."""
+    the change was made to: the server refuses it when the object has changed since.
+    """
     manifest = to_manifest(message)
     for key in ("apiVersion", "kind", "status"):
         manifest.pop(key, None)
@@ -190,7 +191,7 @@ def delete(
 
 
 def find_kind_or_fail(kind: str) -> Kind:
-    """The kind by any of its names, or one line and exit."""
+    """Return the kind by any of its names, or one line and exit."""
     try:
         return find_kind(kind)
     except LookupError as exc:

@@ -16,7 +16,8 @@ _GAP = "   "
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its heading, how a cell is read off an object, and whether only ``-o wide``
-    shows it."""
+    shows it.
+    """
 
     heading: str
     cell: Callable[[Any, float], str]
@@ -24,7 +25,7 @@ class Column:
 
 
 def age(seconds: float) -> str:
-    """A duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d."""
+    """Return a duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d."""
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole}s"
@@ -49,7 +50,7 @@ def _age(obj: Any, now: float) -> str:
 
 
 def pod_status(pod: Any, now: float = 0.0) -> str:
-    """The STATUS column: the phase, or what keeps the pod from it."""
+    """Return the STATUS column: the phase, or what keeps the pod from it."""
     if pod.metadata.HasField("deletion_timestamp"):
         return "Terminating"
     if pod.spec.scheduling_gates and not pod.spec.node_name:
@@ -147,14 +148,14 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
 
 
 def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
-    """The columns to show; ``namespaces``: with the namespace first."""
+    """Return the columns to show; ``namespaces``: with the namespace first."""
     middle = [c for c in _COLUMNS.get(kind.name, ()) if wide or not c.wide]
     first = [_NAMESPACE] if namespaces and kind.namespaced else []
     return [*first, _NAME, *middle, _AGE]
 
 
 def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
-    """The rows as lines of aligned columns, as kubectl prints them.
+    """Return the rows as lines of aligned columns, as kubectl prints them.
 
     ``widths``: least widths of the columns; the last column is never padded.
     """
@@ -175,7 +176,7 @@ class TablePrinter:
         self._widths: list[int] = []
 
     def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
-        """The next lines, the headings before the first."""
+        """Return the next lines, the headings before the first."""
         rows = [[column.cell(obj, now) for column in self._columns] for obj in objects]
         if not self._widths:
             rows.insert(0, [column.heading for column in self._columns])

@@ -10,20 +10,20 @@ from typing import Annotated
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
-from podsched.cli.choices import LogFormat, LogLevel
-from podsched.cli.session import (
+from podsched.cli.client import (
     FAILED,
     USAGE,
     fail,
     file_or_fail,
     warn,
 )
+from podsched.cli.enums import LogFormat, LogLevel
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.settings import (
     TelemetrySettings,
 )
-from podsched.engine.user_plugins import check_plugins, user_plugin_specs
+from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
@@ -167,7 +167,7 @@ def telemetry_settings(
 
 
 def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> None:
-    """Runs a process; what an operator can cause becomes one line."""
+    """Run a process; what an operator can cause becomes one line."""
     try:
         code = run_process(options, main)
     except (StoreError, HealthServerError, ConfigError, PluginError) as exc:
@@ -178,8 +178,9 @@ def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
 
 
 def read_config(path: Path | None) -> SchedulerConfiguration:
-    """A KubeSchedulerConfiguration file, or the defaults; every mistake is printed before the
-    exit."""
+    """Return a KubeSchedulerConfiguration file, or the defaults; every mistake is printed before the
+    exit.
+    """
     if path is None:
         return default_config()
     try:

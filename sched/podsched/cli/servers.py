@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from podsched.app.process import ProcessOptions
-from podsched.cli.choices import Evaluator, LogFormat, LogLevel
+from podsched.cli.client import (
+    USAGE,
+    Server,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    client_options,
+    endpoints,
+    fail,
+    file_or_fail,
+)
+from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.process_options import (
     LOOPBACK,
     EtcdCa,
@@ -26,17 +37,6 @@ from podsched.cli.process_options import (
     run_or_fail,
     split_address,
     telemetry_settings,
-)
-from podsched.cli.session import (
-    USAGE,
-    Server,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    client_options,
-    endpoints,
-    fail,
-    file_or_fail,
 )
 from podsched.config.errors import ConfigError
 from podsched.config.settings import (

@@ -21,10 +21,10 @@ from podsched.api.objects import AnyObject, Pod, PodStatus, PriorityClass
 from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
+from podsched.cli.client import FAILED, USAGE, Server, fail, with_client
 from podsched.cli.manifests import read_manifests
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import read_config
-from podsched.cli.session import FAILED, USAGE, Server, fail, with_client
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
@@ -129,7 +129,7 @@ def _only_pod(objects: Sequence[AnyObject]) -> list[Pod]:
 
 
 def _scenario(objects: Iterable[AnyObject], pod: Pod, config: Path | None) -> dict[str, Any]:
-    """The scenario as an API server would hand it over: defaults filled in."""
+    """Return the scenario as an API server would hand it over: defaults filled in."""
     given = list(objects)
     classes = PriorityClasses(o for o in given if isinstance(o, PriorityClass))
     now = time.time()

@@ -9,15 +9,15 @@ from typing import Annotated, Any, cast
 import typer
 
 from podsched.api.objects import Lease, Pod, seconds_of
-from podsched.app.presence import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
+from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
+from podsched.cli.client import Server, with_client
 from podsched.cli.printers import age, aligned
-from podsched.cli.session import Server, with_client
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 
 
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
-    """The state of the replicas and of the lock, as plain data."""
+    """Return the state of the replicas and of the lock, as plain data."""
     namespace, _, name = lock.partition("/")
     now = time.time()
     try:

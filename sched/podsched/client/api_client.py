@@ -36,10 +36,10 @@ class CallObserver(Protocol):
     """
 
     def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
-        """A server has answered, or failed to; a call may be tried several times."""
+        """Return a server has answered, or failed to; a call may be tried several times."""
 
     def call_repeated(self, method: str, code: str, host: str) -> None:
-        """A call is tried again, because of this code and at this server next."""
+        """Return a call is tried again, because of this code and at this server next."""
 
 
 class Listing(NamedTuple):
@@ -304,7 +304,7 @@ class ApiClient:
         timeout: float | None = None,
         traceparent: str = "",
     ) -> bytes:
-        """The serialized response of a unary method. Raises ClientError.
+        """Return the serialized response of a unary method. Raises ClientError.
 
         repeatable: doing it twice does no harm, so it is sent again when its outcome is unknown.
         """
@@ -362,7 +362,7 @@ def _name(method: str) -> str:
 
 
 def _with_cause(error: Unavailable, cause: str) -> Unavailable:
-    """The last error of several tries, with what the one before said: a deadline says little."""
+    """Return the last error of several tries, with what the one before said: a deadline says little."""
     if not cause or cause == error.message:
         return error
     return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)

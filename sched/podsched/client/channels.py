@@ -57,7 +57,7 @@ class Channels:
         return len(self._endpoints)
 
     def current(self) -> grpc.aio.Channel:
-        """The channel in use."""
+        """Return the channel in use."""
         endpoint = self.endpoint
         channel = self._channels.get(endpoint)
         if channel is None:

@@ -130,7 +130,7 @@ class GrpcCluster:
 
 
 def repetition(event: Event) -> v1.PatchRequest:
-    """The patch that says an event has happened again."""
+    """Return the patch that says an event has happened again."""
     patch = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
     return v1.PatchRequest(
         kind="Event",

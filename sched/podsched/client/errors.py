@@ -165,7 +165,7 @@ _BY_CODE: dict[int, type[ClientError]] = {
 
 
 def of_result(result: BatchResult) -> ClientError | None:
-    """The error of an item of a batch; None when it succeeded."""
+    """Return the error of an item of a batch; None when it succeeded."""
     if result.code == 0:
         return None
     cls = _BY_REASON.get(result.reason) or _BY_CODE.get(result.code, ClientError)
@@ -178,7 +178,7 @@ def of_result(result: BatchResult) -> ClientError | None:
 
 
 def of_rpc(error: Any) -> ClientError:
-    """The error that a `grpc.aio.AioRpcError` means."""
+    """Return the error that a `grpc.aio.AioRpcError` means."""
     code: grpc.StatusCode = error.code()
     message: str = error.details() or code.name
     status = _status_of(error)
@@ -204,7 +204,7 @@ def _status_of(error: Any) -> Any:
 
 
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
-    """An error that gRPC made itself: the server may never have seen the call."""
+    """Return an error that gRPC made itself: the server may never have seen the call."""
     if code is _Code.DEADLINE_EXCEEDED:
         return OutcomeUnknown(f"the server did not answer in time: {message}")
     if code is _Code.CANCELLED:  # by the server: a caller that cancels gets CancelledError

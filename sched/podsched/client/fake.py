@@ -99,7 +99,7 @@ class FakeCluster:
         self._record(gone, v1.DELETED)
 
     def object(self, kind: str, key: str) -> AnyObject:
-        """An object by kind and key. NotFound."""
+        """Return an object by kind and key. NotFound."""
         return _copy(self._existing(find_kind(kind).name, key))
 
     def objects(self, kind: str) -> list[AnyObject]:
@@ -108,7 +108,7 @@ class FakeCluster:
         return [_copy(item) for (k, _), item in sorted(self._objects.items()) if k == name]
 
     def new_term(self, lock: str) -> v1.Fence:
-        """A new leader: the fences of earlier terms guard nothing any more."""
+        """Return a new leader: the fences of earlier terms guard nothing any more."""
         self.revision += 1
         self._terms[lock] = self.revision
         return v1.Fence(lock=lock, term=self.revision)
@@ -119,7 +119,7 @@ class FakeCluster:
         self._wake()
 
     def compact(self) -> None:
-        """The history up to now is gone; who resumes from it has to list again."""
+        """Return the history up to now is gone; who resumes from it has to list again."""
         self._compacted = self.revision
         self._log.clear()
         self.break_watches()
@@ -175,7 +175,7 @@ class FakeCluster:
                 self.update(event)
 
     async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        """What `Informer` follows, as `ApiClient.watch` does it."""
+        """Return what `Informer` follows, as `ApiClient.watch` does it."""
         await self._enter()
         breaks, seen = self._breaks, request.from_revision
         if request.send_initial_events or not seen:

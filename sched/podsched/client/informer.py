@@ -172,7 +172,7 @@ class Informer:
         return self._mirror.revision
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """The objects of a kind by key; live, so not to be kept across an await."""
+        """Return the objects of a kind by key; live, so not to be kept across an await."""
         return self._mirror.stores[kind]
 
     def get(self, kind: str, key: str) -> AnyObject | None:

@@ -60,7 +60,7 @@ class Outbox(Generic[T]):
         self._something.set()
 
     def drop(self, key: str) -> None:
-        """What was waiting for the key is not to be sent any more."""
+        """Return what was waiting for the key is not to be sent any more."""
         self._waiting.pop(key, None)
 
     async def run(self) -> None:

@@ -48,7 +48,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The text Go prints for a duration: 90.0 -> "1m30s", 0.0015 -> "1.5ms", 0 -> "0s"."""
+    """Return the text Go prints for a duration: 90.0 -> "1m30s", 0.0015 -> "1.5ms", 0 -> "0s"."""
     nanoseconds = round(seconds * _SECOND)
     if nanoseconds == 0:
         return "0s"

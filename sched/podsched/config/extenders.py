@@ -57,7 +57,7 @@ class Extender(Model):
 
 
 def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError]:
-    """What is wrong with the extenders, each by itself and together."""
+    """Return what is wrong with the extenders, each by itself and together."""
     found: list[FieldError] = []
     seen: set[str] = set()
     for at, extender in enumerate(extenders):
@@ -83,7 +83,7 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError
 
 
 def ignored_resources(extenders: Sequence[Extender]) -> tuple[str, ...]:
-    """The resources that NodeResourcesFit is to ignore because an extender looks after them."""
+    """Return the resources that NodeResourcesFit is to ignore because an extender looks after them."""
     return tuple(
         resource.name
         for extender in extenders

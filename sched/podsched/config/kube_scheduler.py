@@ -58,7 +58,7 @@ class Plugins(Model):
     multi_point: PluginSet = PluginSet()
 
     def at(self, point: ExtensionPoint) -> PluginSet:
-        """The set of one extension point."""
+        """Return the set of one extension point."""
         found: PluginSet = getattr(self, point.name.lower())
         return found
 
@@ -116,7 +116,7 @@ class KubeSchedulerConfiguration(Model):
     extenders: ListOf[Extender] = ()
 
     def errors(self, path: str) -> list[FieldError]:
-        """What is wrong beside the profiles, which ``profiles.resolve_profiles`` checks."""
+        """Return what is wrong beside the profiles, which ``profiles.resolve_profiles`` checks."""
         found = list(self._number_errors(path))
         client = join(path, "clientConnection")
         if self.client_connection.burst < 0:
@@ -138,19 +138,19 @@ class KubeSchedulerConfiguration(Model):
 
 
 def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]:
-    """What is wrong with the percentageOfNodesToScore of a file or of a profile."""
+    """Return what is wrong with the percentageOfNodesToScore of a file or of a profile."""
     if percentage is not None and not 0 <= percentage <= 100:
         here = join(path, "percentageOfNodesToScore")
         yield invalid(here, percentage, "not in valid range [0-100]")
 
 
 def leader_election_settings(configuration: LeaderElectionConfiguration) -> LeaderElectionSettings:
-    """The settings that the election takes. Raises ConfigError with every mistake."""
+    """Return the settings that the election takes. Raises ConfigError with every mistake."""
     return LeaderElectionSettings(**dict(configuration))
 
 
 def header_errors(document: Mapping[str, Any]) -> list[FieldError]:
-    """What is wrong with apiVersion and kind; both may be left out together."""
+    """Return what is wrong with apiVersion and kind; both may be left out together."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if version is None and kind is None:
         return []

@@ -45,7 +45,7 @@ class LeaderElectionSettings:
 
     @property
     def lock(self) -> str:
-        """ "namespace/name" of the lock, as a Fence names it."""
+        """The "namespace/name" of the lock, as a Fence names it."""
         return f"{self.resource_namespace}/{self.resource_name}"
 
     def errors(self, path: str = "leaderElection") -> list[FieldError]:

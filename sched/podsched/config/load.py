@@ -46,7 +46,7 @@ class SchedulerConfiguration:
     """What is accepted and yet worth telling the user."""
 
     def profile(self, scheduler_name: str) -> Profile | None:
-        """The profile for pods with this schedulerName, None when they are not ours."""
+        """Return the profile for pods with this schedulerName, None when they are not ours."""
         for profile in self.profiles:
             if profile.scheduler_name == scheduler_name:
                 return profile
@@ -59,7 +59,7 @@ def load_config(
     known_plugins: Mapping[str, PluginSpec] | None = None,
     name: str = "",
 ) -> SchedulerConfiguration:
-    """Reads a configuration from YAML or JSON text, or from plain data.
+    """Read a configuration from YAML or JSON text, or from plain data.
 
     ``known_plugins``: users' plugins that may be named beside the in-tree ones. ``name``: what
     errors call the source. apiVersion and kind may be left out together.
@@ -72,18 +72,18 @@ def load_config(
 
 
 def default_config() -> SchedulerConfiguration:
-    """What a scheduler without a configuration file runs with."""
+    """Return what a scheduler without a configuration file runs with."""
     return load_config({})
 
 
 def to_plain(config: SchedulerConfiguration) -> dict[str, Any]:
-    """The effective configuration as plain data, apiVersion and kind first."""
+    """Return the effective configuration as plain data, apiVersion and kind first."""
     plain = _plain(config.effective)
     return {"apiVersion": API_VERSION, "kind": KIND, **plain}
 
 
 def to_yaml(config: SchedulerConfiguration) -> str:
-    """The effective configuration as a file that ``load_config`` reads to the same result."""
+    """Return the effective configuration as a file that ``load_config`` reads to the same result."""
     return yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
 
 
@@ -144,7 +144,7 @@ def _load(
 
 
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
-    """What is set and would do something in kube-scheduler, but does nothing here."""
+    """Return what is set and would do something in kube-scheduler, but does nothing here."""
     for at, extender in enumerate(model.extenders):
         verbs = (extender.filter_verb, extender.prioritize_verb, extender.preempt_verb)
         if not any((*verbs, extender.bind_verb)) and not ignored_resources([extender]):
@@ -178,7 +178,7 @@ def _plugin_config(item: PluginConfig) -> dict[str, Any]:
 
 
 def _dump(model: Model) -> dict[str, Any]:
-    """A model as plain data in Kubernetes' names, without what is unset or empty."""
+    """Return a model as plain data in Kubernetes' names, without what is unset or empty."""
     dumped: dict[str, Any] = _without_empty(model.model_dump(by_alias=True, exclude_none=True))
     return dumped
 

@@ -51,7 +51,7 @@ class Model(BaseModel):
     )
 
     def errors(self, path: str) -> list[FieldError]:
-        """What is wrong with the values, beyond their types."""
+        """Return what is wrong with the values, beyond their types."""
         return []
 
 
@@ -108,7 +108,7 @@ class Dumped:
 
 
 def message_type(kind: type[Message]) -> Any:
-    """What annotates a field that holds a protobuf message, written in Kubernetes' JSON."""
+    """Return what annotates a field that holds a protobuf message, written in Kubernetes' JSON."""
     return Annotated[kind, _message_reader(kind), PlainSerializer(Dumped)]
 
 
@@ -129,7 +129,7 @@ ListOf = Annotated[tuple[T, ...], Strict(False)]
 def decode(
     kind: type[ModelT], data: object, path: str, found: list[FieldError]
 ) -> tuple[ModelT, set[str]]:
-    """Reads ``data`` into a ``kind``; adds what does not fit to ``found``.
+    """Read ``data`` into a ``kind``; add what does not fit to ``found``.
 
     Returns the model, with defaults where the data did not fit, and the paths of those places.
     """
@@ -163,7 +163,7 @@ def is_below(path: str, places: set[str]) -> bool:
 
 
 def join(path: str, *steps: str | int) -> str:
-    """The field path some steps further: join("a", "b", 0) is "a.b[0]"."""
+    """Return the field path some steps further: join("a", "b", 0) is "a.b[0]"."""
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
@@ -238,7 +238,7 @@ def _below(path: str, relative: str) -> str:
 
 
 def _take_out(plain: dict[str, Any], detail: ErrorDetails) -> None:
-    """Removes what did not fit.
+    """Remove what did not fit.
 
     An item of a list is emptied, so that others keep their place; of a message stays what did fit.
     """

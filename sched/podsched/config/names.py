@@ -17,7 +17,7 @@ _MAX_NAME, _MAX_SUBDOMAIN = 63, 253
 
 
 def qualified_name_errors(path: str, name: str) -> Iterator[FieldError]:
-    """What is wrong with a label key or resource name: an optional DNS prefix, "/", a name."""
+    """Return what is wrong with a label key or resource name: an optional DNS prefix, "/", a name."""
     prefix, slash, local = name.rpartition("/")
     if slash and (len(prefix) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
         reason = "prefix part must be a lowercase DNS subdomain of at most 253 characters"
@@ -36,7 +36,7 @@ def qualified_name_errors(path: str, name: str) -> Iterator[FieldError]:
 
 
 def label_value_errors(path: str, value: str) -> Iterator[FieldError]:
-    """What is wrong with a label's value; empty is allowed."""
+    """Return what is wrong with a label's value; empty is allowed."""
     if value and (len(value) > _MAX_NAME or not _NAME.fullmatch(value)):
         yield invalid(
             path,
@@ -47,7 +47,7 @@ def label_value_errors(path: str, value: str) -> Iterator[FieldError]:
 
 
 def extended_resource_errors(path: str, name: str) -> Iterator[FieldError]:
-    """What is wrong with the name of an extended resource: it has a domain, not Kubernetes' own."""
+    """Return what is wrong with the name of an extended resource: it has a domain, not Kubernetes' own."""
     if not name:
         yield required(path)
         return

@@ -89,7 +89,7 @@ def resolve_profiles(
     extenders: Sequence[Extender] = (),
     known_plugins: Mapping[str, PluginSpec] | None = None,
 ) -> Resolution:
-    """Resolves the profiles of a file; its errors have paths from "profiles" on."""
+    """Resolve the profiles of a file; its errors have paths from "profiles" on."""
     out = Resolution()
     known = {**(known_plugins or {}), **IN_TREE_PLUGINS}
     profiles = profiles or (KubeSchedulerProfile(),)
@@ -104,7 +104,7 @@ def resolve_profiles(
 
 
 def merge_default_plugins(custom: PluginSet) -> PluginSet:
-    """The default set with a profile's multiPoint merged over it (rule 1 above)."""
+    """Return the default set with a profile's multiPoint merged over it (rule 1 above)."""
     disabled = {ref.name for ref in custom.disabled}
     enabled_again = {ref.name: ref for ref in custom.enabled}
     merged = []
@@ -121,7 +121,7 @@ def merge_default_plugins(custom: PluginSet) -> PluginSet:
 def expand(
     point: ExtensionPoint, own: PluginSet, multi: PluginSet, known: Mapping[str, PluginSpec]
 ) -> list[str]:
-    """The names of the plugins at one extension point, in their order (rule 2 above)."""
+    """Return the names of the plugins at one extension point, in their order (rule 2 above)."""
     enabled = list(dict.fromkeys(ref.name for ref in own.enabled))
     disabled = {ref.name for ref in own.disabled}
     if ALL in disabled:

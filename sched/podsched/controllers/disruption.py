@@ -95,7 +95,7 @@ class Scaled(NamedTuple):
 
 
 def member_of(pod: Pod) -> Member:
-    """A pod as a budget sees it."""
+    """Return a pod as a budget sees it."""
     owner = next((o for o in pod.metadata.owner_references if o.controller), None)
     return Member(
         is_pod_ready(pod),
@@ -105,7 +105,7 @@ def member_of(pod: Pod) -> Member:
 
 
 def scaled_value(text: str, total: int) -> int:
-    """A number, or a percentage of `total` rounded up (GetScaledValueFromIntOrPercent)."""
+    """Return a number, or a percentage of `total` rounded up (GetScaledValueFromIntOrPercent)."""
     if text.endswith("%"):
         return -(-int(text[:-1]) * total // 100)
     return int(text)
@@ -114,7 +114,7 @@ def scaled_value(text: str, total: int) -> int:
 def new_status(
     budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None], now: float
 ) -> tuple[PodDisruptionBudgetStatus, float | None]:
-    """The status a budget should have, and the Unix time at which it changes by itself.
+    """Return the status a budget should have, and the Unix time at which it changes by itself.
 
     scale: the replicas a controller asks for; None when it does not exist.
     """
@@ -194,7 +194,7 @@ def _set_condition(
 def status_patch(
     budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus
 ) -> PatchRequest | None:
-    """The patch that gives a budget its new status, None if it has it."""
+    """Return the patch that gives a budget its new status, None if it has it."""
     if status == budget.status:
         return None
     conditions: list[Condition] = list(status.conditions)
@@ -241,7 +241,7 @@ class DisruptionController:
             self._budget_changed(key, budget)
 
     def changed(self, event: Event, now: Now) -> None:
-        """A budget, a pod or a controller has changed."""
+        """Return a budget, a pod or a controller has changed."""
         if event.kind == "Pod":
             self._pod_changed(event)
         elif event.kind == "PodDisruptionBudget":
@@ -329,7 +329,7 @@ class DisruptionController:
 
 
 def _selector_of(budget: PodDisruptionBudget) -> Selector:
-    """What the budget selects: nothing without a selector, or with one that is broken."""
+    """Return what the budget selects: nothing without a selector, or with one that is broken."""
     if not budget.spec.HasField("selector"):
         return NOTHING
     try:

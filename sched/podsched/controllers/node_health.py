@@ -46,11 +46,11 @@ class Heartbeats:
         self._heard: dict[str, _Heard] = {}
 
     def see_lease(self, lease: Lease, now: Now) -> None:
-        """A node's lease as it is."""
+        """Return a node's lease as it is."""
         self._see(lease.metadata.name, now, lease=lease.spec.renew_time.ToNanoseconds())
 
     def see_node(self, node: Node, now: Now) -> None:
-        """A node's conditions as they are."""
+        """Return a node's conditions as they are."""
         ready = node_condition(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
             self._see(node.metadata.name, now, ready=ready.last_heartbeat_time.ToNanoseconds())
@@ -67,7 +67,7 @@ class Heartbeats:
             self._heard[name] = _Heard(lease, ready, now.monotonic)
 
     def forget(self, name: str) -> None:
-        """The node is gone."""
+        """Return the node is gone."""
         self._heard.pop(name, None)
 
     def is_silent(self, name: str, now: Now) -> bool:

@@ -75,7 +75,7 @@ _AGAIN_AFTER = 1.0
 
 
 def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
-    """The conditions of a node that is silent: what a kubelet vouches for is Unknown."""
+    """Return the conditions of a node that is silent: what a kubelet vouches for is Unknown."""
     stamp = timestamp(now, whole=True)
     conditions: list[NodeCondition] = []
     seen = set()
@@ -105,7 +105,7 @@ def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
 
 
 def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[str]:
-    """The keys of the NoSchedule taints that a node should have for its conditions."""
+    """Return the keys of the NoSchedule taints that a node should have for its conditions."""
     keys = [key for c in conditions if (key := _TAINTS.get((c.type, c.status))) is not None]
     if node.spec.unschedulable:
         keys.append(TAINT_UNSCHEDULABLE)
@@ -113,7 +113,7 @@ def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[st
 
 
 def no_execute_key(conditions: Sequence[NodeCondition]) -> str:
-    """The key of the NoExecute taint of a node that is not Ready; "" for one that is."""
+    """Return the key of the NoExecute taint of a node that is not Ready; "" for one that is."""
     ready = next((c for c in conditions if c.type == NODE_READY), None)
     return _TAINTS.get((NODE_READY, ready.status), "") if ready is not None else ""
 
@@ -146,7 +146,7 @@ def wanted_taints(
 def node_patch(
     node: Node, conditions: Sequence[NodeCondition], taints: Sequence[Taint]
 ) -> PatchRequest | None:
-    """The patch that gives a node these conditions and taints; None if it has them."""
+    """Return the patch that gives a node these conditions and taints; None if it has them."""
     content: dict[str, Any] = {}
     if list(conditions) != list(node.status.conditions):
         content["status"] = {"conditions": [write(c) for c in conditions]}
@@ -165,7 +165,7 @@ def node_patch(
 
 
 def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
-    """The patch that makes a pod of a node that is not Ready not Ready."""
+    """Return the patch that makes a pod of a node that is not Ready not Ready."""
     conditions = []
     for old in pod.status.conditions:
         condition = PodCondition()
@@ -230,7 +230,7 @@ class NodeLifecycleController:
                     self._lost[name] = None
 
     def changed(self, event: Event, now: Now) -> None:
-        """A lease or a node has changed."""
+        """Return a lease or a node has changed."""
         if event.kind == "Lease":
             self._see_lease(event.new, now)
         elif event.kind == "Node":
@@ -305,7 +305,7 @@ class NodeLifecycleController:
             self._writes.patch(name, patch, lambda: self._mark(name))
 
     def _allowed_key(self, name: str, node: Node, key: str, now: Now) -> str:
-        """The NoExecute taint the node may have now, given its zone."""
+        """Return the NoExecute taint the node may have now, given its zone."""
         self._held_back.pop(name, None)
         if not key or self._all_down:
             self._given_up.discard(name)

@@ -46,7 +46,7 @@ class Absences:
 
 
 def dangling_owner(pod: Pod, objects: Objects) -> str:
-    """The uid of an owner, if every owner of the pod is gone; else ""."""
+    """Return the uid of an owner, if every owner of the pod is gone; else ""."""
     owners = pod.metadata.owner_references
     for owner in owners:
         if owner.kind not in SCALED_KINDS:
@@ -58,7 +58,7 @@ def dangling_owner(pod: Pod, objects: Objects) -> str:
 
 
 def surplus(finished: Iterable[Pod], threshold: int) -> list[Pod]:
-    """The oldest finished pods beyond the threshold; none if that is 0."""
+    """Return the oldest finished pods beyond the threshold; none if that is 0."""
     if threshold <= 0:
         return []
     by_age = sorted(
@@ -112,7 +112,7 @@ class PodGarbageCollector:
         self._next = now.monotonic
 
     def changed(self, event: Event, now: Now) -> None:
-        """A node that goes begins its absence with the next look, which is not to be late."""
+        """Return a node that goes begins its absence with the next look, which is not to be late."""
         if event.new is None:
             self._next = min(self._next, now.monotonic + 1.0)
 

@@ -79,5 +79,5 @@ class Controller(Protocol):
 
 
 def earliest(*times: float | None) -> float | None:
-    """The first of some times, None meaning never."""
+    """Return the first of some times, None meaning never."""
     return min((time for time in times if time is not None), default=None)

@@ -40,14 +40,14 @@ def taint_id(taint: Taint) -> TaintId:
 
 
 def no_execute_taints(node: Node | None) -> list[Taint]:
-    """The taints that drive pods out."""
+    """Return the taints that drive pods out."""
     return [t for t in node.spec.taints if t.effect == NO_EXECUTE] if node is not None else []
 
 
 def leaving_time(
     pod: Pod, taints: Sequence[Taint], taint_seen: Mapping[TaintId, float], pod_seen: float
 ) -> float | None:
-    """The Unix time at which a pod leaves these NoExecute taints; 0 at once, None never.
+    """Return the Unix time at which a pod leaves these NoExecute taints; 0 at once, None never.
 
     taint_seen: when taints were first seen; pod_seen: when the pod was first seen bound.
     They make the API's whole seconds more exact.
@@ -71,7 +71,7 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """A moment known in whole seconds, cut, and by when it was seen at the latest."""
+    """Return a moment known in whole seconds, cut, and by when it was seen at the latest."""
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 
@@ -83,7 +83,7 @@ def _bound_at(pod: Pod) -> Timestamp | None:
 
 
 def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
-    """Deletes this very pod, whatever budgets say, with the condition that tells why."""
+    """Delete this very pod, whatever budgets say, with the condition that tells why."""
     request = EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -139,7 +139,7 @@ class TaintEvictionController:
                 self._look_at_node(item.metadata.name, item, now)
 
     def changed(self, event: Event, now: Now) -> None:
-        """A pod or a node has changed."""
+        """Return a pod or a node has changed."""
         if event.kind == "Pod":
             self._pod_changed(event, now)
         elif event.kind == "Node":
@@ -160,7 +160,7 @@ class TaintEvictionController:
         return now.monotonic + max(0.0, self._times[0][0] - now.wall)
 
     def pods_on(self, node: str) -> Collection[str]:
-        """The keys of the pods bound to a node."""
+        """Return the keys of the pods bound to a node."""
         return self._pods_on.get(node, {}).keys()
 
     # ------------------------------------------------------------------ who is to leave

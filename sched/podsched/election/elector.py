@@ -93,7 +93,7 @@ class ElectionOptions:
     listen_port: int = 0
     """0: any free port."""
     advertise_address: str = ""
-    """ "host:port" or "host" as standbys reach it; what is left out is as bound."""
+    """The "host:port" or "host" as standbys reach it; what is left out is as bound."""
     liveness_ttl: int = 2
     """Seconds without a sign of life until standbys race; 2 is the least etcd grants; 0: off."""
     race_jitter: float = 0.02
@@ -174,7 +174,7 @@ class LeaderElector:
 
     @property
     def address(self) -> str:
-        """ "host:port" of this candidate's beacon, "" until it runs or without one."""
+        """The "host:port" of this candidate's beacon, "" until it runs or without one."""
         return self._state.candidate.address
 
     def is_leader(self) -> bool:
@@ -203,16 +203,16 @@ class LeaderElector:
 
     @property
     def transitions(self) -> int:
-        """leaderTransitions as last seen."""
+        """LeaderTransitions as last seen."""
         return max(self._state.transitions, 0)
 
     @property
     def renew_time(self) -> datetime | None:
-        """renewTime of the record as last seen; the holder's wall clock."""
+        """RenewTime of the record as last seen; the holder's wall clock."""
         return self.record.renew_time if self.record else None
 
     def check_health(self) -> str | None:
-        """What is wrong, None if nothing: the "leaderElection" check of /healthz.
+        """Return what is wrong, None if nothing: the "leaderElection" check of /healthz.
 
         It fails when this candidate believes to lead although its lease ended over 20 s ago,
         which means that its loop hangs (LeaderHealthzAdaptor of client-go).
@@ -264,7 +264,7 @@ class LeaderElector:
             await self._beacon.close()
 
     async def _liveness_after_halt(self) -> None:
-        """A candidate that may not release leaves its key to expire with its process."""
+        """Return a candidate that may not release leaves its key to expire with its process."""
         if self._settings.release_on_cancel:
             await self._liveness.revoke()
 
@@ -436,7 +436,7 @@ class LeaderElector:
 
 
 def _advertised(options: ElectionOptions, port: int) -> str:
-    """ "host:port" for the record; a wildcard host is nowhere to connect to."""
+    """The "host:port" for the record; a wildcard host is nowhere to connect to."""
     host, _, advertised_port = options.advertise_address.rpartition(":")
     if not host:  # "host" alone, or nothing
         host, advertised_port = options.advertise_address, ""

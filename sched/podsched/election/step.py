@@ -133,7 +133,7 @@ class _Turn:
 def step(
     state: State, event: Event, now: float, *, chance: float = 0.0
 ) -> tuple[State, tuple[Effect, ...]]:
-    """The next state, and what to do, in this order.
+    """Return the next state, and what to do, in this order.
 
     chance: in [0, 1); spreads polls over client-go's jitter and races over race_jitter.
     """
@@ -228,7 +228,7 @@ def _announce(state: State, turn: _Turn) -> State:
 
 
 def _send(state: State, kind: WriteKind, turn: _Turn) -> State:
-    """Number the next write; its time counts from now, which is not after it is really sent."""
+    """Return the number the next write; its time counts from now, which is not after it is really sent."""
     assert state.snapshot is not None
     attempt = state.attempt + 1
     in_flight = InFlight(kind, attempt, turn.now, state.snapshot.revision)
@@ -295,7 +295,7 @@ def _retry_wait(state: State, turn: _Turn) -> float:
 
 
 def _race_start(state: State, turn: _Turn) -> float:
-    """A broken stream is challenged without delay; it is what makes a failover unnoticeable."""
+    """Return a broken stream is challenged without delay; it is what makes a failover unnoticeable."""
     jitter = 0.0 if _is_suspected(state) else state.candidate.race_jitter * turn.chance
     return max(turn.now + jitter, state.not_before)
 
@@ -312,7 +312,7 @@ def _record_revision(state: State) -> Revision:
 
 
 def _claim(state: State) -> LeaderElectionRecord:
-    """The record that makes this candidate the holder."""
+    """Return the record that makes this candidate the holder."""
     old = (state.snapshot and state.snapshot.record) or LeaderElectionRecord()
     candidate = state.candidate
     renamed = old.holder_identity != state.identity
@@ -347,7 +347,7 @@ def _on_acquiring(state: State, event: Event, turn: _Turn) -> State:
 
 
 def _answer_due(state: State) -> float:
-    """An acquisition answered later than this is worth nothing: its lease is over."""
+    """Return an acquisition answered later than this is worth nothing: its lease is over."""
     assert state.in_flight is not None
     return state.in_flight.sent_at + state.candidate.settings.renew_deadline
 
@@ -416,7 +416,7 @@ def _on_observed_leading(state: State, snapshot: Snapshot, turn: _Turn) -> State
 
 
 def _hold(state: State, turn: _Turn) -> State:
-    """The last act of every step while leading: is the lease over, is a renewal due?"""
+    """Return the last act of every step while leading: is the lease over, is a renewal due?"""
     if turn.now >= state.lease_over_at:
         return _stand_by(_stop_leading(state, StopReason.RENEW_DEADLINE, turn), turn)
     if state.in_flight is None and turn.now >= _renew_at(state):

@@ -23,17 +23,17 @@ from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
-from podsched.engine.diagnosis import Diagnosis
-from podsched.engine.filtering import (
+from podsched.engine.evaluation.diagnosis import Diagnosis
+from podsched.engine.evaluation.filtering import (
     PreFiltered,
     ProfileFilters,
     run_filters,
     run_pre_filter,
 )
-from podsched.engine.plugin_calls import PluginFailure
-from podsched.engine.profile_runtime import ProfileRuntime
-from podsched.engine.scoring import run_pre_score, run_score
-from podsched.engine.user_plugins import user_plugin_specs
+from podsched.engine.evaluation.scoring import run_pre_score, run_score
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import (
     EXCLUDED,
@@ -77,7 +77,7 @@ class SimulatedHandle(NoWaitingPods):
 def simulate(
     scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory] | None = None
 ) -> dict[str, Any]:
-    """The decision for a scenario ``{"id", "config"?, "objects", "pod"}``, as ``expected`` has it.
+    """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``, as ``expected`` has it.
 
     ``plugins``: those there are; None for all that are installed. Raises ManifestError,
     ConfigError, QuantityError or BadScenario for a scenario that is broken, PluginError for a
@@ -116,7 +116,7 @@ def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
 
 
 def open_scenarios(path: Path) -> IO[bytes]:
-    """A file of scenarios, one per line; compressed when it is called ``.gz``."""
+    """Return a file of scenarios, one per line; compressed when it is called ``.gz``."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
@@ -193,7 +193,7 @@ class _Cycle:
         return np.array(sorted(rows, key=lambda row: names[row]), dtype=np.intp)
 
     def filter(self, pre: PreFiltered) -> FilterOutcome:
-        """The filters' outcome on all nodes; those outside PreFilterResult are excluded."""
+        """Return the filters' outcome on all nodes; those outside PreFilterResult are excluded."""
         rows = self.rows
         names = self.cluster.columns.names
         inside = np.array(
@@ -210,7 +210,7 @@ class _Cycle:
 
 
 def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> dict[str, Any]:
-    """The decision for a pending pod, as plain data; nothing is changed."""
+    """Return the decision for a pending pod, as plain data; nothing is changed."""
     cycle = _Cycle(runtime, cluster, pod)
     try:
         pre = run_pre_filter(runtime, cycle.state, pod, cluster)

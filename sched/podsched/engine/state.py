@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
+from podsched.engine.cycle.waiting_pods import WaitingPods
 from podsched.engine.extenders.wire import EXTENDER_NAME
-from podsched.engine.metering import EngineMeter
-from podsched.engine.profile_runtime import ProfileRuntime
-from podsched.engine.waiting_pods import WaitingPods
+from podsched.engine.runtime.plugin_metrics import EngineMeter
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -118,7 +118,7 @@ class SchedulingState:
     callbacks: StateCallbacks = field(default_factory=StateCallbacks)
 
     def apply_batch(self, batch: Batch, now: float) -> None:
-        """Takes over a batch of the informer; ``now`` is the queue's monotonic time."""
+        """Take over a batch of the informer; ``now`` is the queue's monotonic time."""
         # Timed are runs of events of the same sort: a clock for each event would cost too much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
@@ -139,7 +139,7 @@ class SchedulingState:
         return ended
 
     def apply(self, event: Event, now: float) -> None:
-        """Takes over one event."""
+        """Take over one event."""
         if event.kind in _NOT_CACHED:
             return
         applied = self.cache.apply(event.kind, event.old, event.new)
@@ -150,7 +150,7 @@ class SchedulingState:
             self._pending(applied.pending, now)
 
     def wake(self, applied: Applied, now: float) -> None:
-        """Gives waiting pods another try where an event may help them."""
+        """Give waiting pods another try where an event may help them."""
         for change in applied.changes:
             self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
         if applied.changes:
@@ -188,7 +188,7 @@ def build_state(
     observer: QueueObserver | None = None,
     meter: EngineMeter | None = None,
 ) -> SchedulingState:
-    """An empty state for a configuration.
+    """Return an empty state for a configuration.
 
     Raises:
         UnknownPlugin, NotAnExtension: the configuration names what no package provides.
@@ -215,7 +215,7 @@ def build_state(
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:
-    """The queue's order; validation has made sure that all profiles have the same."""
+    """Return the queue's order; validation has made sure that all profiles have the same."""
     first = next(iter(runtimes.values()))
     return first.queue_sort[0].plugin
 

@@ -28,12 +28,12 @@ STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
 
 @lru_cache(maxsize=1024)
 def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
-    """The actions one by one, in the order of their bits: kube-scheduler moves pods for each."""
+    """Return the actions one by one, in the order of their bits: kube-scheduler moves pods for each."""
     return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
 
 
 def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
-    """What of a node changed that can matter; no bit is set for a mere heartbeat."""
+    """Return what of a node changed that can matter; no bit is set for a mere heartbeat."""
     actions = ActionType(0)
     if old.status.allocatable != new.status.allocatable:
         actions |= ActionType.UPDATE_NODE_ALLOCATABLE
@@ -56,7 +56,7 @@ def _condition_statuses(node: v1.Node) -> dict[str, str]:
 
 
 def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
-    """What of a pod changed that can help it or others; UPDATE_OTHER when nothing known did."""
+    """Return what of a pod changed that can help it or others; UPDATE_OTHER when nothing known did."""
     actions = ActionType(0)
     if old.cls is not new.cls:
         actions |= _class_change(old, new)

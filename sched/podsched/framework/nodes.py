@@ -54,7 +54,8 @@ class NodeColumns(Protocol):
     @property
     def alive(self) -> Bools:
         """False for rows of removed nodes and for rows not used yet; their other columns say
-        nothing."""
+        nothing.
+        """
         ...
 
     @property
@@ -68,11 +69,11 @@ class NodeColumns(Protocol):
     def row_of(self, name: str) -> int | None: ...
 
     def node(self, row: int) -> v1.Node:
-        """The node's message; plugins do not write to it."""
+        """Return the node's message; plugins do not write to it."""
         ...
 
     def pods(self, row: int) -> Mapping[str, PodInfo]:
-        """The pods on the node, assumed ones included, by uid."""
+        """Return the pods on the node, assumed ones included, by uid."""
         ...
 
     # Resources: cpu in milli-units, memory and the rest in whole units; unknown resources are all
@@ -80,7 +81,7 @@ class NodeColumns(Protocol):
     def allocatable(self, resource: str) -> Int64s: ...
     def requested(self, resource: str) -> Int64s: ...
     def nonzero_requested(self, resource: str) -> Int64s:
-        """cpu or memory, with 100m / 200Mi for containers that ask for nothing."""
+        """Cpu or memory, with 100m / 200Mi for containers that ask for nothing."""
         ...
 
     @property
@@ -99,11 +100,12 @@ class NodeColumns(Protocol):
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]: ...
     def label(self, key: str) -> Int32s:
         """Value ids of a label, ABSENT where the node has none. Built on first use, then kept
-        current."""
+        current.
+        """
         ...
 
     def value_id(self, value: str) -> int:
-        """The id of a label value (interned when new), for comparison with ``label``."""
+        """Return the id of a label value (interned when new), for comparison with ``label``."""
         ...
 
     def value(self, value_id: int) -> str: ...
@@ -124,11 +126,12 @@ class NodeColumns(Protocol):
     # ``terminating`` alone.
     def counter(self, query: PodQuery) -> Int64s:
         """Per row, the sum of ``query.counts`` over its pods. Built on first use, then kept
-        current."""
+        current.
+        """
         ...
 
     def counter_version(self, query: PodQuery) -> int:
-        """Changes whenever a count of this query changed."""
+        """Change whenever a count of this query changed."""
         ...
 
     def own_delta(self, query: PodQuery) -> Int64s | None:
@@ -136,12 +139,13 @@ class NodeColumns(Protocol):
         ...
 
     def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """The distinct terms of a family carried by pods anywhere in the cluster (see
-        TermFamily)."""
+        """Return the distinct terms of a family carried by pods anywhere in the cluster (see
+        TermFamily).
+        """
         ...
 
     def carried_version(self, family: TermFamily) -> int:
-        """Changes whenever a term of the family appears or disappears."""
+        """Change whenever a term of the family appears or disappears."""
         ...
 
     # Forks.
@@ -164,7 +168,7 @@ class JournaledColumns(NodeColumns, Protocol):
         ...
 
     def changed_since(self, position: int) -> Rows | None:
-        """The distinct rows whose node or pods changed since, ascending; None: maybe all."""
+        """Return the distinct rows whose node or pods changed since, ascending; None: maybe all."""
         ...
 
     @property
@@ -179,13 +183,15 @@ class JournaledColumns(NodeColumns, Protocol):
 
 class ForkedColumns(NodeColumns, Protocol):
     """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may
-    occur twice."""
+    occur twice.
+    """
 
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
     def remove_pod(self, row: int, pod: PodInfo) -> None: ...
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
-        """Adds ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many
-        of them be like."""
+        """Add ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many
+        of them be like.
+        """
         ...
 
 
@@ -215,22 +221,23 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> JournaledColumns: ...
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
-        """An object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if
-        it has none."""
+        """Return an object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if
+        it has none.
+        """
         ...
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
     def version(self, kind: str) -> int:
-        """Changes whenever an object of the kind is added, changed or removed."""
+        """Change whenever an object of the kind is added, changed or removed."""
         ...
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
-        """The node that a pod is nominated to, "" when to none; may be ahead of its status."""
+        """Return the node that a pod is nominated to, "" when to none; may be ahead of its status."""
         ...
 
     def nominated_nodes(self) -> Collection[str]:
-        """The names of the nodes that have nominated pods."""
+        """Return the names of the nodes that have nominated pods."""
         ...
 
     @property
@@ -239,5 +246,5 @@ class ClusterView(Protocol):
         ...
 
     def nominations_since(self, version: int) -> Collection[str] | None:
-        """The nodes whose nominated pods changed since that version; None: maybe all."""
+        """Return the nodes whose nominated pods changed since that version; None: maybe all."""
         ...

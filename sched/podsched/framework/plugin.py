@@ -84,11 +84,13 @@ class PreFilterResult:
 @runtime_checkable
 class PreFilterPlugin(Protocol):
     """Computes once per class what Filter needs; Skip switches the plugin's Filter off for this
-    pod."""
+    pod.
+    """
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Versions of all that ``pre_filter`` (and the plugin's Score) reads beyond the rows
-        themselves."""
+        themselves.
+        """
         ...
 
     def pre_filter(
@@ -111,28 +113,30 @@ class FilterPlugin(Protocol):
     ) -> Verdicts: ...
 
 
-class Ahead(Protocol):
+class Lookahead(Protocol):
     """What a Filter plugin would say as pods of one class are placed one after another.
 
-    ``speaks_for_own_row``: ``place`` speaks for the row itself, too; otherwise the plugin is asked
+    ``covers_own_row``: ``place`` speaks for the row itself, too; otherwise the plugin is asked
     about it on a fork with the pods placed there added.
     """
 
-    speaks_for_own_row: bool
+    covers_own_row: bool
 
     def place(self, row: int) -> bool:
-        """Takes note of one more pod on the row; whether the verdicts on the rows it speaks for
-        are what they were. After False it is not used any more."""
+        """Take note of one more pod on the row; whether the verdicts on the rows it speaks for
+        are what they were. After False it is not used any more.
+        """
         ...
 
 
 @runtime_checkable
-class LookingAhead(Protocol):
+class LookaheadPlugin(Protocol):
     """Filter plugins whose inputs change with every pod of the class, but hardly a verdict."""
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """From the cluster as it is now; None where nothing can be told, such as when the inputs
-        decide on scores, too."""
+        decide on scores, too.
+        """
         ...
 
 
@@ -147,7 +151,8 @@ class Victims:
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
     """What PostFilter found: the node to nominate ("" clears, None leaves as it is) and whom to
-    evict for it."""
+    evict for it.
+    """
 
     status: Status
     nominated_node_name: str | None = None
@@ -157,7 +162,8 @@ class PostFilterResult:
 @runtime_checkable
 class PostFilterPlugin(Protocol):
     """Called when no node fits. ``runner`` gives access to the profile's filters on rows and
-    forks."""
+    forks.
+    """
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -177,7 +183,7 @@ class PreemptionPlugin(Protocol):
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
     ) -> PostFilterResult:
-        """The best of what is left, perhaps nothing; nodes may have gone meanwhile."""
+        """Return the best of what is left, perhaps nothing; nodes may have gone meanwhile."""
         ...
 
 
@@ -186,37 +192,40 @@ VictimUids = tuple[tuple[str, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
-class TrialPlan:
+class DryRunPlan:
     """Rows on which a PostFilter plugin is about to try preemption; ``as_of`` is its own note of
-    what the cluster was like then."""
+    what the cluster was like then.
+    """
 
     rows: Rows
     as_of: Any
 
 
 @runtime_checkable
-class TrialPlugin(Protocol):
+class DryRunPlugin(Protocol):
     """A PostFilter plugin whose dry runs may be made ahead by somebody else.
 
     It goes on alone with whatever was not tried, or has changed since.
     """
 
-    def plan_trials(
+    def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> TrialPlan | None:
-        """What PostFilter would try first if it were called now, and when that is known already,
-        all it would try after that; None when there is nothing to try."""
+    ) -> DryRunPlan | None:
+        """Return what PostFilter would try first if it were called now, and when that is known already,
+        all it would try after that; None when there is nothing to try.
+        """
         ...
 
-    def learn_trials(
+    def learn_dry_run(
         self,
         pod: PodInfo,
         cluster: ClusterView,
-        plan: TrialPlan,
+        plan: DryRunPlan,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Takes over what was found, by row, on nodes as they were at ``plan_trials`` and without
-        nominated pods."""
+        """Take over what was found, by row, on nodes as they were at ``plan_dry_run`` and without
+        nominated pods.
+        """
         ...
 
 
@@ -252,7 +261,8 @@ class ScorePlugin(Protocol):
 @runtime_checkable
 class ReservePlugin(Protocol):
     """Keeps books when a pod is assumed on a node, and undoes it (in reverse order) when binding
-    fails."""
+    fails.
+    """
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
@@ -274,7 +284,8 @@ class PermitPlugin(Protocol):
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
     """A JSON merge patch that PreBind wants written; ``resource_version`` "" patches whatever is
-    there."""
+    there.
+    """
 
     kind: str
     namespace: str
@@ -311,7 +322,8 @@ class PreBindPlugin(Protocol):
 @runtime_checkable
 class BindPlugin(Protocol):
     """Says how the pod is bound: SUCCESS means "through the API's Bind", SKIP leaves it to the
-    next plugin."""
+    next plugin.
+    """
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
 
@@ -345,7 +357,7 @@ class FilterOutcome:
     excluded: Status = SUCCESS
 
     def status(self, index: int) -> Status:
-        """The status of the row at position ``index`` of ``rows``."""
+        """Return the status of the row at position ``index`` of ``rows``."""
         plugin = int(self.plugin[index])
         if plugin == PASSED:
             return SUCCESS
@@ -362,17 +374,18 @@ class FilterRunner(Protocol):
     @property
     def inputs(self) -> Hashable | None:
         """Versions of all that the filters read beyond the rows: while they and a row stay equal,
-        so do the outcomes on it and on forks of it, for all pods of the class. None: not known."""
+        so do the outcomes on it and on forks of it, for all pods of the class. None: not known.
+        """
         ...
 
     def status(self, index: int) -> Status:
-        """The Status of the row at position ``index`` of ``outcome.rows``."""
+        """Return the Status of the row at position ``index`` of ``outcome.rows``."""
         ...
 
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> FilterOutcome:
-        """Filters with nominated pods of equal or higher priority counted in two passes (S9)."""
+        """Filter with nominated pods of equal or higher priority counted in two passes (S9)."""
         ...
 
 
@@ -399,11 +412,11 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """The plugin lets the pod go on; it does when all have."""
+        """Return the plugin lets the pod go on; it does when all have."""
         ...
 
     def reject(self, plugin: str, why: str) -> None:
-        """The plugin turns the pod down."""
+        """Return the plugin turns the pod down."""
         ...
 
 
@@ -414,7 +427,7 @@ class Handle(Protocol):
     def cluster(self) -> ClusterView: ...
 
     def random(self) -> float:
-        """A number in [0, 1) from the profile's seeded source."""
+        """Return a number in [0, 1) from the profile's seeded source."""
         ...
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
@@ -426,7 +439,7 @@ class Handle(Protocol):
         ...
 
     def reject_waiting_pod(self, uid: str) -> bool:
-        """Turns a waiting pod down; False when it does not wait."""
+        """Turn a waiting pod down; False when it does not wait."""
         ...
 
 

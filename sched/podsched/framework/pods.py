@@ -72,7 +72,8 @@ class PodInfo:
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
     """A pod in the scheduling queue (Q19 of kube-scheduler's ``QueuedPodInfo``). Times are the
-    queue's clock."""
+    queue's clock.
+    """
 
     info: PodInfo
     timestamp: float

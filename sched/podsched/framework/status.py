@@ -61,7 +61,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same status, attributed to a plugin."""
+        """Return the same status, attributed to a plugin."""
         return replace(self, plugin=plugin)
 
 
@@ -70,12 +70,12 @@ SKIP: Final = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Does not fit now; preempting pods might help."""
+    """Do not fit now; preempting pods might help."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Does not fit, and preempting pods cannot help."""
+    """Do not fit, and preempting pods cannot help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 

@@ -33,7 +33,8 @@ class Reason:
 @dataclass(frozen=True)
 class Verdicts:
     """The verdicts of one plugin: ``bits`` has shape ``(len(rows),)``, parallel to the rows asked
-    about."""
+    about.
+    """
 
     bits: Bits
     reasons: tuple[Reason, ...]
@@ -45,13 +46,14 @@ class Verdicts:
         return passed
 
     def status(self, index: int, plugin: str = "") -> Status:
-        """The status of the row at position ``index`` (a position in ``bits``, not a row
-        number)."""
+        """Return the status of the row at position ``index`` (a position in ``bits``, not a row
+        number).
+        """
         return status_of(int(self.bits[index]), self.reasons, plugin)
 
 
 def status_of(word: int, reasons: tuple[Reason, ...], plugin: str = "") -> Status:
-    """Turns a row's word of reason bits into a Status."""
+    """Turn a row's word of reason bits into a Status."""
     if word == 0:
         return SUCCESS
     hit = [reason for i, reason in enumerate(reasons) if word >> i & 1]
@@ -74,7 +76,7 @@ class Verdicter:
         self.bits = np.zeros(self.size, dtype=np.uint64)
 
     def flag(self, mask: NDArray[np.bool_], code: Code, text: str) -> None:
-        """Adds a reason for the rows where ``mask`` (shape ``(size,)``) is True."""
+        """Add a reason for the rows where ``mask`` (shape ``(size,)``) is True."""
         if not mask.any():
             return
         reason = Reason(code, text)

@@ -38,7 +38,7 @@ class Backoff:
     failures: int = 0
 
     def failed(self) -> float:
-        """Notes a failure; the seconds to wait before the next try."""
+        """Note a failure; the seconds to wait before the next try."""
         self.failures += 1
         return jitter(
             exponential(self.initial, self.maximum, self.failures), self.factor, self.chance()

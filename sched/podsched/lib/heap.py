@@ -39,16 +39,16 @@ class Heap(Generic[K, T]):
         return iter(self._items)
 
     def get(self, key: K) -> T | None:
-        """The item of this key."""
+        """Return the item of this key."""
         place = self._place.get(key)
         return None if place is None else self._items[place]
 
     def peek(self) -> T | None:
-        """The first item."""
+        """Return the first item."""
         return self._items[0] if self._items else None
 
     def add(self, item: T) -> None:
-        """Adds an item, or replaces the one of the same key and puts it where it belongs now."""
+        """Add an item, or replace the one of the same key and put it where it belongs now."""
         key = self._key(item)
         place = self._place.get(key)
         if place is None:
@@ -65,16 +65,16 @@ class Heap(Generic[K, T]):
     update = add
 
     def delete(self, key: K) -> T | None:
-        """Removes and returns the item of this key."""
+        """Remove and return the item of this key."""
         place = self._place.get(key)
         return None if place is None else self._remove(place)
 
     def pop(self) -> T | None:
-        """Removes and returns the first item."""
+        """Remove and return the first item."""
         return self._remove(0) if self._items else None
 
     def clear(self) -> None:
-        """Removes everything."""
+        """Remove everything."""
         self._items.clear()
         self._order.clear()
         self._place.clear()

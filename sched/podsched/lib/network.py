@@ -6,7 +6,7 @@ import socket
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port that was free on the host's address a moment ago."""
+    """Return a TCP port that was free on the host's address a moment ago."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -15,7 +15,8 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def can_listen(host: str, port: int) -> bool:
     """Whether an address can be listened on now; port 0 always can, where the host is one of
-    this machine's."""
+    this machine's.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -22,7 +22,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """The command, run so that the kernel kills it when the thread that starts it ends.
+    """Return the command, run so that the kernel kills it when the thread that starts it ends.
 
     The program must be an absolute path.
     """
@@ -30,7 +30,7 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def session_members(session: int) -> list[int]:
-    """The pids of the live processes in a session, read from /proc; empty where there is none.
+    """Return the pids of the live processes in a session, read from /proc; empty where there is none.
 
     Those that have ended and wait for their parent to take note (zombies) are left out.
     """

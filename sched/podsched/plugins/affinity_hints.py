@@ -39,7 +39,7 @@ class AffinityHints:
     def after_pod_change(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """A pod came, went, or has other labels."""
+        """Return a pod came, went, or has other labels."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
@@ -60,7 +60,7 @@ class AffinityHints:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """A node came or has other labels."""
+        """Return a node came or has other labels."""
         if new is None:
             return QueueingHint.SKIP
         terms, labels = terms_of(pod.cls), new.metadata.labels
@@ -103,7 +103,7 @@ def _all_mean(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
 
 
 def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """A key to be near on has a new value, or a key to be away on lost one."""
+    """Return a key to be near on has a new value, or a key to be away on lost one."""
     if not terms.required:
         return old != new
     for term in terms.required_affinity:

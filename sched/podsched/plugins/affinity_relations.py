@@ -83,7 +83,7 @@ class RelationsIndex:
         self._serial = 0
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> tuple[Relations, int]:
-        """The relations of the pod's class, and a number that changes whenever they do."""
+        """Return the relations of the pod's class, and a number that changes whenever they do."""
         nodes = cluster.nodes
         version = (
             nodes.carried_version(REPELLING),

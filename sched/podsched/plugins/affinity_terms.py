@@ -50,7 +50,7 @@ class AffinityTerm:
         return False
 
     def matches_pod(self, pod: PodInfo) -> bool:
-        """The same for the terms of ``resolved``, for which no namespace has labels."""
+        """Return the same for the terms of ``resolved``, for which no namespace has labels."""
         return self.matches(pod.cls.namespace, pod.cls.labels, NO_LABELS)
 
 
@@ -77,7 +77,7 @@ _NO_TERMS: Final = PodTerms()
 
 
 def terms_of(cls: PodClass) -> PodTerms:
-    """The compiled terms of a pod class."""
+    """Return the compiled terms of a pod class."""
     found = cls.compiled.get(PLUGIN)
     if found is None:
         found = cls.compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)
@@ -85,7 +85,7 @@ def terms_of(cls: PodClass) -> PodTerms:
 
 
 def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
-    """The terms of a spec whose pod is in a namespace."""
+    """Return the terms of a spec whose pod is in a namespace."""
     affinity = spec.affinity
     if not affinity.HasField("pod_affinity") and not affinity.HasField("pod_anti_affinity"):
         return _NO_TERMS
@@ -126,7 +126,7 @@ def _compile(term: v1.PodAffinityTerm, namespace: str) -> AffinityTerm:
 
 
 def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
-    """A pod's own term with the namespaces that its namespaceSelector selects now.
+    """Return a pod's own term with the namespaces that its namespaceSelector selects now.
 
     kube-scheduler v1.36 leaves the selector in the term and matches it against no labels at all, so
     that one of NotIn or DoesNotExist alone selects every namespace; so it is here.
@@ -143,7 +143,7 @@ def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
 
 
 def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
-    """The labels of a namespace; none when it is not there."""
+    """Return the labels of a namespace; none when it is not there."""
     found = cluster.get("Namespace", "", namespace)
     return NO_LABELS if found is None else dict(found.metadata.labels)
 

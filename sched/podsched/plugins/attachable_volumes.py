@@ -70,7 +70,7 @@ class Inline:
 
 
 def inline_volumes(cls: PodClass) -> Inline:
-    """The in-tree volumes that pods of the class mount without a claim."""
+    """Return the in-tree volumes that pods of the class mount without a claim."""
     found = cls.compiled.get(_COMPILED)
     if found is None:
         found = cls.compiled[_COMPILED] = _inline(cls.spec)
@@ -158,7 +158,7 @@ class AttachableVolumes:
         return found
 
     def csi_handle(self, volume_name: str) -> str:
-        """The volume handle of a PersistentVolume that is a CSI volume; "" for any other."""
+        """Return the volume handle of a PersistentVolume that is a CSI volume; "" for any other."""
         handle = self._handles.get(volume_name)
         if handle is None:
             volume = None if self._cluster is None else get_volume(self._cluster, volume_name)

@@ -137,7 +137,7 @@ BY_NAME: Final = {plugin.name: plugin for plugin in IN_TREE_PLUGINS}
 
 
 def in_tree_plugin(source: v1.PersistentVolumeSpec | v1.Volume) -> InTreePlugin | None:
-    """The in-tree plugin of a volume's source, if it is one that can be migrated."""
+    """Return the in-tree plugin of a volume's source, if it is one that can be migrated."""
     for plugin in IN_TREE_PLUGINS:
         if source.HasField(plugin.field):
             return plugin
@@ -145,23 +145,23 @@ def in_tree_plugin(source: v1.PersistentVolumeSpec | v1.Volume) -> InTreePlugin 
 
 
 def volume_handle(plugin: InTreePlugin, volume: v1.PersistentVolume) -> str:
-    """The CSI handle of a PersistentVolume of the plugin. Raises Untranslatable."""
+    """Return the CSI handle of a PersistentVolume of the plugin. Raises Untranslatable."""
     return plugin.handle(getattr(volume.spec, plugin.field), volume)
 
 
 def inline_handle(plugin: InTreePlugin, volume: v1.Volume) -> str:
-    """The CSI handle of a pod's own volume of the plugin. Raises Untranslatable."""
+    """Return the CSI handle of a pod's own volume of the plugin. Raises Untranslatable."""
     return plugin.handle(getattr(volume, plugin.field), None)
 
 
 def migrated_plugins(csi_node: v1.CSINode) -> frozenset[str]:
-    """The in-tree plugins that the node has handed over to CSI drivers."""
+    """Return the in-tree plugins that the node has handed over to CSI drivers."""
     listed = csi_node.metadata.annotations.get(ANN_MIGRATED_PLUGINS, "")
     return frozenset(listed.split(",")) if listed else frozenset()
 
 
 def translated_affinity(plugin: InTreePlugin, volume: v1.PersistentVolume) -> v1.VolumeNodeAffinity:
-    """The node affinity of the volume as a CSI volume: zones under the driver's own label.
+    """Return the node affinity of the volume as a CSI volume: zones under the driver's own label.
 
     Raises Untranslatable.
     """

@@ -28,10 +28,10 @@ from podsched.framework.fit_error import fit_error_message
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import (
     CycleState,
+    DryRunPlan,
     FilterRunner,
     Handle,
     PostFilterResult,
-    TrialPlan,
     Victims,
     VictimUids,
 )
@@ -79,7 +79,7 @@ class DefaultPreemption:
         self.evicting: set[str] = set()
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Keeps a preemptor out of the queue until its evictions have been asked for (P10)."""
+        """Keep a preemptor out of the queue until its evictions have been asked for (P10)."""
         if pod.uid in self.preempting:
             return unresolvable(REASON_IN_PROGRESS)
         return SUCCESS
@@ -113,7 +113,7 @@ class DefaultPreemption:
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
     ) -> PostFilterResult:
-        """The best of the candidates whose nodes are still there."""
+        """Return the best of the candidates whose nodes are still there."""
         found = ((cluster.nodes.row_of(name), victims) for name, victims in candidates.items())
         there = {row: victims for row, victims in found if row is not None}
         if not there:
@@ -141,7 +141,7 @@ class DefaultPreemption:
         return SUCCESS
 
     def potential_rows(self, runner: FilterRunner) -> Rows:
-        """The rows whose status preemption may change (P2)."""
+        """Return the rows whose status preemption may change (P2)."""
         outcome = runner.outcome
         helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
         for plugin in np.unique(outcome.plugin).tolist():
@@ -187,7 +187,7 @@ class DefaultPreemption:
         return found
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
-        """The rows in the order in which they are tried, in pieces of as many as are wanted."""
+        """Return the rows in the order in which they are tried, in pieces of as many as are wanted."""
         wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
         offset = int(draw * len(rows))
         rotated = np.concatenate([rows[offset:], rows[:offset]])
@@ -199,9 +199,9 @@ class DefaultPreemption:
         drawn, self._drawn = self._drawn, None
         return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
 
-    def plan_trials(
+    def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> TrialPlan | None:
+    ) -> DryRunPlan | None:
         if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
             return None
         rows = self.potential_rows(runner)
@@ -217,13 +217,13 @@ class DefaultPreemption:
             untried = np.concatenate([untried, unknown])
             if (len(untried) and not number) or found.suffices(len(chunks[0])):
                 break
-        return TrialPlan(untried, self._trials.moment(pod)) if len(untried) else None
+        return DryRunPlan(untried, self._trials.moment(pod)) if len(untried) else None
 
-    def learn_trials(
+    def learn_dry_run(
         self,
         pod: PodInfo,
         cluster: ClusterView,
-        plan: TrialPlan,
+        plan: DryRunPlan,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
         self._trials.learn(pod, cluster, plan.as_of, found)
@@ -236,7 +236,7 @@ class DefaultPreemption:
         return fit_error_message(total, reasons)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The deletion of an assigned pod: the last victim's wakes the preemptor (P10)."""
+        """Return the deletion of an assigned pod: the last victim's wakes the preemptor (P10)."""
         event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
         return (ClusterEventWithHint(event, self._own_victim_is_gone),)
 
@@ -248,7 +248,7 @@ class DefaultPreemption:
 
 
 def best_candidates(candidates: dict[int, Victims]) -> list[int]:
-    """The rows left after kube-scheduler's criteria (P5), in ascending order of rows.
+    """Return the rows left after kube-scheduler's criteria (P5), in ascending order of rows.
 
     Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus
     2^31); fewest victims; latest of the earliest start times among the victims of highest

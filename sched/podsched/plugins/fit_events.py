@@ -82,7 +82,7 @@ class FitEvents:
         return _fits(wanted, room)
 
     def _room(self, row: int) -> dict[str, int]:
-        """What the node's pods leave of each resource it has."""
+        """Return what the node's pods leave of each resource it has."""
         assert self._cluster is not None
         nodes = self._cluster.nodes
         room = {
@@ -93,7 +93,7 @@ class FitEvents:
         return room
 
     def _index_of_room(self) -> ThresholdIndex:
-        """Finds the pods that ask no more than is free on the node now or could be made free."""
+        """Find the pods that ask no more than is free on the node now or could be made free."""
 
         def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
             node_name = "" if old is None else _node_of(old, new)
@@ -115,7 +115,7 @@ class FitEvents:
     def after_victim_gone(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """A pod that is nominated to the node tries again, to bind or to preempt once more."""
+        """Return a pod that is nominated to the node tries again, to bind or to preempt once more."""
         mine = "" if self._cluster is None else self._cluster.nominated_node(pod.uid)
         there = bool(mine) and old is not None and _node_of(old, new) == mine
         return QueueingHint.QUEUE if there else QueueingHint.SKIP
@@ -144,7 +144,7 @@ class FitEvents:
         return QueueingHint.QUEUE if grown else QueueingHint.SKIP
 
     def _index_of_nodes(self) -> ThresholdIndex:
-        """Finds the pods whose requests are within what an added or changed node can give."""
+        """Find the pods whose requests are within what an added or changed node can give."""
 
         def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
             return None if new is None else allocatable_in_units(new.status.allocatable)

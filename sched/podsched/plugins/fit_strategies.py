@@ -29,7 +29,7 @@ _SHAPE_SCALE = MAX_NODE_SCORE // 10
 
 
 def strategy_of(scoring: Any) -> Strategy:
-    """The strategy of a ``scoringStrategy``: its ``type``, and the ``shape`` of the ratio."""
+    """Return the strategy of a ``scoringStrategy``: its ``type``, and the ``shape`` of the ratio."""
     if scoring.type == MOST_ALLOCATED:
         return most_allocated
     if scoring.type == REQUESTED_TO_CAPACITY_RATIO:
@@ -39,17 +39,17 @@ def strategy_of(scoring: Any) -> Strategy:
 
 
 def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
-    """The weighted mean of the free shares in percent; 0 for a resource that is overdrawn."""
+    """Return the weighted mean of the free shares in percent; 0 for a resource that is overdrawn."""
     return _weighted_mean(columns, _free_percent)
 
 
 def most_allocated(columns: Sequence[ResourceColumn]) -> Scores:
-    """The weighted mean of the used shares in percent, 100 at most."""
+    """Return the weighted mean of the used shares in percent, 100 at most."""
     return _weighted_mean(columns, _used_percent)
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
-    """A broken line over the used share: points (utilization in percent, score 0..10), ascending.
+    """Return a broken line over the used share: points (utilization in percent, score 0..10), ascending.
 
     Resources that score 0 take no part in the mean, which is rounded half up.
     """

@@ -38,7 +38,7 @@ class ImageLocality:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Puts (image, share of the nodes that have it) for each image that a node has."""
+        """Put (image, share of the nodes that have it) for each image that a node has."""
         nodes = cluster.nodes
         total = int(np.count_nonzero(nodes.alive))
         counted = ((image, len(nodes.image_rows(image)[0])) for image in _images(pod.cls))
@@ -61,7 +61,7 @@ class ImageLocality:
 
 
 def _images(cls: PodClass) -> tuple[str, ...]:
-    """The images of init containers, containers and image volumes, repetitions included."""
+    """Return the images of init containers, containers and image volumes, repetitions included."""
     compiled: tuple[str, ...] | None = cls.compiled.get(ImageLocality.name)
     if compiled is None:
         spec = cls.spec

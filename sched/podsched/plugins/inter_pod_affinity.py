@@ -23,9 +23,9 @@ from podsched.framework.events import (
 from podsched.framework.nodes import ABSENT, Bools, ClusterView, Int64s, NodeColumns, PodQuery
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
-    Ahead,
     CycleState,
     Handle,
+    Lookahead,
     PreFilterResult,
 )
 from podsched.framework.pods import PodInfo
@@ -105,9 +105,9 @@ class _State:
 
 
 class _OwnRowAlone:
-    """``framework.plugin.Ahead`` where a pod concerns no other row than its own."""
+    """``framework.plugin.Lookahead`` where a pod concerns no other row than its own."""
 
-    speaks_for_own_row: bool = False
+    covers_own_row: bool = False
 
     def place(self, row: int) -> bool:
         return True
@@ -126,7 +126,7 @@ class InterPodAffinity:
         self._hints = AffinityHints(handle)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The terms that concern the class, the nodes' labels, and the counts of the terms."""
+        """Return the terms that concern the class, the nodes' labels, and the counts of the terms."""
         relations, serial = self._index.of(pod, cluster)
         if not relations.queries:
             return ()
@@ -135,7 +135,7 @@ class InterPodAffinity:
         return (serial, nodes.topology_version, nodes.size, *counts)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Adds up counts over domains; skips where neither the pod nor others demand anything."""
+        """Add up counts over domains; skips where neither the pod nor others demand anything."""
         problem = terms_of(pod.cls).problem
         if problem:
             return PreFilterResult(unresolvable(f"parsing pod: {problem}"))
@@ -180,7 +180,7 @@ class InterPodAffinity:
         return _Counted(key, domains.present, domains.spread(counts))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """The first of the pod's affinity (unresolvable), its anti-affinity, and the others'."""
+        """Return the first of the pod's affinity (unresolvable), its anti-affinity, and the others'."""
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
         alone = nodes.base is nodes
@@ -194,7 +194,7 @@ class InterPodAffinity:
             verdicts.flag(existing, Code.UNSCHEDULABLE, REASON_EXISTING_ANTI_AFFINITY)
         return verdicts.done()
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Pods that only repel, from domains of one node each, change nothing on other rows."""
         relations, _ = self._index.of(pod, cluster)
         if relations.affinity is not None or relations.scores:
@@ -207,7 +207,7 @@ class InterPodAffinity:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Sums of weights over domains; skips where no preference says anything about any node."""
+        """Sum of weights over domains; skips where no preference says anything about any node."""
         problem = terms_of(pod.cls).problem
         if problem:
             return error(f"failed to parse pod: {problem}")
@@ -239,7 +239,7 @@ class InterPodAffinity:
         return total
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """The weights of all preferences that pods in the node's domains fulfil."""
+        """Return the weights of all preferences that pods in the node's domains fulfil."""
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None
         return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
@@ -280,7 +280,7 @@ def _judge(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.
 def _with_trial(
     counted: _Counted, query: PodQuery, nodes: NodeColumns, rows: Rows, base: Rows
 ) -> Int64s:
-    """The rows' counts, those of a fork with what its own pods change."""
+    """Return the rows' counts, those of a fork with what its own pods change."""
     counts = counted.counts[base]
     delta = nodes.own_delta(query)
     return counts if delta is None else counts + delta[rows] * counted.present[base]
@@ -332,8 +332,9 @@ def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
 
 
 def new(args: Any, handle: Handle) -> InterPodAffinity:
-    """The plugin from its args: ``hard_pod_affinity_weight`` (1),
-    ``ignore_preferred_terms_of_existing_pods`` (False)."""
+    """Return the plugin from its args: ``hard_pod_affinity_weight`` (1),
+    ``ignore_preferred_terms_of_existing_pods`` (False).
+    """
     return InterPodAffinity(
         getattr(args, "hard_pod_affinity_weight", 1),
         handle,

@@ -59,7 +59,7 @@ class RequiredAffinity:
 
 
 def required_affinity(cls: PodClass) -> RequiredAffinity:
-    """The compiled nodeSelector and required node affinity of a pod class."""
+    """Return the compiled nodeSelector and required node affinity of a pod class."""
     compiled = cls.compiled.get(NodeAffinity.name)
     if compiled is None:
         selector = _required(cls.spec)
@@ -90,7 +90,7 @@ class NodeAffinity:
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """The node names, where every term has one; unresolvable where no term can match any."""
+        """Return the node names, where every term has one; unresolvable where no term can match any."""
         selector = _required(pod.cls.spec)
         if selector is None and self._added is None and not pod.cls.spec.node_selector:
             return PreFilterResult(SKIP)
@@ -129,7 +129,7 @@ class NodeAffinity:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """The sum of the weights of the preferred terms that match."""
+        """Return the sum of the weights of the preferred terms that match."""
         total = np.zeros(len(rows), dtype=np.int64)
         for weight, term in (*self._added_preferred, *state.data[self.name]):
             total += weight * match_term(term, nodes, rows)
@@ -160,7 +160,7 @@ class NodeAffinity:
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Finds the pods that demand something a node has: a label, with its value or not, or a name.
+    """Find the pods that demand something a node has: a label, with its value or not, or a name.
 
     One demand a pod cannot do without is enough, of terms one each; who demands only the absence
     of labels is asked about every node.
@@ -213,7 +213,7 @@ def _required(spec: v1.PodSpec) -> v1.NodeSelector | None:
 
 
 def _term_names(term: v1.NodeSelectorTerm) -> frozenset[str] | None:
-    """The names that a term's matchFields allow; None where it does not name nodes."""
+    """Return the names that a term's matchFields allow; None where it does not name nodes."""
     names: frozenset[str] | None = None
     for requirement in term.match_fields:
         if requirement.key == NAME_FIELD and requirement.operator == "In":
@@ -236,5 +236,5 @@ def _preferred_terms(affinity: v1.NodeAffinity) -> list[tuple[int, NodeTerm]]:
 
 
 def new(args: Any) -> NodeAffinity:
-    """The plugin from its args: ``added_affinity``, a NodeAffinity message or None."""
+    """Return the plugin from its args: ``added_affinity``, a NodeAffinity message or None."""
     return NodeAffinity(getattr(args, "added_affinity", None))

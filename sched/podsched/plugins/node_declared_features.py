@@ -68,7 +68,7 @@ class NodeDeclaredFeatures:
 
 
 def required_features(spec: v1.PodSpec) -> frozenset[str]:
-    """The features that a node must declare to run the pod."""
+    """Return the features that a node must declare to run the pod."""
     containers = (*spec.containers, *spec.init_containers)
     rules = (rule for container in containers for rule in container.restart_policy_rules)
     if any(rule.action == "RestartAllContainers" for rule in rules):

@@ -23,7 +23,7 @@ class NodeName:
     reads_only_nodes: ClassVar[bool] = True
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The name: pods of one class may name different nodes."""
+        """Return the name: pods of one class may name different nodes."""
         return pod.pod.spec.node_name
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
@@ -37,5 +37,5 @@ class NodeName:
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """New nodes."""
+        """Return new nodes."""
         return [ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD))]

@@ -43,7 +43,7 @@ class NodePorts:
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Collects the host ports; skips pods without any."""
+        """Collect the host ports; skips pods without any."""
         ports = host_ports(pod.cls.spec)
         if not ports:
             return PreFilterResult(SKIP)
@@ -67,7 +67,7 @@ class NodePorts:
 
 
 def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
-    """The host ports of containers and sidecars, with the defaults 0.0.0.0 and TCP filled in."""
+    """Return the host ports of containers and sidecars, with the defaults 0.0.0.0 and TCP filled in."""
     containers = [c for c in spec.init_containers if c.restart_policy == "Always"]
     containers.extend(spec.containers)
     return tuple(
@@ -106,7 +106,7 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
 
 
 def _index_of_ports() -> KeyedIndex:
-    """Finds the pods that wait for a port number that a deleted pod used."""
+    """Find the pods that wait for a port number that a deleted pod used."""
     return KeyedIndex(
         lambda pod: _numbers(pod.cls.spec),
         lambda old, new: () if old is None else _numbers(old.spec),

@@ -101,5 +101,5 @@ def _deviation(
 
 
 def new(args: Any) -> NodeResourcesBalancedAllocation:
-    """The plugin from NodeResourcesBalancedAllocationArgs; None gives the defaults."""
+    """Return the plugin from NodeResourcesBalancedAllocationArgs; None gives the defaults."""
     return NodeResourcesBalancedAllocation(getattr(args, "resources", None))

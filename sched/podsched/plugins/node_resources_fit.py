@@ -77,7 +77,7 @@ class NodeResourcesFit:
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Puts the (resource, amount) pairs that Filter compares."""
+        """Put the (resource, amount) pairs that Filter compares."""
         requests = node_requests(pod.cls.requests)
         state.data[self.name] = tuple(
             (name, amount)
@@ -112,12 +112,12 @@ class NodeResourcesFit:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Puts the pod's requests with 100m and 200Mi for containers that ask for nothing."""
+        """Put the pod's requests with 100m and 200Mi for containers that ask for nothing."""
         state.data[self.score_key] = score_requests(pod.pod)
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """The configured strategy's score."""
+        """Return the configured strategy's score."""
         resources, requests = self._options.resources, state.data[self.score_key]
         columns = resource_columns(nodes, rows, resources, requests, nonzero=True)
         if not columns:
@@ -129,7 +129,7 @@ class NodeResourcesFit:
         return FitEvents(self._demand, self._cluster).registrations()
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """What Filter compares, and one place among the node's pods."""
+        """Return what Filter compares, and one place among the node's pods."""
         known = cls.compiled.get(self._demand_key)
         if known is None:
             wanted = node_requests(cls.requests).items()
@@ -140,12 +140,12 @@ class NodeResourcesFit:
 
 
 def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
-    """The requests for resources that nodes count."""
+    """Return the requests for resources that nodes count."""
     return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
 
 
 def new(args: Any, handle: Handle) -> NodeResourcesFit:
-    """The plugin from NodeResourcesFitArgs; None gives the defaults."""
+    """Return the plugin from NodeResourcesFitArgs; None gives the defaults."""
     if args is None:
         return NodeResourcesFit(cluster=handle.cluster)
     scoring = args.scoring_strategy

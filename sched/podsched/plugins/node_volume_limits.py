@@ -121,7 +121,7 @@ class NodeTable:
         return self._column(base, f"limit of {driver}", read, _NO_LIMIT)
 
     def attachments(self, base: NodeColumns) -> Int64s:
-        """The number of VolumeAttachments of each row's node."""
+        """Return the number of VolumeAttachments of each row's node."""
         return self._column(base, "attachments", lambda node: len(self.attached.get(node, ())), 0)
 
 
@@ -258,7 +258,7 @@ def _limits(csi_node: v1.CSINode) -> dict[str, int]:
 def _count(
     mine: LimitState, pods: Mapping[str, PodInfo], node_name: str
 ) -> tuple[Code, str] | None:
-    """What is wrong with one node that has a CSINode with limits."""
+    """Return what is wrong with one node that has a CSINode with limits."""
     attached: dict[str, str] = {}
     try:
         for other in pods.values():

@@ -50,7 +50,7 @@ class NodeView:
         return int(self.nodes.allocatable(resource)[self.row])
 
     def requested(self, resource: str) -> int:
-        """What the node's pods request together, in the same units."""
+        """Return what the node's pods request together, in the same units."""
         return int(self.nodes.requested(resource)[self.row])
 
 
@@ -86,7 +86,7 @@ class PerNodeScore(abc.ABC):
 
     @abc.abstractmethod
     def score_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> int:
-        """The node's score."""
+        """Return the node's score."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Asks ``score_node`` for each row."""

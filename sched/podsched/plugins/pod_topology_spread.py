@@ -25,9 +25,9 @@ from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
-    Ahead,
     CycleState,
     Handle,
+    Lookahead,
     PreFilterResult,
 )
 from podsched.framework.pods import PodClass, PodInfo
@@ -103,7 +103,7 @@ class PodTopologySpread:
         self._serial = 0
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The constraints, the nodes' labels and taints, and the counts of the pods selected."""
+        """Return the constraints, the nodes' labels and taints, and the counts of the pods selected."""
         known = self._known(pod, cluster)
         if not known.constraints.queries:
             return known.problem
@@ -112,7 +112,7 @@ class PodTopologySpread:
         return (known.serial, nodes.topology_version, nodes.size, *counts)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Adds up counts over domains; skips pods without DoNotSchedule constraints."""
+        """Add up counts over domains; skips pods without DoNotSchedule constraints."""
         known = self._known(pod, cluster)
         if known.problem:
             return PreFilterResult(error(f"get constraints from pod: {known.problem}"))
@@ -141,7 +141,7 @@ class PodTopologySpread:
             undecided &= ~(missing | exceeded)
         return verdicts.done()
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Ahead | None:
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Follows the counts over domains, as long as they filter alone and do not score."""
         known = self._known(pod, cluster)
         own = state.data.get(self.name)
@@ -159,7 +159,7 @@ class PodTopologySpread:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Counts and weights for the feasible nodes; skips pods without ScheduleAnyway ones."""
+        """Count and weights for the feasible nodes; skips pods without ScheduleAnyway ones."""
         known = self._known(pod, cluster)
         constraints, nodes = known.constraints, cluster.nodes
         if not constraints.soft:
@@ -177,7 +177,7 @@ class PodTopologySpread:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """The rounded sum of count * ln(domains + 2) + maxSkew - 1; IGNORED without all keys."""
+        """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1; IGNORED without all keys."""
         scoring = cast(_State, state.data[self.name]).scoring
         assert scoring is not None
         total = np.zeros(len(rows), dtype=np.float64)
@@ -310,7 +310,7 @@ def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
 
 
 def new(args: Any, handle: Handle) -> PodTopologySpread:
-    """The plugin from its args: ``defaulting_type`` and ``default_constraints``."""
+    """Return the plugin from its args: ``defaulting_type`` and ``default_constraints``."""
     if getattr(args, "defaulting_type", "System") == "List":
         return PodTopologySpread(Defaulting(tuple(args.default_constraints), False), handle)
     return PodTopologySpread(Defaulting(), handle)

@@ -61,7 +61,7 @@ class _Known:
     elsewhere: set[int] = field(default_factory=set)
 
     def of(self, rows: Rows) -> DryRun:
-        """What is known of these rows."""
+        """Return what is known of these rows."""
         verdict = self.verdict[rows]
         candidates, rejected = rows[verdict == _CANDIDATE], rows[verdict == _REJECTED]
         return DryRun(
@@ -91,7 +91,7 @@ class Trials:
         rows: Rows,
         runner: FilterRunner,
     ) -> DryRun:
-        """What ``preemption_victims.dry_run`` finds on these rows."""
+        """Return what ``preemption_victims.dry_run`` finds on these rows."""
         known = self._current(pod, cluster, runner)
         untried = rows[known.verdict[rows] == _UNTRIED]
         if len(untried):
@@ -105,8 +105,9 @@ class Trials:
     def remembered(
         self, pod: PodInfo, cluster: ClusterView, rows: Rows, runner: FilterRunner
     ) -> tuple[DryRun, Rows]:
-        """What is known of these rows, and which of the others may be tried elsewhere: those
-        without nominated pods that count."""
+        """Return what is known of these rows, and which of the others may be tried elsewhere: those
+        without nominated pods that count.
+        """
         known = self._current(pod, cluster, runner)
         untried = rows[known.verdict[rows] == _UNTRIED]
         if len(untried):
@@ -114,7 +115,7 @@ class Trials:
         return known.of(rows), untried
 
     def moment(self, pod: PodInfo) -> Moment | None:
-        """What trials rest on that are begun right after ``remembered``."""
+        """Return what trials rest on that are begun right after ``remembered``."""
         known = self._known.get(pod.cls)
         return None if known is None else known.moment
 
@@ -168,7 +169,7 @@ class Trials:
     # ------------------------------------------------------------------ what trials rest on
 
     def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _Known:
-        """What is known for the class, without the rows that have changed."""
+        """Return what is known for the class, without the rows that have changed."""
         nodes = cluster.nodes
         now = Moment(
             runner.inputs,
@@ -197,7 +198,7 @@ class Trials:
 
 
 def _changed_rows(known: _Known, now: Moment, cluster: ClusterView) -> Rows | None:
-    """The rows that changed, or whose pods or nominated pods did; None: maybe all."""
+    """Return the rows that changed, or whose pods or nominated pods did; None: maybe all."""
     nodes, before = cluster.nodes, known.moment
     if now.inputs is None or now[:2] != before[:2] or len(known.verdict) != nodes.size:
         return None
@@ -212,7 +213,7 @@ def _changed_rows(known: _Known, now: Moment, cluster: ClusterView) -> Rows | No
 
 
 def _nominated_rows(pod: PodInfo, cluster: ClusterView) -> Rows:
-    """The rows with nominated pods that count for the pod."""
+    """Return the rows with nominated pods that count for the pod."""
     found = []
     for name in cluster.nominated_nodes():
         row = cluster.nodes.row_of(name)

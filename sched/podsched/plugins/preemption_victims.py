@@ -34,7 +34,7 @@ class DryRun:
     rejected: dict[int, Status] = field(default_factory=dict)
 
     def add(self, other: DryRun) -> None:
-        """Takes over what came of other nodes."""
+        """Take over what came of other nodes."""
         self.candidates |= other.candidates
         self.rejected |= other.rejected
 
@@ -114,7 +114,7 @@ def dry_run(
     runner: FilterRunner,
     budgets: Budgets,
 ) -> DryRun:
-    """Tries each of ``rows`` on its own and says whom preempting there would cost."""
+    """Try each of ``rows`` on its own and say whom preempting there would cost."""
     result = DryRun()
     lower = {int(row): _lower_priority(nodes, int(row), pod.priority) for row in rows}
     for row, pods in lower.items():

@@ -37,7 +37,7 @@ DEFAULT_RESOURCES = (WeightedResource(CPU), WeightedResource(MEMORY))
 
 
 def weighted_resources(resources: Sequence[Any] | None) -> tuple[WeightedResource, ...]:
-    """The resources of plugin args (with ``name`` and ``weight``), or cpu and memory."""
+    """Return the resources of plugin args (with ``name`` and ``weight``), or cpu and memory."""
     if not resources:
         return DEFAULT_RESOURCES
     return tuple(WeightedResource(r.name, r.weight or 1) for r in resources)
@@ -79,7 +79,7 @@ def resource_columns(
     *,
     nonzero: bool,
 ) -> list[ResourceColumn]:
-    """The resources that count for a pod with these requests.
+    """Return the resources that count for a pod with these requests.
 
     ``nonzero`` takes cpu and memory with defaults for containers without requests. Scalar resources
     that the pod does not request are left out, as are names that nodes do not count.

@@ -30,7 +30,7 @@ def named(nodes: NodeColumns, rows: Rows, names: Iterable[str]) -> Bools:
 
 
 def distinct(ids: Int32s) -> NDArray[np.intp]:
-    """The distinct ids, none of them negative, in ascending order."""
+    """Return the distinct ids, none of them negative, in ascending order."""
     seen = np.zeros(int(ids.max(initial=-1)) + 1, dtype=np.bool_)
     seen[ids] = True
     return np.flatnonzero(seen)

@@ -31,7 +31,7 @@ class SchedulingGates:
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The removal of the pod's own last gate."""
+        """Return the removal of the pod's own last gate."""
         gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return [ClusterEventWithHint(gone, _after_gates_eliminated)]
 

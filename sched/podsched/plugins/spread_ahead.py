@@ -34,7 +34,7 @@ class FollowedSpread:
         return spread.max_skew + (self._minimum if spread.enough else 0) - spread.self_match
 
     def place(self, row: int) -> bool:
-        """Counts a pod on the row; whether the constraint says of every row what it said."""
+        """Count a pod on the row; whether the constraint says of every row what it said."""
         if not self._adds or not self._spread.taking_part[row]:
             return True
         domain = int(self._spread.ids[row])
@@ -47,13 +47,13 @@ class FollowedSpread:
 
 
 class SpreadAhead:
-    """``framework.plugin.Ahead`` of all constraints of a class."""
+    """``framework.plugin.Lookahead`` of all constraints of a class."""
 
-    speaks_for_own_row: bool = True
+    covers_own_row: bool = True
 
     def __init__(self, followed: Sequence[FollowedSpread]) -> None:
         self._followed = followed
 
     def place(self, row: int) -> bool:
-        """Counts a pod on the row; whether every verdict stays."""
+        """Count a pod on the row; whether every verdict stays."""
         return all(followed.place(row) for followed in self._followed)

@@ -128,7 +128,7 @@ class Defaulting:
         return tuple([cluster.version(kind) for kind in OWNER_KINDS])
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> Constraints:
-        """The defaults for a pod; none when nothing selects it."""
+        """Return the defaults for a pod; none when nothing selects it."""
         cls = pod.cls
         if not self.constraints:
             return Constraints(cls.namespace)
@@ -149,7 +149,7 @@ class Defaulting:
 
 
 def own_constraints(pod: PodInfo) -> Constraints:
-    """The constraints of the pod's own spec. Raises SelectorError."""
+    """Return the constraints of the pod's own spec. Raises SelectorError."""
     cls = pod.cls
     hard: list[Constraint] = []
     soft: list[Constraint] = []
@@ -167,7 +167,7 @@ def own_constraints(pod: PodInfo) -> Constraints:
 
 
 def compiled(constraint: v1.TopologySpreadConstraint, selector: Selector) -> Constraint:
-    """A constraint with this selector; what it leaves open is 1 domain, Honor and Ignore."""
+    """Return a constraint with this selector; what it leaves open is 1 domain, Honor and Ignore."""
     return Constraint(
         constraint.topology_key,
         constraint.max_skew,
@@ -179,14 +179,14 @@ def compiled(constraint: v1.TopologySpreadConstraint, selector: Selector) -> Con
 
 
 def joined(selector: Selector, more: Iterable[Requirement] | None) -> Selector:
-    """The selector with more requirements."""
+    """Return the selector with more requirements."""
     if not more:
         return selector
     return Selector((*(selector.requirements or ()), *more))
 
 
 def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
-    """What the Services and the controller of a pod select; empty when there are none."""
+    """Return what the Services and the controller of a pod select; empty when there are none."""
     namespace, labels = pod.cls.namespace, pod.cls.labels
     merged: dict[str, str] = {}
     for service in cluster.list("Service", namespace):

@@ -53,7 +53,7 @@ class HardSpread:
         return self.counts[rows] > self.max_skew + minimum - self.self_match
 
     def exceeded_in_trial(self, fork: NodeColumns, rows: Rows) -> Bools:
-        """The same for rows of a fork, each with its own pods changed in the domain of its node."""
+        """Return the same for rows of a fork, each with its own pods changed in the domain of its node."""
         delta = fork.own_delta(self.trial)
         base = fork.base_rows[rows]
         counts = self.counts[base]
@@ -81,7 +81,7 @@ class SoftSpread:
     counts: Int64s | None
 
     def add_score(self, total: NDArray[np.float64], nodes: NodeColumns, rows: Rows) -> None:
-        """Adds count * weight + maxSkew - 1 where the node has the label."""
+        """Add count * weight + maxSkew - 1 where the node has the label."""
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
         counts = nodes.counter(self.query)[rows] if self.counts is None else self.counts[base]
         present = self.present[base]
@@ -111,7 +111,7 @@ class Participation:
 
 
 def _complete(domains: list[Domains], alive: Bools) -> Bools:
-    """The rows that have the labels of all constraints."""
+    """Return the rows that have the labels of all constraints."""
     result = alive.copy()
     for domain in domains:
         result &= domain.present
@@ -157,7 +157,7 @@ def _honored_taints(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
 def hard_spreads(
     constraints: Constraints, pod: PodInfo, nodes: NodeColumns, known: Participation
 ) -> list[HardSpread]:
-    """The counts of the pod's DoNotSchedule constraints, one pass over the rows for each."""
+    """Return the counts of the pod's DoNotSchedule constraints, one pass over the rows for each."""
     result = []
     for index, constraint in enumerate(constraints.hard):
         domains, taking_part = known.hard_domains[index], known.hard[index]
@@ -184,7 +184,7 @@ def hard_spreads(
 
 
 def _two_lowest(sums: Int64s, counted: Bools) -> tuple[int, int, int]:
-    """The counted domain of the least sum, its sum, and the least sum of the others."""
+    """Return the counted domain of the least sum, its sum, and the least sum of the others."""
     only = np.where(counted, sums, NO_MINIMUM)
     lowest = int(only.argmin())
     minimum = int(only[lowest])
@@ -199,7 +199,7 @@ def soft_spreads(
     scored: Rows,
     hostname: str,
 ) -> list[SoftSpread]:
-    """The counts and weights of ScheduleAnyway constraints for the feasible rows to be scored."""
+    """Return the counts and weights of ScheduleAnyway constraints for the feasible rows to be scored."""
     result = []
     for index, constraint in enumerate(constraints.soft):
         domains, query = known.soft_domains[index], constraints.soft_queries[index]
@@ -219,7 +219,7 @@ def soft_spreads(
 def _over_domains(
     domains: Domains, counts: Int64s, scored: Rows, nodes: NodeColumns
 ) -> tuple[int, Int64s]:
-    """The number of domains among the rows to be scored, and the sum over its domain per row.
+    """Return the number of domains among the rows to be scored, and the sum over its domain per row.
 
     Rows without the label, if there are any to be scored, are a domain of their own in the number.
     """

@@ -56,7 +56,7 @@ class TaintToleration:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
         tolerations = [t for t in pod.cls.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
 
         def untolerated(taints: tuple[v1.Taint, ...]) -> int:
@@ -89,7 +89,7 @@ def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Finds the pods that may tolerate a node's first hard taint; all where it has none."""
+    """Find the pods that may tolerate a node's first hard taint; all where it has none."""
     return KeyedIndex(_tolerated_keys, _first_hard_taint)
 
 

@@ -48,7 +48,7 @@ class Domains:
         return sums[self.ids]
 
     def absent_as_empty(self) -> Domains:
-        """The same with rows that lack the label in the domain of the value ""."""
+        """Return the same with rows that lack the label in the domain of the value ""."""
         if self.empty == self.count:
             return self
         ids = np.where(self.present, self.ids, self.empty)
@@ -71,7 +71,7 @@ class TopologyDomains:
         self._domains: dict[str, Domains] = {}
 
     def of(self, nodes: NodeColumns, key: str) -> Domains:
-        """The domains of a key among the nodes (a fork's are its base's)."""
+        """Return the domains of a key among the nodes (a fork's are its base's)."""
         nodes = nodes.base
         version = (nodes.topology_version, nodes.size)
         if self._nodes is not nodes or self._version != version:

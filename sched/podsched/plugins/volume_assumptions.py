@@ -49,7 +49,7 @@ class Assumptions:
         self.version += 1
 
     def restore(self, keys: Iterable[ObjectKey]) -> None:
-        """The objects are again as the API has them; nothing happens where they are already."""
+        """Return the objects are again as the API has them; nothing happens where they are already."""
         for key in keys:
             if self._assumed.pop(key, None) is not None:
                 self.version += 1
@@ -62,12 +62,12 @@ class Assumptions:
     def claim(
         self, cluster: ClusterView, namespace: str, name: str
     ) -> v1.PersistentVolumeClaim | None:
-        """The claim with what is assumed of it."""
+        """Return the claim with what is assumed of it."""
         found: v1.PersistentVolumeClaim | None = self._get(cluster, CLAIM, namespace, name)
         return found
 
     def volume(self, cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
-        """The volume with what is assumed of it."""
+        """Return the volume with what is assumed of it."""
         found: v1.PersistentVolume | None = self._get(cluster, VOLUME, "", name)
         return found
 
@@ -85,7 +85,7 @@ class Assumptions:
         return entry.assumed
 
     def volumes_of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:
-        """The volumes of a storage class, with what is assumed of them. Raises QuantityError."""
+        """Return the volumes of a storage class, with what is assumed of them. Raises QuantityError."""
         version = (id(cluster), cluster.version(VOLUME))
         if self._by_class is None or self._by_class[0] != version:
             self._by_class = (version, self._read_all(cluster))

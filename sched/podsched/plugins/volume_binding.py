@@ -232,7 +232,7 @@ class VolumeBinding:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Takes back what was assumed for the pod; does nothing where nothing was."""
+        """Take back what was assumed for the pod; do nothing where nothing was."""
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None:
             self._assumptions.restore(reserved.keys)
@@ -244,7 +244,7 @@ class VolumeBinding:
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
-        """Writes what Reserve assumed, then waits until every claim is bound."""
+        """Write what Reserve assumed, then waits until every claim is bound."""
         reserved = self._reserved.get(pod.uid)
         if reserved is None:
             return PreBindPlan()
@@ -259,7 +259,7 @@ class VolumeBinding:
         return bind_plan(reserved, wait, self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Changes of storage objects and nodes' labels."""
+        """Change of storage objects and nodes' labels."""
         return volume_binding_events()
 
 
@@ -317,7 +317,7 @@ def _check_bound(
 
 
 def new(args: Any, handle: Handle) -> VolumeBinding:
-    """The plugin from VolumeBindingArgs; None gives the defaults."""
+    """Return the plugin from VolumeBindingArgs; None gives the defaults."""
     if args is None:
         return VolumeBinding(handle)
     return VolumeBinding(handle, float(args.bind_timeout_seconds))

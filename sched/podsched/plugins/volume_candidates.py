@@ -43,7 +43,7 @@ class MatchingFailed(Exception):
 
 
 def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
-    """A volume's demands on its node's labels; None where it has none."""
+    """Return a volume's demands on its node's labels; None where it has none."""
     return compile_node_selector(affinity.required) if affinity.HasField("required") else None
 
 
@@ -55,7 +55,7 @@ def may_match(term: NodeTerm) -> bool:
 
 
 def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
-    """The same for one node message."""
+    """Return the same for one node message."""
     if terms is None:
         return True
     labels = node.metadata.labels
@@ -89,7 +89,7 @@ class KnownVolume:
 
 
 def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
-    """Reads a volume. Raises QuantityError."""
+    """Read a volume. Raises QuantityError."""
     spec, ref = volume.spec, volume.spec.claim_ref
     return KnownVolume(
         volume.metadata.name,
@@ -127,7 +127,7 @@ class Provision:
     pools: tuple[Selector, ...] | None = None
 
     def keys(self) -> set[str]:
-        """The labels it asks about."""
+        """Return the labels it asks about."""
         terms = self.topologies or ()
         keys = {requirement.key for term in terms for requirement in term}
         for pool in self.pools or ():
@@ -154,7 +154,7 @@ class UnboundClaim:
 def unbound_claim(
     claim: v1.PersistentVolumeClaim, volumes: Iterable[KnownVolume], cluster: ClusterView
 ) -> UnboundClaim:
-    """Reads a claim; ``volumes`` are those of its class. Raises MatchingFailed, QuantityError."""
+    """Read a claim; ``volumes`` are those of its class. Raises MatchingFailed, QuantityError."""
     key, size = key_of(claim), requested_storage(claim)
     provision = _provision(claim, cluster)
     annotations = claim.metadata.annotations
@@ -190,7 +190,7 @@ class _Wanted:
     selector: Selector | None
 
     def suits(self, volume: KnownVolume) -> bool:
-        """What is asked even of a volume that is bound to the claim beforehand."""
+        """Return what is asked even of a volume that is bound to the claim beforehand."""
         return (
             volume.capacity >= self.size
             and volume.mode == self.mode
@@ -199,7 +199,7 @@ class _Wanted:
         )
 
     def is_met_by(self, volume: KnownVolume) -> bool:
-        """What is asked of a free volume besides."""
+        """Return what is asked of a free volume besides."""
         if not volume.available or not self.access_modes <= volume.access_modes:
             return False
         return self.selector is None or self.selector.matches(volume.labels)
@@ -270,7 +270,7 @@ def _pools(
 
 
 def volume_limit(pool: v1.CSIStorageCapacity) -> int | None:
-    """The largest volume in bytes that a pool has room for, as far as it says."""
+    """Return the largest volume in bytes that a pool has room for, as far as it says."""
     if pool.HasField("maximum_volume_size"):
         return value(pool.maximum_volume_size)
     return value(pool.capacity) if pool.HasField("capacity") else None

@@ -42,7 +42,7 @@ class PodClaim:
 
 
 def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
-    """The claims in the order of the pod's volumes; a claim mounted twice is there twice."""
+    """Return the claims in the order of the pod's volumes; a claim mounted twice is there twice."""
     compiled = pod.cls.compiled
     found = compiled.get(_COMPILED)
     if found is None:
@@ -51,7 +51,7 @@ def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
 
 
 def claims_of(spec: v1.PodSpec, pod_name: str) -> tuple[PodClaim, ...]:
-    """The claims that a pod of this spec and name mounts."""
+    """Return the claims that a pod of this spec and name mounts."""
     if not spec.volumes:
         return _NO_CLAIMS
     found = []
@@ -72,7 +72,7 @@ def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool
 
 
 def waiting_by_claim() -> KeyedIndex:
-    """Finds the waiting pods that mount the claim of an event."""
+    """Find the waiting pods that mount the claim of an event."""
     return KeyedIndex(
         lambda pod: [(pod.namespace, claim.name) for claim in pod_claims(pod)],
         lambda old, new: [(c.metadata.namespace, c.metadata.name) for c in (new or old,)],
@@ -80,17 +80,17 @@ def waiting_by_claim() -> KeyedIndex:
 
 
 def get_claim(cluster: ClusterView, namespace: str, name: str) -> v1.PersistentVolumeClaim | None:
-    """The claim as the API has it."""
+    """Return the claim as the API has it."""
     return cast(v1.PersistentVolumeClaim | None, cluster.get(CLAIM, namespace, name))
 
 
 def not_found(kind: str, name: str) -> str:
-    """The API's words for a missing object; ``kind`` as ``persistentvolumeclaim``."""
+    """Return the API's words for a missing object; ``kind`` as ``persistentvolumeclaim``."""
     return f'{kind} "{name}" not found'
 
 
 def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
-    """The uid of the controlling owner; None where there is none."""
+    """Return the uid of the controlling owner; None where there is none."""
     for owner in claim.metadata.owner_references:
         if owner.controller:
             return owner.uid
@@ -98,18 +98,18 @@ def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
 
 
 def not_owner(pod: PodInfo, claim_name: str) -> str:
-    """What is said of an ephemeral volume whose claim belongs to somebody else."""
+    """Return what is said of an ephemeral volume whose claim belongs to somebody else."""
     claim = f"{pod.namespace}/{claim_name}"
     return f"PVC {claim} was not created for pod {pod.key} (pod is not owner)"
 
 
 def claim_class(claim: v1.PersistentVolumeClaim) -> str:
-    """The name of the claim's storage class, "" where it has none."""
+    """Return the name of the claim's storage class, "" where it has none."""
     return claim.metadata.annotations.get(ANN_CLASS, claim.spec.storage_class_name)
 
 
 def volume_class(volume: v1.PersistentVolume) -> str:
-    """The name of the volume's storage class, "" where it has none."""
+    """Return the name of the volume's storage class, "" where it has none."""
     return volume.metadata.annotations.get(ANN_CLASS, volume.spec.storage_class_name)
 
 
@@ -139,12 +139,12 @@ def capacity(volume: v1.PersistentVolume) -> Fraction:
 
 
 def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
-    """The volume as the API has it."""
+    """Return the volume as the API has it."""
     return cast(v1.PersistentVolume | None, cluster.get(VOLUME, "", name))
 
 
 def get_class(cluster: ClusterView, name: str) -> v1.StorageClass | None:
-    """The storage class."""
+    """Return the storage class."""
     return cast(v1.StorageClass | None, cluster.get(CLASS, "", name))
 
 

@@ -54,7 +54,7 @@ class Matching:
 
 
 def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
-    """Finds volumes for the claims on each row, as FindPodVolumes does for unbound claims."""
+    """Find volumes for the claims on each row, as FindPodVolumes does for unbound claims."""
     elsewhere = np.zeros(len(rows), dtype=np.bool_)
     for claim in claims:
         if claim.selected_node is not None:
@@ -179,7 +179,7 @@ class _Search:
 
 
 def _pin(terms: NodeTerms | None) -> Requirement | None:
-    """The one label that decides, as with local volumes; these are looked up and not compared."""
+    """Return the one label that decides, as with local volumes; these are looked up and not compared."""
     if terms is None or len(terms.terms) != 1:
         return None
     term = terms.terms[0]

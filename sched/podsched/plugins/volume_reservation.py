@@ -81,7 +81,7 @@ class Reservation:
         return volumes + [(CLAIM, meta.namespace, meta.name) for meta in metas]
 
     def patches(self) -> tuple[ObjectPatch, ...]:
-        """What is to be written; each only onto the object it was decided on."""
+        """Return what is to be written; each only onto the object it was decided on."""
         volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
         claims = [
             _patch(CLAIM, claim.base, {"metadata": {"annotations": self._annotations}})
@@ -201,7 +201,7 @@ def _assume_provisioning(
 
 
 def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
-    """The volume bound to the claim (GetBindVolumeToClaim); the same object where it is already."""
+    """Return the volume bound to the claim (GetBindVolumeToClaim); the same object where it is already."""
     meta, ref = claim.metadata, volume.spec.claim_ref
     mine = is_bound_to(volume, claim)
     if mine and ref.uid == meta.uid:
@@ -226,7 +226,7 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
 def bind_plan(
     reserved: Reservation, wait: Callable[[ClusterView], Status], timeout: float
 ) -> PreBindPlan:
-    """What PreBind has to do: the patches, then ``wait`` for ``timeout`` seconds at most."""
+    """Return what PreBind has to do: the patches, then ``wait`` for ``timeout`` seconds at most."""
     return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=timeout)
 
 
@@ -267,7 +267,7 @@ def _claim_now(
 
 
 def _check_reachable(volume: v1.PersistentVolume, node: v1.Node, cluster: ClusterView) -> None:
-    """Raises _Failed when the volume's node affinity leaves the node out."""
+    """Raise _Failed when the volume's node affinity leaves the node out."""
     affinity = volume.spec.node_affinity
     plugin = in_tree_plugin(volume.spec)
     csi_node = cluster.get("CSINode", "", node.metadata.name)

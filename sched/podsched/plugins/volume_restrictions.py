@@ -64,7 +64,7 @@ class Disk:
 
 
 def disks_of(spec: v1.PodSpec) -> tuple[Disk, ...]:
-    """The disks among the volumes of a pod."""
+    """Return the disks among the volumes of a pod."""
     found = []
     for volume in spec.volumes:
         if volume.HasField("gce_persistent_disk"):
@@ -128,7 +128,7 @@ class ClaimReferences:
     claims: frozenset[str]
 
     def counts(self, pod: PodInfo) -> int:
-        """The number of such volumes of the pod."""
+        """Return the number of such volumes of the pod."""
         return sum(c.name in self.claims and not c.ephemeral for c in pod_claims(pod))
 
 
@@ -145,7 +145,7 @@ class VolumeRestrictions:
     name: ClassVar[str] = "VolumeRestrictions"
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The claims, and where pods use those that only one pod may use."""
+        """Return the claims, and where pods use those that only one pod may use."""
         if not pod_claims(pod):
             return ()
         uses = self._uses(pod, cluster)
@@ -168,7 +168,7 @@ class VolumeRestrictions:
         return PreFilterResult()
 
     def _uses(self, pod: PodInfo, cluster: ClusterView) -> tuple[ClaimUse, ...] | str:
-        """The pod's distinct ReadWriteOncePod claims, or the name of a claim that is missing."""
+        """Return the pod's distinct ReadWriteOncePod claims, or the name of a claim that is missing."""
         found: dict[ClaimUse, None] = {}
         for mine in pod_claims(pod):
             if mine.ephemeral:
@@ -222,7 +222,7 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
 
 
 def _waiting_by_use() -> KeyedIndex:
-    """Finds the waiting pods that want a disk or claim that a deleted pod had."""
+    """Find the waiting pods that want a disk or claim that a deleted pod had."""
     return KeyedIndex(
         lambda pod: [
             *((pod.namespace, disk.kind, disk.name) for disk in _disks(pod.cls)),

@@ -66,7 +66,7 @@ class VolumeZone:
     name: ClassVar[str] = "VolumeZone"
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """The claims, volumes and storage classes."""
+        """Return the claims, volumes and storage classes."""
         if not pod_claims(pod):
             return ()
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
@@ -134,7 +134,7 @@ class VolumeZone:
 
 
 def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> None:
-    """An unbound claim is fine where it is to be bound for its first pod."""
+    """Return an unbound claim is fine where it is to be bound for its first pod."""
     name = claim_class(claim)
     if not name:
         raise Rejected("PersistentVolumeClaim had no pv name and storageClass name")
@@ -148,7 +148,7 @@ def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Non
 
 
 def topologies(volume: v1.PersistentVolume) -> list[Topology]:
-    """The zone and region labels of a volume; one with an empty zone in its list is ignored."""
+    """Return the zone and region labels of a volume; one with an empty zone in its list is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         if key not in volume.metadata.labels:

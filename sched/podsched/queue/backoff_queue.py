@@ -56,7 +56,7 @@ class BackoffQueue:
         return self._expiration(pod) >= align(now)
 
     def add(self, pod: QueuedPodInfo) -> None:
-        """Adds a pod that is in neither heap."""
+        """Add a pod that is in neither heap."""
         expiration = self._expiration(pod)
         order = self._order(pod)
         if has_rejectors(pod):
@@ -71,15 +71,15 @@ class BackoffQueue:
         return self._rejected.remove(uid) or self._errors.remove(uid)
 
     def peek(self) -> QueuedPodInfo | None:
-        """The first of the rejected pods, whether or not its backoff has ended."""
+        """Return the first of the rejected pods, whether or not its backoff has ended."""
         return self._rejected.peek()
 
     def pop(self) -> QueuedPodInfo | None:
-        """Takes the first of the rejected pods out."""
+        """Take the first of the rejected pods out."""
         return self._rejected.pop()
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
-        """Takes out the pods whose backoff has ended."""
+        """Take out the pods whose backoff has ended."""
         window = align(now)
         for heap in (self._rejected, self._errors):
             while (key := heap.first_key()) is not None and key[0] < window:
@@ -88,7 +88,7 @@ class BackoffQueue:
                 yield pod
 
     def next_completion(self) -> float | None:
-        """The earliest time at which ``pop_completed`` gives a pod."""
+        """Return the earliest time at which ``pop_completed`` gives a pod."""
         keys = [heap.first_key() for heap in (self._rejected, self._errors)]
         return min((key[0] + WINDOW for key in keys if key is not None), default=None)
 
@@ -102,7 +102,7 @@ class BackoffQueue:
 
 
 def align(time: float) -> float:
-    """The start of the window that ``time`` lies in."""
+    """Return the start of the window that ``time`` lies in."""
     return math.floor(time / WINDOW) * WINDOW
 
 

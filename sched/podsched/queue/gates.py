@@ -22,7 +22,7 @@ class Gates:
         self._observer = observer
 
     def rejecting(self, pod: QueuedPodInfo) -> str:
-        """The first plugin that rejects the pod, "" if none does.
+        """Return the first plugin that rejects the pod, "" if none does.
 
         The plugin that rejected it last (``gating_plugin``) is asked first: most likely it still
         does.

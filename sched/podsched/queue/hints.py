@@ -73,7 +73,7 @@ class HintTable:
         return self._of.get((profile, plugin), ())
 
     def matching(self, event: ClusterEvent) -> tuple[Registration, ...]:
-        """The registrations, of any profile and plugin, that an event concerns."""
+        """Return the registrations, of any profile and plugin, that an event concerns."""
         key = (event.resource, event.action)
         found = self._matching.get(key)
         if found is None:
@@ -86,7 +86,7 @@ class HintTable:
         return found
 
     def wanted(self, profile: str, plugin: str, event: ClusterEvent) -> tuple[Registration, ...]:
-        """The registrations of one plugin that an event concerns."""
+        """Return the registrations of one plugin that an event concerns."""
         key = (profile, plugin, event.resource, event.action)
         found = self._wanted.get(key)
         if found is None:
@@ -115,7 +115,7 @@ class HintTable:
             return True
 
     def strategy(self, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """What an event means for one pod (``isPodWorthRequeuing``)."""
+        """Return what an event means for one pod (``isPodWorthRequeuing``)."""
         if event.is_wildcard or not has_rejectors(pod):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
@@ -143,7 +143,7 @@ class HintTable:
     def named(
         self, registration: Registration, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[str] | None:
-        """The uids of the only pods to ask about; None: all. Failing counts as None."""
+        """Return the uids of the only pods to ask about; None: all. Failing counts as None."""
         if registration.pods is None:
             return None
         try:
@@ -153,7 +153,7 @@ class HintTable:
             return None
 
     def index_failed(self, registration: Registration, error: Exception) -> None:
-        """Reports an index that could not take a pod."""
+        """Report an index that could not take a pod."""
         self._observer.plugin_failed(registration.plugin, registration.event.text, error)
 
 
@@ -174,7 +174,7 @@ def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
 
 
 def _after_taint(added: Registration) -> Registration:
-    """The same question asked of a node whose taints changed as if it had just been added.
+    """Return the same question asked of a node whose taints changed as if it had just been added.
 
     kube-scheduler queues such pods without asking anything; the plugin's own answer is as safe.
     """

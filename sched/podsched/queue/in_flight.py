@@ -63,11 +63,11 @@ class InFlight:
         return self._flights.get(uid)
 
     def start(self, pod: QueuedPodInfo) -> None:
-        """Registers a popped pod."""
+        """Register a popped pod."""
         self._flights[pod.info.uid] = Flight(pod, self._position, pod.info)
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Keeps an event for the pods in flight."""
+        """Keep an event for the pods in flight."""
         if self._flights:
             kept = (self._position, old, new, self._named(event, old, new))
             self._events.setdefault(event, deque()).append(kept)
@@ -90,14 +90,14 @@ class InFlight:
         return flight
 
     def event_counts(self) -> dict[str, int]:
-        """Number of kept events by their text (``inflight_events``)."""
+        """Return the number of kept events by their text (``inflight_events``)."""
         counts: dict[str, int] = {}
         for event, entries in self._events.items():
             counts[event.text] = counts.get(event.text, 0) + len(entries)
         return counts
 
     def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """What the events since the pod's pop mean for it, given the plugins that now rejected it.
+        """Return what the events since the pod's pop mean for it, given the plugins that now rejected it.
 
         ``group`` names the pods that get the same answers from hints that look at classes only.
         """
@@ -105,7 +105,7 @@ class InFlight:
         return max(self._shared(flight, pod, group), self._personal(flight, pod), *own)
 
     def _personal(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
-        """The answers that are this pod's alone."""
+        """Return the answers that are this pod's alone."""
         best = Strategy.SKIP
         for event in self._events:
             for registration, gain in self._rejecting(pod, event):
@@ -115,7 +115,7 @@ class InFlight:
         return best
 
     def _shared(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """The answers that are the same for all pods of the group popped at this position."""
+        """Return the answers that are the same for all pods of the group popped at this position."""
         memo = (group, flight.position)
         since, best = self._memo.get(memo, (flight.position, Strategy.SKIP))
         for event, entries in self._events.items():

@@ -41,7 +41,7 @@ class KeyHeap(Generic[T]):
         return (entry[3] for entry in self._entries.values())
 
     def add(self, name: str, key: tuple[Any, ...], item: T) -> None:
-        """Adds an item, or replaces the one of this name."""
+        """Add an item, or replace the one of this name."""
         entry = (key, self._next, name, item)
         self._next += 1
         self._entries[name] = entry
@@ -49,12 +49,12 @@ class KeyHeap(Generic[T]):
         self._tidy()
 
     def get(self, name: str) -> T | None:
-        """The item of this name."""
+        """Return the item of this name."""
         entry = self._entries.get(name)
         return None if entry is None else entry[3]
 
     def remove(self, name: str) -> T | None:
-        """Removes and returns the item of this name."""
+        """Remove and return the item of this name."""
         entry = self._entries.pop(name, None)
         if entry is None:
             return None
@@ -62,17 +62,17 @@ class KeyHeap(Generic[T]):
         return entry[3]
 
     def first_key(self) -> tuple[Any, ...] | None:
-        """The key of the first item."""
+        """Return the key of the first item."""
         entry = self._first()
         return None if entry is None else entry[0]
 
     def peek(self) -> T | None:
-        """The first item."""
+        """Return the first item."""
         entry = self._first()
         return None if entry is None else entry[3]
 
     def pop(self) -> T | None:
-        """Removes and returns the first item."""
+        """Remove and return the first item."""
         entry = self._first()
         if entry is None:
             return None

@@ -16,11 +16,11 @@ class QueueObserver(Protocol):
         ...
 
     def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
-        """A plugin raised; ``point`` is its extension point, or the event it was asked about."""
+        """Return a plugin raised; ``point`` is its extension point, or the event it was asked about."""
         ...
 
     def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
-        """The answer of a hint, which may be timed; asked for a sample of the hints."""
+        """Return the answer of a hint, which may be timed; asked for a sample of the hints."""
         ...
 
 

@@ -124,7 +124,7 @@ class SchedulingQueue:
     # Pods that come, change and go.
 
     def add(self, pod: PodInfo, now: float) -> None:
-        """Takes a pod in; one that is already here is updated."""
+        """Take a pod in; one that is already here is updated."""
         flight = self._in_flight.get(pod.uid)
         known = None if flight else self._queued(pod.uid)
         if flight is not None:
@@ -136,7 +136,7 @@ class SchedulingQueue:
         self._report()
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
-        """Takes note of a change of a pod without a node; one unknown so far is added.
+        """Take note of a change of a pod without a node; one unknown so far is added.
 
         Not to be called for pods that are assumed or being bound.
         """
@@ -167,12 +167,12 @@ class SchedulingQueue:
     # Attempts.
 
     def pop(self, now: float) -> QueuedPodInfo | None:
-        """Takes the next pod out for an attempt; None when there is none or the queue is closed."""
+        """Take the next pod out for an attempt; None when there is none or the queue is closed."""
         batch = self.pop_batch(now, 1)
         return batch[0] if batch else None
 
     def pop_batch(self, now: float, limit: int, *, same_class: bool = True) -> list[QueuedPodInfo]:
-        """The next pods in queue order, at most ``limit``, with ``same_class`` all of one PodClass.
+        """Return the next pods in queue order, at most ``limit``, with ``same_class`` all of one PodClass.
 
         All come from activeQ or, when that is empty, all from podBackoffQ (Q4).
         """
@@ -194,14 +194,14 @@ class SchedulingQueue:
         return batch
 
     def pop_specific(self, uid: str, now: float) -> QueuedPodInfo | None:
-        """Takes a certain pod out of activeQ or backoffQ (Q14)."""
+        """Take a certain pod out of activeQ or backoffQ (Q14)."""
         pod = self._active.remove(uid) or self._backoff.remove(uid)
         if pod is not None:
             self._take_off(pod, now)
         return pod
 
     def done(self, uid: str) -> None:
-        """The attempt has come so far that events no longer matter to it (before PreBind)."""
+        """Return the attempt has come so far that events no longer matter to it (before PreBind)."""
         self._in_flight.finish(uid)
 
     def add_unschedulable_if_not_present(
@@ -212,7 +212,7 @@ class SchedulingQueue:
         unschedulable_plugins: Collection[str] = (),
         pending_plugins: Collection[str] = (),
     ) -> str:
-        """Takes a pod back whose attempt failed, and ends the attempt.
+        """Take a pod back whose attempt failed, and end the attempt.
 
         The plugins are those that rejected it (with Pending: the second); none mean an error.
         Returns the queue it went to: active, backoff, unschedulable or gated; "" if it is not
@@ -239,7 +239,7 @@ class SchedulingQueue:
         return place
 
     def return_unattempted(self, pods: Iterable[QueuedPodInfo], now: float) -> None:
-        """Puts popped pods back to where they were in the order, as if they had not been popped."""
+        """Put popped pods back to where they were in the order, as if they had not been popped."""
         for pod in pods:
             flight = self._in_flight.finish(pod.info.uid)
             if flight is None or flight.deleted:
@@ -261,7 +261,7 @@ class SchedulingQueue:
         max_priority: int | None = None,
         but: str = "",
     ) -> int:
-        """Gives every waiting pod another try that the event may help; returns how many these are.
+        """Give every waiting pod another try that the event may help; return how many these are.
 
         ``old`` and ``new`` are the object's messages; ``max_priority`` leaves out pods above it,
         ``but`` the waiting pod of this uid.
@@ -271,17 +271,18 @@ class SchedulingQueue:
         return moved
 
     def note_for_in_flight(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """An event that can concern the pods in flight alone: all others came to wait before it
-        had its cause, or after it was over."""
+        """Return an event that can concern the pods in flight alone: all others came to wait before it
+        had its cause, or after it was over.
+        """
         if event.is_wildcard or self._hints.matching(event):
             self._in_flight.record(event, old, new)
 
     def assigned_pod_added(self, pod: PodInfo, now: float) -> int:
-        """A pod appeared on a node. Returns the number of pods moved, as do the next two."""
+        """Return a pod appeared on a node. Returns the number of pods moved, as do the next two."""
         return self.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod.pod, now)
 
     def assigned_pod_updated(self, old: PodInfo, new: PodInfo, now: float) -> int:
-        """A pod on a node changed."""
+        """Return a pod on a node changed."""
         moved = 0
         for action in single_actions(pod_update_actions(old, new)):
             event = ClusterEvent(Resource.ASSIGNED_POD, action)
@@ -290,11 +291,11 @@ class SchedulingQueue:
         return moved
 
     def assigned_pod_deleted(self, pod: PodInfo, now: float) -> int:
-        """A pod on a node was deleted or has finished."""
+        """Return a pod on a node was deleted or has finished."""
         return self.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> None:
-        """Moves waiting pods to activeQ whatever their hints and backoff say (Q13).
+        """Move waiting pods to activeQ whatever their hints and backoff say (Q13).
 
         One in flight is tried again should its attempt fail; gates are respected.
         """
@@ -311,13 +312,13 @@ class SchedulingQueue:
     # Time.
 
     def flush(self, now: float) -> None:
-        """Does what ``next_wakeup`` was waiting for."""
+        """Do what ``next_wakeup`` was waiting for."""
         self.flush_backoff_completed(now)
         if now - self._last_leftover_flush >= LEFTOVER_PERIOD:
             self.flush_unschedulable_leftover(now)
 
     def flush_backoff_completed(self, now: float) -> int:
-        """Moves pods whose backoff has ended to activeQ; returns their number."""
+        """Move pods whose backoff has ended to activeQ; return their number."""
         completed = list(self._backoff.pop_completed(now))
         for pod in completed:
             self._to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
@@ -325,7 +326,7 @@ class SchedulingQueue:
         return len(completed)
 
     def flush_unschedulable_leftover(self, now: float) -> int:
-        """Gives pods another try that no event has helped for too long; returns their number.
+        """Give pods another try that no event has helped for too long; return their number.
 
         Gates of pods that have been gated as long are looked at again, in case an event was missed.
         """
@@ -350,7 +351,7 @@ class SchedulingQueue:
     # To look at.
 
     def __len__(self) -> int:
-        """Number of pods waiting, those in flight not counted."""
+        """Return the number of pods waiting, those in flight not counted."""
         return len(self._active) + len(self._backoff) + len(self._unschedulable)
 
     def counts(self) -> dict[str, int]:
@@ -372,11 +373,11 @@ class SchedulingQueue:
         return self._in_flight.event_counts()
 
     def in_flight(self) -> list[QueuedPodInfo]:
-        """The pods whose attempt is running, in the order of their pops."""
+        """Return the pods whose attempt is running, in the order of their pops."""
         return [flight.pod for flight in self._in_flight]
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """A waiting pod."""
+        """Return a waiting pod."""
         return self._queued(uid)
 
     def place(self, uid: str) -> str:
@@ -390,7 +391,7 @@ class SchedulingQueue:
         return "in-flight" if uid in self._in_flight else ""
 
     def unschedulable_pods(self) -> Iterator[QueuedPodInfo]:
-        """The pods that wait for an event, not gated; the queue must not change meanwhile."""
+        """Return the pods that wait for an event, not gated; the queue must not change meanwhile."""
         return (pod for pod in self._unschedulable if not pod.gating_plugin)
 
     def pending_pods(self) -> tuple[list[PodInfo], str]:
@@ -411,7 +412,7 @@ class SchedulingQueue:
         return self._closed
 
     def check_invariants(self) -> None:
-        """Raises QueueCorrupted with all that contradicts the module's guarantees; O(n)."""
+        """Raise QueueCorrupted with all that contradicts the module's guarantees; O(n)."""
         problems = list(self._unschedulable.problems())
         places = Counter(pod.info.uid for pod in self._waiting())
         places.update(flight.pod.info.uid for flight in self._in_flight)

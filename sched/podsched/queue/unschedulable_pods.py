@@ -122,7 +122,7 @@ class UnschedulablePods:
         return None if entry is None else entry[0]
 
     def add(self, pod: QueuedPodInfo, now: float) -> None:
-        """Adds a pod that is not there; what it is grouped by must not change while it is."""
+        """Add a pod that is not there; what it is grouped by must not change while it is."""
         key = group_key(pod)
         group = self._groups.get(key)
         if group is None:
@@ -135,7 +135,7 @@ class UnschedulablePods:
         self._ages.add(uid, (now if pod.gating_plugin else pod.timestamp,), pod)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Takes a pod out."""
+        """Take a pod out."""
         entry = self._pods.pop(uid, None)
         if entry is None:
             return None
@@ -148,7 +148,7 @@ class UnschedulablePods:
         return pod
 
     def replace_info(self, info: PodInfo) -> bool:
-        """Takes note of a new version that does not change the pod's group; False if it does."""
+        """Take note of a new version that does not change the pod's group; False if it does."""
         pod, group = self._pods[info.uid]
         if group.sample.cls is not info.cls:
             return False
@@ -161,7 +161,7 @@ class UnschedulablePods:
         return None if key is None else cast(float, key[0])
 
     def older_than(self, time: float) -> list[QueuedPodInfo]:
-        """Takes out the pods that have been waiting since ``time`` or longer."""
+        """Take out the pods that have been waiting since ``time`` or longer."""
         found = []
         while (oldest := self.oldest()) is not None and oldest <= time:
             pod = self._ages.peek()
@@ -173,7 +173,7 @@ class UnschedulablePods:
     def helped(
         self, event: ClusterEvent, old: Any, new: Any, max_priority: int | None
     ) -> dict[str, Strategy]:
-        """The uids of the pods that an event may help, with where it sends them.
+        """Return the uids of the pods that an event may help, with where it sends them.
 
         ``max_priority``: only pods of this priority or a lower one are concerned.
         """
@@ -207,7 +207,7 @@ class UnschedulablePods:
         return _expanded(answers, personal)
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the books, for ``check_invariants``."""
+        """Return what is wrong with the books, for ``check_invariants``."""
         grouped = {uid for group in self._groups.values() for uid in group.pods}
         if grouped != self._pods.keys():
             yield "pods and groups differ"

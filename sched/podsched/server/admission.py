@@ -76,7 +76,7 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
 
 
 def check_deletable(kind: Kind, name: str) -> None:
-    """Raises ApiError for what every cluster has to have."""
+    """Raise ApiError for what every cluster has to have."""
     if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
@@ -84,7 +84,7 @@ def check_deletable(kind: Kind, name: str) -> None:
 
 
 def local_namespace(kind: Kind, namespace: str) -> str:
-    """The namespace that a request means."""
+    """Return the namespace that a request means."""
     return (namespace or DEFAULT_NAMESPACE) if kind.namespaced else ""
 
 

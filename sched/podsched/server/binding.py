@@ -19,7 +19,7 @@ _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
 def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -> Step | None:
-    """The pod with its node. Raises ApiError when it cannot be bound.
+    """Return the pod with its node. Raises ApiError when it cannot be bound.
 
     None when it is bound there already and the request is told to be the same one again: a fenced
     writer that names the uid repeats a call whose answer it has lost, and has succeeded.
@@ -47,7 +47,7 @@ def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -
 
 
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
-    """The pod with conditions and nomination set; None when it has them already."""
+    """Return the pod with conditions and nomination set; None when it has them already."""
     check_preconditions(entry, Preconditions(uid=patch.uid))
     pod = entry.decode()
     assert isinstance(pod, Pod)

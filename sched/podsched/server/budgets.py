@@ -27,7 +27,7 @@ def needs_no_budget(pod: Pod) -> bool:
 
 
 def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
-    """The budgets of the pod's namespace that select it."""
+    """Return the budgets of the pod's namespace that select it."""
     found = []
     for entry in budgets:
         budget = entry.message
@@ -46,7 +46,7 @@ def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
 
 
 def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
-    """The budget less this eviction; None when the pod may go without counting.
+    """Return the budget less this eviction; None when the pod may go without counting.
 
     Raises ApiError when the budget does not allow it.
     """

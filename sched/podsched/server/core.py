@@ -8,9 +8,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from podsched.server.cache_reflector import Feed
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EventExpiry
-from podsched.server.feed import Feed
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
 from podsched.server.registry import Registry

@@ -22,7 +22,7 @@ from podsched.v1.api_pb2 import Preconditions
 
 
 def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
-    """Raises ApiError when the object is not the one asked for."""
+    """Raise ApiError when the object is not the one asked for."""
     name = entry.key.rpartition("/")[2]
     if wanted.uid:
         uid = entry.message.metadata.uid
@@ -45,7 +45,7 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
 
 
 def deletion_step(entry: Entry, asked: int | None, now: float) -> Step | None:
-    """The step of a deletion with this many seconds of grace (None: the object's own).
+    """Return the step of a deletion with this many seconds of grace (None: the object's own).
 
     None when the object is being deleted already and nothing is to be shortened.
     """

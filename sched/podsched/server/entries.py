@@ -27,7 +27,7 @@ class Entry:
 
     @classmethod
     def of(cls, kv: KeyValue) -> Entry | None:
-        """The object under an etcd key; None when the key holds no object of a known kind."""
+        """Return the object under an etcd key; None when the key holds no object of a known kind."""
         found = parse_key(kv.key)
         if found is None:
             return None
@@ -41,20 +41,20 @@ class Entry:
         return self._message
 
     def decode(self) -> AnyObject:
-        """A decoded object without resourceVersion, for the caller to change."""
+        """Return a decoded object without resourceVersion, for the caller to change."""
         message: AnyObject = self.kind.message.FromString(self.value)
         return message
 
     def decode_versioned(self) -> AnyObject:
-        """A decoded object with its resourceVersion, for the caller to change."""
+        """Return a decoded object with its resourceVersion, for the caller to change."""
         message = self.decode()
         message.metadata.resource_version = str(self.revision)
         return message
 
     def wrapped(self, revision: int = 0) -> bytes:
-        """The serialized `Object`, as of its own or another revision."""
+        """Return the serialized `Object`, as of its own or another revision."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)
 
     def bare(self) -> bytes:
-        """The serialized object of its own kind, with its resourceVersion."""
+        """Return the serialized object of its own kind, with its resourceVersion."""
         return self.value + frames.revision_suffix(self.revision)

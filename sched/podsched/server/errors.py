@@ -57,7 +57,7 @@ class Violation(NamedTuple):
 
     @classmethod
     def of(cls, error: FieldError) -> Violation:
-        """A field error of the api layer."""
+        """Return a field error of the api layer."""
         return cls(error.path, str(error).removeprefix(f"{error.path}: "), error.type.value)
 
 
@@ -102,7 +102,7 @@ def already_exists(kind: Kind, name: str) -> ApiError:
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
-    """The object is not what the writer thinks it is."""
+    """Return the object is not what the writer thinks it is."""
     why = why or (
         "the object has been modified; "
         "please apply your changes to the latest version and try again"
@@ -113,7 +113,7 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
 
 
 def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:
-    """The object is not the one that was asked for."""
+    """Return the object is not the one that was asked for."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
     error = conflict(kind, name, why)
     error.reason = "PRECONDITION_FAILED"
@@ -121,7 +121,7 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
-    """The object has mistakes; all are told."""
+    """Return the object has mistakes; all are told."""
     texts = [f"{v.field}: {v.description}" if v.field else v.description for v in violations]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
@@ -134,7 +134,7 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
 
 
 def bad_request(message: str, field: str = "") -> ApiError:
-    """The request makes no sense, whatever is stored."""
+    """Return the request makes no sense, whatever is stored."""
     violations = [Violation(field, message)] if field else []
     return ApiError(Code.INVALID_ARGUMENT, "BAD_REQUEST", message, violations=violations)
 
@@ -145,7 +145,7 @@ def forbidden(kind: Kind, name: str, why: str) -> ApiError:
 
 
 def fence_lost(lock: str, term: int) -> ApiError:
-    """The writer no longer leads."""
+    """Return the writer no longer leads."""
     return ApiError(
         Code.FAILED_PRECONDITION,
         "FENCE_LOST",
@@ -155,7 +155,7 @@ def fence_lost(lock: str, term: int) -> ApiError:
 
 
 def already_bound(kind: Kind, name: str, node: str) -> ApiError:
-    """The pod has a node."""
+    """Return the pod has a node."""
     return ApiError(
         Code.FAILED_PRECONDITION,
         "ALREADY_BOUND",
@@ -166,7 +166,7 @@ def already_bound(kind: Kind, name: str, node: str) -> ApiError:
 
 
 def not_bindable(kind: Kind, name: str, reason: str, why: str) -> ApiError:
-    """The pod is in no state to be bound."""
+    """Return the pod is in no state to be bound."""
     message = f"Operation cannot be fulfilled on {named(kind, name)}: pod {name} {why}"
     return ApiError(Code.FAILED_PRECONDITION, reason, message)
 
@@ -177,7 +177,7 @@ def too_large(message: str) -> ApiError:
 
 
 def budget(budget_name: str, cause: str) -> ApiError:
-    """A disruption budget does not permit the eviction now."""
+    """Return a disruption budget does not permit the eviction now."""
     return ApiError(
         Code.RESOURCE_EXHAUSTED,
         "DISRUPTION_BUDGET",
@@ -187,7 +187,7 @@ def budget(budget_name: str, cause: str) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """The history asked for is gone."""
+    """Return the history asked for is gone."""
     return ApiError(Code.OUT_OF_RANGE, "COMPACTED", f"{message}: list again")
 
 
@@ -197,7 +197,7 @@ def shutting_down() -> ApiError:
 
 
 def internal(incident: str) -> ApiError:
-    """A bug; the log has the story under this id."""
+    """Return a bug; the log has the story under this id."""
     return ApiError(
         Code.INTERNAL,
         "INTERNAL",
@@ -207,7 +207,7 @@ def internal(incident: str) -> ApiError:
 
 
 def of_store(error: store_errors.StoreError) -> ApiError:
-    """A fault of the store as clients see it."""
+    """Return a fault of the store as clients see it."""
     if error.outcome_unknown:
         message = f"the outcome is unknown, read before trying again: {error}"
         return ApiError(Code.UNAVAILABLE, "OUTCOME_UNKNOWN", message)
@@ -223,5 +223,5 @@ def of_store(error: store_errors.StoreError) -> ApiError:
 
 
 def unavailable(cause: str) -> ApiError:
-    """The store does not answer; nothing was done."""
+    """Return the store does not answer; nothing was done."""
     return ApiError(Code.UNAVAILABLE, "UNAVAILABLE", f"the store is unavailable: {cause}")

@@ -43,7 +43,7 @@ class EventExpiry:
         self._oldest: deque[str] = deque()
 
     async def lease(self) -> int:
-        """The lease for an event created now. Raises StoreError."""
+        """Return the lease for an event created now. Raises StoreError."""
         bucket = self._ttl / _BUCKETS
         async with self._granting:
             if not self._lease or self._clock() - self._granted > bucket:

@@ -21,7 +21,7 @@ _LEN = 2  # protobuf's wire type of length-delimited fields
 
 
 def varint(number: int) -> bytes:
-    """A non-negative number as protobuf writes it."""
+    """Return a non-negative number as protobuf writes it."""
     if number < 0x80:
         return _SMALL[number]
     out = bytearray()
@@ -57,7 +57,7 @@ _INITIAL_END = _tag(4, 0) + b"\x01"
 
 @lru_cache(maxsize=64)
 def revision_suffix(revision: int) -> bytes:
-    """What appended to a stored object sets its metadata.resourceVersion.
+    """Return what appended to a stored object sets its metadata.resourceVersion.
 
     Cached, because all objects written by one group commit share their revision.
     """
@@ -67,7 +67,7 @@ def revision_suffix(revision: int) -> bytes:
 
 
 def object_frame(kind: Kind, value: bytes, revision: int) -> bytes:
-    """A serialized `Object` of stored bytes as of a revision."""
+    """Return a serialized `Object` of stored bytes as of a revision."""
     suffix = revision_suffix(revision)
     return b"".join((_OBJECT_TAGS[kind.name], varint(len(value) + len(suffix)), value, suffix))
 
@@ -80,12 +80,12 @@ def event_frame(event_type: int, wrapped: bytes) -> bytes:
 
 
 def watch_response(events: Iterable[bytes], revision: int) -> bytes:
-    """A serialized WatchResponse of event frames."""
+    """Return a serialized WatchResponse of event frames."""
     return b"".join((*events, _REVISION, varint(revision)))
 
 
 def bookmark_response(revision: int, *, initial_events_end: bool = False) -> bytes:
-    """A serialized WatchResponse that says only how far the watch has come."""
+    """Return a serialized WatchResponse that says only how far the watch has come."""
     end = _INITIAL_END if initial_events_end else b""
     return b"".join((_REVISION, varint(revision), _BOOKMARK, end))
 
@@ -98,7 +98,7 @@ def list_item(wrapped: bytes) -> bytes:
 def list_response(
     items: Iterable[bytes], revision: int, continue_token: str, remaining: int
 ) -> bytes:
-    """A serialized ListResponse of item frames."""
+    """Return a serialized ListResponse of item frames."""
     token = continue_token.encode()
     tail = _CONTINUE + varint(len(token)) + token if token else b""
     if remaining:

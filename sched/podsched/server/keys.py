@@ -20,22 +20,22 @@ _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 
 
 def local_key(kind: Kind, namespace: str, name: str) -> str:
-    """What names an object within its kind: namespace/name, or the name alone."""
+    """Return what names an object within its kind: namespace/name, or the name alone."""
     return f"{namespace}/{name}" if kind.namespaced else name
 
 
 def object_key(kind: Kind, local: str) -> str:
-    """The etcd key of the object that its kind knows by this local key."""
+    """Return the etcd key of the object that its kind knows by this local key."""
     return f"{OBJECTS}{kind.plural}/{local}"
 
 
 def kind_prefix(kind: Kind, namespace: str = "") -> str:
-    """What the etcd keys of a kind (and namespace) begin with."""
+    """Return what the etcd keys of a kind (and namespace) begin with."""
     return f"{OBJECTS}{kind.plural}/{namespace}/" if namespace else f"{OBJECTS}{kind.plural}/"
 
 
 def parse_key(key: str) -> tuple[Kind, str] | None:
-    """The kind and local key of an etcd key; None when it is no object of a known kind."""
+    """Return the kind and local key of an etcd key; None when it is no object of a known kind."""
     if not key.startswith(OBJECTS):
         return None
     plural, _, local = key[len(OBJECTS) :].partition("/")
@@ -44,5 +44,5 @@ def parse_key(key: str) -> tuple[Kind, str] | None:
 
 
 def term_key(lock: str) -> str:
-    """The fence of the lock "namespace/name"."""
+    """Return the fence of the lock "namespace/name"."""
     return TERMS + lock

@@ -18,8 +18,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from podsched.server import errors, frames
+from podsched.server.cache_reflector import Feed
 from podsched.server.entries import Entry
-from podsched.server.feed import Feed
 from podsched.server.keys import kind_prefix, object_key
 from podsched.server.scope import Scope, kind_named
 from podsched.server.settings import ServerSettings
@@ -43,7 +43,7 @@ class Page(NamedTuple):
     remaining: int
 
     def encoded(self) -> bytes:
-        """The serialized ListResponse."""
+        """Return the serialized ListResponse."""
         items = [frames.list_item(entry.wrapped()) for entry in self.entries]
         return frames.list_response(items, self.revision, self.token, self.remaining)
 

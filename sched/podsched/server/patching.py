@@ -37,7 +37,7 @@ _DIRECTIVE = "$patch"
 
 
 def parse_patch(request: PatchRequest) -> dict[str, Any]:
-    """The patch of a request. Raises ApiError."""
+    """Return the patch of a request. Raises ApiError."""
     try:
         patch = json.loads(request.merge_patch)
     except ValueError as error:
@@ -48,7 +48,7 @@ def parse_patch(request: PatchRequest) -> dict[str, Any]:
 
 
 def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
-    """A patched copy of an object. Raises ApiError with every mistake in the patch."""
+    """Return a patched copy of an object. Raises ApiError with every mistake in the patch."""
     if patch_type == STRATEGIC_MERGE_PATCH:
         patch = _completed(to_manifest(message), patch)
     try:
@@ -64,7 +64,7 @@ def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> An
 
 
 def _completed(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch that does what a strategic patch means."""
+    """Return a merge patch that does what a strategic patch means."""
     merged: dict[str, Any] = {}
     for name, value in patch.items():
         before = current.get(name)
@@ -102,7 +102,7 @@ def _merged_list(
 
 
 def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """An item of a list with a patch of it applied: merge patches do not reach into lists."""
+    """Return an item of a list with a patch of it applied: merge patches do not reach into lists."""
     result = dict(old)
     for name, value in _completed(old, item).items():
         if value is None:

@@ -15,10 +15,10 @@ from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
 from podsched.server.binding import bind_step, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
+from podsched.server.cache_reflector import Feed
 from podsched.server.deletion import check_preconditions, deletion_step
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.feed import Feed
 from podsched.server.keys import object_key
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
 from podsched.server.watchcache import WatchCache
@@ -106,7 +106,7 @@ class PodOperations:
         return change
 
     def _conditioned(self, entry: Entry, request: EvictRequest) -> Entry:
-        """The pod with the condition that says why it goes, to be part of the same write."""
+        """Return the pod with the condition that says why it goes, to be part of the same write."""
         if not request.HasField("condition"):
             return entry
         pod = entry.decode()

@@ -25,11 +25,11 @@ from podsched.server.admission import (
     local_namespace,
     take_status,
 )
+from podsched.server.cache_reflector import Feed
 from podsched.server.deletion import check_preconditions, deletion_step, is_over
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EVENT, EventExpiry
-from podsched.server.feed import Feed
 from podsched.server.keys import local_key
 from podsched.server.listing import Lister
 from podsched.server.patching import parse_patch, patched
@@ -127,7 +127,7 @@ class Registry:
         return New(kind, key, value, lease if kind is EVENT else 0)
 
     async def _another(self, item: New, message: AnyObject, error: ApiError) -> New | None:
-        """The item to be tried instead, where its generated name or shared lease was at fault."""
+        """Return the item to be tried instead, where its generated name or shared lease was at fault."""
         if error.reason == errors.LEASE_NOT_FOUND:
             self._expiry.forget_lease()
             try:
@@ -162,7 +162,7 @@ class Registry:
             raise errors.of_store(error) from error
 
     def _making_room(self, items: list[tuple[int, New]]) -> list[tuple[int, New]]:
-        """The items, new events with the removal of the oldest in the same write."""
+        """Return the items, new events with the removal of the oldest in the same write."""
         coming = sum(item.kind is EVENT for _, item in items)
         removals = self._expiry.make_room(coming) if coming else []
         if not removals:
@@ -184,7 +184,7 @@ class Registry:
         return self._classes
 
     async def _know_classes(self, messages: Sequence[AnyObject]) -> None:
-        """A class created through another server a moment ago may not be in the cache yet."""
+        """Return a class created through another server a moment ago may not be in the cache yet."""
         known = self._priority_classes()
         for message in messages:
             name = message.spec.priority_class_name if isinstance(message, Pod) else ""
@@ -198,7 +198,7 @@ class Registry:
     # ------------------------------------------------------------------ reading
 
     async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
-        """The object as it is now. Raises ApiError."""
+        """Return the object as it is now. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
         return await self._storage.get(kind, key)
 
@@ -345,7 +345,7 @@ class Registry:
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
-    """The kind and local key a request names. Raises ApiError."""
+    """Return the kind and local key a request names. Raises ApiError."""
     kind = kind_named(kind_name)
     if not name:
         raise errors.bad_request("name must be specified", "name")
@@ -364,7 +364,7 @@ def _wanted_revision(text: str) -> int:
 
 
 def _check_identity(kind: Kind, message: AnyObject, old: AnyObject) -> None:
-    """A patch may not rename."""
+    """Return a patch may not rename."""
     new, before = message.metadata, old.metadata
     if (new.name, new.namespace) != (before.name, before.namespace):
         violation = errors.Violation("metadata.name", "field is immutable", "Invalid value")

@@ -14,7 +14,7 @@ from podsched.v1.api_pb2 import ADDED, DELETED
 
 
 def kind_named(name: str) -> Kind:
-    """The kind a request names. Raises ApiError."""
+    """Return the kind a request names. Raises ApiError."""
     if not name:
         raise errors.bad_request("kind must be specified", "kind")
     try:
@@ -80,7 +80,7 @@ class Scope:
         return self._fields is None or self._fields.matches(message)
 
     def frame(self, change: Change) -> bytes | None:
-        """What a watcher is sent of a change of one of the kinds; None: nothing.
+        """Return what a watcher is sent of a change of one of the kinds; None: nothing.
 
         An object that begins to match is ADDED to this watcher, one that ceases to is DELETED.
         """

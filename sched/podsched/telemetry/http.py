@@ -41,7 +41,7 @@ class HealthServer:
         return f"http://{host}:{self.port}"
 
     async def stop(self) -> None:
-        """Stops listening and closes all connections; requests under way get two seconds."""
+        """Stop listening and closes all connections; requests under way get two seconds."""
         await self._runner.cleanup()
 
 
@@ -54,7 +54,7 @@ async def serve_health(
     config: ConfigSource | None = None,
     extra_routes: Mapping[str, Handler] | None = None,
 ) -> HealthServer:
-    """Starts the server; port 0 picks a free one.
+    """Start the server; port 0 picks a free one.
 
     ``config`` is served at /configz; ``extra_routes`` maps more paths to handlers of GET.
     Raises HealthServerError when the address cannot be used.

@@ -88,7 +88,7 @@ class HistogramCell:
         self.sum += value
 
     def observe_n(self, value: float, count: int) -> None:
-        """The same value ``count`` times, as when a batch shared one measurement."""
+        """Return the same value ``count`` times, as when a batch shared one measurement."""
         self.counts[bisect_left(self.bounds, value)] += count
         self.sum += value * count
 
@@ -103,7 +103,7 @@ class HistogramCell:
         self.merge(np.bincount(places, minlength=len(self.counts)).tolist(), float(array.sum()))
 
     def merge(self, counts: Sequence[int], total: float) -> None:
-        """Adds what was counted elsewhere (another thread, a Ray actor) over the same buckets."""
+        """Add what was counted elsewhere (another thread, a Ray actor) over the same buckets."""
         if len(counts) != len(self.counts):
             raise ValueError(f"{len(counts)} buckets given, the histogram has {len(self.counts)}")
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, counts, strict=True)]
@@ -128,7 +128,7 @@ class _Family(Generic[CellT]):
             self.labels()  # a metric without labels is there, at zero, from the first scrape on
 
     def labels(self, *values: str) -> CellT:
-        """The time series with these label values, in the order of ``label_names``.
+        """Return the time series with these label values, in the order of ``label_names``.
 
         Keep the cell where the values are known beforehand; looking it up costs some 100 ns.
         """
@@ -154,7 +154,7 @@ class Counter(_Family[CounterCell]):
         super().__init__(name, help_text, labels, CounterCell)
 
     def inc(self, amount: float = 1.0) -> None:
-        """Counts in the one series of a metric without labels."""
+        """Count in the one series of a metric without labels."""
         self.labels().inc(amount)
 
     def collect(self) -> Metric:
@@ -171,7 +171,7 @@ class Gauge(_Family[GaugeCell]):
         super().__init__(name, help_text, labels, GaugeCell)
 
     def set(self, value: float) -> None:
-        """Sets the one series of a metric without labels."""
+        """Set the one series of a metric without labels."""
         self.labels().set(value)
 
     def collect(self) -> Metric:
@@ -233,19 +233,19 @@ class MetricRegistry:
         self._prometheus.register(_Bridge(self))
 
     def add(self, instrument: InstrumentT) -> InstrumentT:
-        """Registers a metric; ValueError when the name is taken."""
+        """Register a metric; ValueError when the name is taken."""
         if instrument.name in self._instruments:
             raise ValueError(f"metric {instrument.name} is registered already")
         self._instruments[instrument.name] = instrument
         return instrument
 
     def add_process_metrics(self) -> None:
-        """Adds process_* (CPU, memory, descriptors) and python_gc_*."""
+        """Add process_* (CPU, memory, descriptors) and python_gc_*."""
         ProcessCollector(registry=self._prometheus)
         GCCollector(registry=self._prometheus)
 
     def before_collect(self, update: Callable[[], None]) -> None:
-        """Calls ``update`` before each scrape; for gauges that are cheaper to read than to keep."""
+        """Call ``update`` before each scrape; for gauges that are cheaper to read than to keep."""
         self._before.append(update)
 
     def collect(self) -> Iterable[Metric]:
@@ -257,7 +257,7 @@ class MetricRegistry:
         return list(self._instruments)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The metrics as text, and its content type: OpenMetrics if ``accept`` asks, else 0.0.4."""
+        """Return the metrics as text, and its content type: OpenMetrics if ``accept`` asks, else 0.0.4."""
         encode, content_type = choose_encoder(accept)
         return encode(self._prometheus), content_type
 

@@ -70,7 +70,7 @@ Logger: TypeAlias = structlog.typing.FilteringBoundLogger
 
 
 def get_logger(component: str) -> Logger:
-    """A logger for one part of podsched. May be taken at import, before the configuration."""
+    """Return a logger for one part of podsched. May be taken at import, before the configuration."""
     return cast(Logger, structlog.get_logger(component=component))
 
 
@@ -79,7 +79,7 @@ def configure_logging(
     level: str = "info",
     stream: TextIO | None = None,
 ) -> None:
-    """Sets up all logging of the process; a second call replaces the first.
+    """Set up all logging of the process; a second call replaces the first.
 
     ``level``: debug, info, warning or error (ValueError otherwise). ``stream``: stderr by default.
     """
@@ -139,7 +139,7 @@ def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noq
 
 
 def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """A processor that replaces the values of secret fields, and credentials within texts."""
+    """Return a processor that replaces the values of secret fields, and credentials within texts."""
     return {
         key: MASK if _is_secret(key, value) else _mask(value, 0) for key, value in event.items()
     }

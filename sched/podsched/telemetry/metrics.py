@@ -37,7 +37,7 @@ _MANY_ATTEMPTS = 15
 
 
 def attempts_label(attempts: int) -> str:
-    """The ``attempts`` label of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
+    """Return the ``attempts`` label of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
     return str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
 
 

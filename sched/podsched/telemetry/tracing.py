@@ -76,7 +76,7 @@ class Span:
         attributes: Mapping[str, Attribute] | None = None,
         error: str = "",
     ) -> None:
-        """Records a child that is over already."""
+        """Record a child that is over already."""
         self.start_child(name, start).end(end, attributes, error)
 
     def start_child(self, name: str, at: float | None = None) -> Span:
@@ -88,7 +88,7 @@ class Span:
         attributes: Mapping[str, Attribute] | None = None,
         error: str = "",
     ) -> None:
-        """Ends the span; ``error`` marks it as failed and says why."""
+        """End the span; ``error`` marks it as failed and say why."""
         if attributes:
             self._span.set_attributes(attributes)
         if error:
@@ -173,7 +173,7 @@ class Tracer:
         at: float | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Span:
-        """Starts a span: below ``parent`` (a traceparent), or as the root of a trace, if sampled.
+        """Start a span: below ``parent`` (a traceparent), or as the root of a trace, if sampled.
 
         ``at``: monotonic seconds, now when None. A malformed parent counts as none.
         """
@@ -199,7 +199,7 @@ class Tracer:
         at: float | None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> trace.Span:
-        """The SDK's span; Span uses it."""
+        """Return the SDK's span; Span uses it."""
         return self._sdk.start_span(
             name,
             context=trace.set_span_in_context(parent),
@@ -214,7 +214,7 @@ class Tracer:
         return int(at * 1e9) + self._wall_offset
 
     def shutdown(self) -> None:
-        """Exports what is left; takes at most some seconds when the collector does not answer."""
+        """Export what is left; take at most some seconds when the collector does not answer."""
         if self._provider is not None:
             self._provider.shutdown()
         self.enabled = False
@@ -237,7 +237,7 @@ def configure_tracing(
     sample_ratio: float = 1.0,
     instance: str = "",
 ) -> Tracer:
-    """A tracer that exports to ``otlp_endpoint`` (gRPC, "http://host:4317"; https for TLS).
+    """Return a tracer that exports to ``otlp_endpoint`` (gRPC, "http://host:4317"; https for TLS).
 
     Without an endpoint the tracer records nothing. ``instance`` tells replicas apart
     (service.instance.id). The owner calls ``shutdown``.
@@ -263,12 +263,12 @@ def configure_tracing(
 
 
 def inject(context: str) -> tuple[tuple[str, str], ...]:
-    """The gRPC metadata that carries ``context``; empty when there is none."""
+    """Return the gRPC metadata that carries ``context``; empty when there is none."""
     return ((TRACEPARENT, context),) if context else ()
 
 
 def extract(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """The traceparent in gRPC metadata, "" when there is none."""
+    """Return the traceparent in gRPC metadata, "" when there is none."""
     for key, value in metadata or ():
         if key == TRACEPARENT and isinstance(value, str):
             return value

@@ -25,7 +25,7 @@ def documents(name: str) -> Iterator[dict[str, Any]]:
 
 
 def decision(**changes: Any) -> dict[str, Any]:
-    """What is decided for pod.yaml on cluster.yaml under scheduler.yaml."""
+    """Return what is decided for pod.yaml on cluster.yaml under scheduler.yaml."""
     scenario = {
         "objects": list(documents("cluster.yaml")),
         "pod": next(documents("pod.yaml")),

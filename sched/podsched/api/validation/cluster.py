@@ -126,7 +126,7 @@ def _int_or_percent(path: str, text: str) -> list[FieldError]:
 
 
 def validate_event(item: Event) -> list[FieldError]:
-    """An event lives in the namespace of what it is about."""
+    """Return an event lives in the namespace of what it is about."""
     involved, namespace = item.involved_object.namespace, item.metadata.namespace
     if involved:
         if namespace != involved:

@@ -22,17 +22,17 @@ IMMUTABLE = "field is immutable"
 
 
 def bounded(path: str, items: Sized, limit: int = MAX_ITEMS) -> list[FieldError]:
-    """An error when there are more items than a reader should have to walk over."""
+    """Return an error when there are more items than a reader should have to walk over."""
     return [too_many(path, len(items), limit)] if len(items) > limit else []
 
 
 def not_negative(path: str, value: int) -> list[FieldError]:
-    """An error for a number below zero."""
+    """Return an error for a number below zero."""
     return [invalid(path, value, "must be greater than or equal to 0")] if value < 0 else []
 
 
 def one_of(path: str, value: str, supported: tuple[str, ...]) -> list[FieldError]:
-    """An error for a value that is neither empty nor supported."""
+    """Return an error for a value that is neither empty nor supported."""
     return [] if not value or value in supported else [not_supported(path, value, supported)]
 
 
@@ -104,7 +104,7 @@ def _owners(metadata: ObjectMeta) -> list[FieldError]:
 
 
 def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
-    """What of the metadata cannot change."""
+    """Return what of the metadata cannot change."""
     errors = [
         invalid(f"metadata.{name}", now, IMMUTABLE)
         for name, now, before in (
@@ -140,12 +140,12 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def validate_label_name(path: str, key: str) -> list[FieldError]:
-    """A label's key."""
+    """Return a label's key."""
     return [invalid(path, key, reason) for reason in qualified_name(key)]
 
 
 def validate_label_selector(selector: LabelSelector, path: str) -> list[FieldError]:
-    """matchLabels and matchExpressions."""
+    """MatchLabels and matchExpressions."""
     errors = validate_labels(selector.match_labels, f"{path}.matchLabels")
     errors += bounded(f"{path}.matchExpressions", selector.match_expressions)
     for index, expression in enumerate(selector.match_expressions):

@@ -33,7 +33,7 @@ def _too_long(limit: int) -> str:
 
 
 def dns1123_label(name: str) -> list[str]:
-    """A namespace, a container, a volume: my-name."""
+    """Return a namespace, a container, a volume: my-name."""
     errors = [_too_long(63)] if len(name) > 63 else []
     if _LABEL_RE.fullmatch(name) is None:
         what = (
@@ -60,7 +60,7 @@ def dns1123_subdomain(name: str) -> list[str]:
 
 
 def dns1035_label(name: str) -> list[str]:
-    """A Service: starts with a letter."""
+    """Return a Service: starts with a letter."""
     errors = [_too_long(63)] if len(name) > 63 else []
     if _LABEL_1035_RE.fullmatch(name) is None:
         what = (
@@ -73,7 +73,7 @@ def dns1035_label(name: str) -> list[str]:
 
 @lru_cache(_CACHE)
 def qualified_name(key: str) -> tuple[str, ...]:
-    """A label key, a resource, a gate: example.com/my.name."""
+    """Return a label key, a resource, a gate: example.com/my.name."""
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
@@ -104,7 +104,7 @@ def qualified_name(key: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHE)
 def label_value(value: str) -> tuple[str, ...]:
-    """The value of a label."""
+    """Return the value of a label."""
     errors = [_too_long(63)] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         what = (
@@ -116,7 +116,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 
 def percent(value: str) -> list[str]:
-    """ "30%"."""
+    """The "30%"."""
     if _PERCENT_RE.fullmatch(value):
         return []
     what = "a valid percent string must be a numeric string followed by an ending '%'"

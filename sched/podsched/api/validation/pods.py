@@ -284,7 +284,7 @@ def _volume_source(volume: Volume, path: str) -> list[FieldError]:
 
 
 def validate_pod_status(pod: Pod) -> list[FieldError]:
-    """What a status update may say."""
+    """Return what a status update may say."""
     errors: list[FieldError] = []
     status = pod.status
     if status.nominated_node_name:

@@ -30,7 +30,7 @@ def is_extended(name: str) -> bool:
 
 
 def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction | None:
-    """The amount, or None after adding an error."""
+    """Return the amount, or None after adding an error."""
     try:
         return quantity.parse(text)
     except quantity.QuantityError as error:
@@ -39,7 +39,7 @@ def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction 
 
 
 def validate_quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    """A node's or a volume's resources: names qualified, amounts not negative, devices whole."""
+    """Return a node's or a volume's resources: names qualified, amounts not negative, devices whole."""
     errors = bounded(path, quantities)
     for name, text in quantities.items():
         here = f"{path}[{name}]"
@@ -69,7 +69,7 @@ def _container_resource_name(path: str, name: str) -> list[FieldError]:
 
 
 def validate_requirements(requirements: ResourceRequirements, path: str) -> list[FieldError]:
-    """Requests and limits of a container."""
+    """Request and limits of a container."""
     errors: list[FieldError] = []
     limits = _validated(requirements.limits, f"{path}.limits", errors)
     requests = _validated(requirements.requests, f"{path}.requests", errors)

@@ -46,7 +46,7 @@ def _access_modes(modes: Sequence[str], path: str, kind: str) -> list[FieldError
 
 
 def volume_sources(spec: PersistentVolumeSpec) -> list[str]:
-    """The kinds of volume a spec names (there should be one)."""
+    """Return the kinds of volume a spec names (there should be one)."""
     return [field.json_name for field, _ in spec.ListFields() if field.number >= _FIRST_SOURCE]
 
 
@@ -80,7 +80,7 @@ def _class_name(name: str) -> list[FieldError]:
 
 
 def validate_volume_update(new: PersistentVolume, old: PersistentVolume) -> list[FieldError]:
-    """The source stays, and the node affinity once it is set."""
+    """Return the source stays, and the node affinity once it is set."""
     errors = []
     sources = [f for f in PersistentVolumeSpec.DESCRIPTOR.fields if f.number >= _FIRST_SOURCE]
     if any(getattr(new.spec, f.name) != getattr(old.spec, f.name) for f in sources):
@@ -115,7 +115,7 @@ def validate_claim(item: PersistentVolumeClaim) -> list[FieldError]:
 def validate_claim_update(
     new: PersistentVolumeClaim, old: PersistentVolumeClaim
 ) -> list[FieldError]:
-    """The spec stays, but for the binding, a class given late, and growth."""
+    """Return the spec stays, but for the binding, a class given late, and growth."""
     comparable = PersistentVolumeClaimSpec()
     comparable.CopyFrom(new.spec)
     if not old.spec.volume_name:
@@ -176,7 +176,7 @@ def validate_csi_node(item: CSINode) -> list[FieldError]:
 
 
 def validate_storage_capacity(item: CSIStorageCapacity) -> list[FieldError]:
-    """A class, and capacities that are not negative."""
+    """Return a class, and capacities that are not negative."""
     errors: list[FieldError] = []
     if not item.storage_class_name:
         errors.append(required("storageClassName"))

@@ -70,7 +70,7 @@ def validate_replication_controller(item: ReplicationController) -> list[FieldEr
 def validate_selector_update(
     new: ReplicaSet | StatefulSet, old: ReplicaSet | StatefulSet
 ) -> list[FieldError]:
-    """The selector stays: it says whose the pods are."""
+    """Return the selector stays: it says whose the pods are."""
     if new.spec.selector == old.spec.selector:
         return []
     return [invalid("spec.selector", "", IMMUTABLE)]

@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from podsched.cache.cache import Cache
-from podsched.engine.binding import Assignment, BindFailure
+from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.extenders.calls import ExtenderClient, Extenders
 from podsched.engine.extenders.wire import ExtenderError
-from podsched.engine.pre_bind import ClusterChanges
+from podsched.engine.writes.bind_batches import Assignment, BindFailure
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("extenders")
@@ -66,7 +66,7 @@ class ExtenderBinding:
         return True
 
     async def stop(self) -> None:
-        """Cancels what is under way."""
+        """Cancel what is under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

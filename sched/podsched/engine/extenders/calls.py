@@ -37,7 +37,7 @@ class Transport(Protocol):
     """The way to one extender."""
 
     async def send(self, verb: str, body: bytes) -> bytes:
-        """The answer to a call. Raises ExtenderError."""
+        """Return the answer to a call. Raises ExtenderError."""
         ...
 
     async def close(self) -> None: ...
@@ -88,7 +88,7 @@ class ExtenderClient:
     async def preempt(
         self, pod: PodInfo, victims: Mapping[str, Victims], pods_on: PodsOn
     ) -> dict[str, Victims]:
-        """The candidates that are left, perhaps with other victims; they may have none."""
+        """Return the candidates that are left, perhaps with other victims; they may have none."""
         by_uid = self.config.node_cache_capable
         args = wire.preemption_args(pod.pod, victims, by_uid=by_uid)
         body = await self._transport.send(self.config.preempt_verb, args)
@@ -133,7 +133,8 @@ class ExtenderClient:
 @dataclass(slots=True)
 class Filtered:
     """Names of the nodes that are left, and why the others are not (Unschedulable or
-    UnschedulableAndUnresolvable)."""
+    UnschedulableAndUnresolvable).
+    """
 
     passed: list[str]
     rejected: dict[str, Status] = field(default_factory=dict)
@@ -163,13 +164,13 @@ class Extenders:
         return [c for c in self._clients if c.config.bind_verb and c.is_interested(spec)]
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         for client in self._clients:
             await client.close()
 
 
 def make_extenders(configs: Sequence[Extender]) -> Extenders | None:
-    """The extenders of a configuration, None when it has none; nothing is called yet.
+    """Return the extenders of a configuration, None when it has none; nothing is called yet.
 
     Raises ConfigError for TLS files that cannot be used.
     """
@@ -188,7 +189,7 @@ def make_extenders(configs: Sequence[Extender]) -> Extenders | None:
 async def run_filters(
     clients: Sequence[ExtenderClient], pod: PodInfo, nodes: Mapping[str, v1.Node]
 ) -> Filtered:
-    """What the extenders leave of nodes that the pod fits on. Raises ExtenderError."""
+    """Return what the extenders leave of nodes that the pod fits on. Raises ExtenderError."""
     result = Filtered(list(nodes))
     for client in clients:
         if not client.config.filter_verb:
@@ -223,7 +224,7 @@ async def run_prioritize(
     nodes: Mapping[str, v1.Node],
     running: Callable[[int], None],
 ) -> Counter[str]:
-    """The extenders' scores together, by node name; one that fails gives none.
+    """Return the extenders' scores together, by node name; one that fails gives none.
 
     ``running`` hears of calls that begin (1) and end (-1).
     """
@@ -253,7 +254,7 @@ async def run_preempt(
     victims: Mapping[str, Victims],
     pods_on: PodsOn,
 ) -> dict[str, Victims]:
-    """What the extenders leave of candidates for preemption. Raises ExtenderError."""
+    """Return what the extenders leave of candidates for preemption. Raises ExtenderError."""
     left = dict(victims)
     for client in clients:
         if not client.config.preempt_verb:

@@ -21,11 +21,13 @@ from podsched.engine.extenders.wire import ExtenderError
 
 class HttpTransport:
     """The way to one extender. Connections are made when they are needed and kept until
-    ``close``."""
+    ``close``.
+    """
 
     def __init__(self, config: Extender, path: str = "extenders[0]") -> None:
         """``path``: where the configuration has it. Raises ConfigError for TLS files that cannot be
-        used."""
+        used.
+        """
         self._prefix = config.url_prefix.rstrip("/")
         self._timeout = config.http_timeout
         self._server_name = config.tls_config.server_name if config.tls_config else ""
@@ -33,7 +35,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, verb: str, body: bytes) -> bytes:
-        """The answer to one call. Raises ExtenderError."""
+        """Return the answer to one call. Raises ExtenderError."""
         url = f"{self._prefix}/{verb}"
         headers = {"Content-Type": "application/json"}
         name = self._server_name or None
@@ -64,7 +66,7 @@ class HttpTransport:
         return self._session
 
     async def close(self) -> None:
-        """Closes the connections; calls under way fail."""
+        """Close the connections; calls under way fail."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -98,7 +100,7 @@ def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
 
 
 def _load_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
-    """Raises OSError (ssl.SSLError is one) or ValueError."""
+    """Raise OSError (ssl.SSLError is one) or ValueError."""
     certificate, key = bool(tls.cert_file or tls.cert_data), bool(tls.key_file or tls.key_data)
     if certificate != key:
         raise ValueError("a certificate and its key must be given together")

@@ -30,13 +30,15 @@ MAX_KEPT = 10_000
 
 class ExtenderError(Exception):
     """An extender failed, did not answer in time, or answered what makes no sense; it is at fault,
-    and the pod may be tried again."""
+    and the pod may be tried again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
     """``passed``: names of the nodes that are left, in the extender's order. By node name why
-    others are not: ``failed`` may be helped by preemption, ``unresolvable`` not."""
+    others are not: ``failed`` may be helped by preemption, ``unresolvable`` not.
+    """
 
     passed: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class NodeTexts:
         self._known: dict[str, tuple[v1.Node, str]] = {}
 
     def of(self, nodes: Sequence[v1.Node]) -> list[str]:
-        """The nodes' manifests."""
+        """Return the nodes' manifests."""
         if len(self._known) > max(2 * len(nodes), MAX_KEPT):
             # Most of them must be gone by now.
             self._known.clear()
@@ -184,7 +186,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:
-    """A field by its name, or else by its name in other case; None where it is missing."""
+    """Return a field by its name, or else by its name in other case; None where it is missing."""
     if name in fields:
         return fields[name]
     lower = name.lower()

@@ -56,7 +56,7 @@ class CpuHeadroom:
         return np.maximum(_free_after(pod, nodes, rows), 0) * MAX_NODE_SCORE // allocatable
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A pod that was rejected here is worth another try when pods leave or nodes grow."""
+        """Return a pod that was rejected here is worth another try when pods leave or nodes grow."""
         pods = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         nodes = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         return [ClusterEventWithHint(pods), ClusterEventWithHint(nodes)]

@@ -42,6 +42,6 @@ class TeamNodes(PerNodeFilter, PerNodeScore):
         return MAX_NODE_SCORE * mates // len(node.pods)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """New nodes and nodes with other labels."""
+        """Return new nodes and nodes with other labels."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return [ClusterEventWithHint(node)]

@@ -1,0 +1,96 @@
+"""What a replica tells of itself, for ``sched status``: a Lease of its own, renewed every 2 s.
+
+Not part of the election and not fenced: standbys write it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.api.objects import Lease
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import AlreadyExists, ClientError, NotFound
+
+NAMESPACE = "kube-system"
+LABEL = "podsched.io/component"
+COMPONENT = "scheduler"
+PREFIX = "podsched.io/"
+PERIOD = 2.0
+#: Past so many seconds without renewal a replica counts as gone.
+STALE_AFTER = 10.0
+
+
+def lease_name(replica: str) -> str:
+    """Return the name of a replica's Lease: the replica's in the letters that names may have."""
+    letters = [c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in replica.lower()]
+    return f"replica-{''.join(letters)}"[:253].rstrip("-.")
+
+
+class ReplicaLease:
+    """Keeps one replica's Lease."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        replica: str,
+        identity: str,
+        about: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """``replica``: a name that outlives restarts; ``identity``: of this process."""
+        self._client = client
+        self._identity = identity
+        self._about = about
+        self._name = lease_name(replica)
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Renews until cancelled; errors are left to the next round, changes told at once."""
+        told: dict[str, str] = {}
+        due = 0.0
+        while True:
+            about = dict(self._about())
+            state = {key: value for key, value in about.items() if key != "seen"}
+            if state != told or time.monotonic() >= due:
+                try:
+                    await self._write(about)
+                    told, due = state, time.monotonic() + PERIOD
+                except ClientError:
+                    pass
+            await asyncio.sleep(0.2)
+
+    async def _write(self, about: Mapping[str, str]) -> None:
+        now = Timestamp()
+        now.GetCurrentTime()
+        annotations = {PREFIX + key: value for key, value in about.items()}
+        patch = {
+            "metadata": {"annotations": annotations, "labels": {LABEL: COMPONENT}},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": int(STALE_AFTER),
+                "renewTime": now.ToJsonString(),
+            },
+        }
+        try:
+            await self._client.patch("Lease", self._name, patch, NAMESPACE)
+        except NotFound:
+            lease = Lease()
+            lease.metadata.name = self._name
+            lease.metadata.namespace = NAMESPACE
+            lease.metadata.labels[LABEL] = COMPONENT
+            for key, value in annotations.items():
+                lease.metadata.annotations[key] = value
+            lease.spec.holder_identity = self._identity
+            lease.spec.lease_duration_seconds = int(STALE_AFTER)
+            lease.spec.renew_time.CopyFrom(now)
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(lease)
+
+    async def leave(self) -> None:
+        """Remove the Lease: the replica is stopping."""
+        with contextlib.suppress(NotFound):
+            await self._client.delete("Lease", self._name, NAMESPACE)

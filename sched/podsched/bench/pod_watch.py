@@ -1,0 +1,63 @@
+"""When pods were bound, seen by a watch as any client would see it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from podsched.api.objects import Pod
+from podsched.client.api_client import ApiClient
+from podsched.client.informer import Batch, Informer
+
+#: Seconds between two reports of progress.
+REPORT_EVERY = 0.1
+
+
+class BoundCounter:
+    """Counts bound pods, with the (monotonic) time of each."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, float] = {}
+        self._changed = asyncio.Event()
+
+    def handle(self, batch: Batch) -> None:
+        now = time.monotonic()
+        for event in batch.events:
+            pod = event.new
+            if isinstance(pod, Pod) and pod.spec.node_name and event.key not in self.bound:
+                self.bound[event.key] = now
+        self._changed.set()
+
+    async def wait_for(
+        self, keys: Iterable[str], within: float, progress: Callable[[int], None]
+    ) -> None:
+        """Wait until all keys are bound, ``within`` seconds at most."""
+        left = set(keys)
+        total = len(left)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while True:
+                    left.difference_update(self.bound)
+                    progress(total - len(left))
+                    if not left:
+                        return
+                    self._changed.clear()
+                    await self._changed.wait()
+                    # Looking at every batch would cost more than the watch itself.
+                    if len(left) > 100:
+                        await asyncio.sleep(REPORT_EVERY / 4)
+
+
+@contextlib.asynccontextmanager
+async def watching(client: ApiClient, counter: BoundCounter) -> AsyncIterator[None]:
+    """Feed the counter from a watch, which is complete before the block begins."""
+    informer = Informer(client, ["Pod"])
+    task = asyncio.create_task(informer.run(counter.handle), name="watch pods")
+    try:
+        await informer.synced.wait()
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

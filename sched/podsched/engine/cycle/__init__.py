@@ -1,0 +1,1 @@
+"""The scheduling cycle and the binding cycle of one term of leadership."""

@@ -1,0 +1,113 @@
+"""A missed wake-up is found, not waited for.
+
+While there is nothing to schedule, a sample of the unschedulable pods is filtered again against the
+live columns. Which pods wait is the queueing hints' decision; should one of them be wrong, a pod
+would sit there although it fits, for up to five minutes. Such a pod is woken at once, counted by
+the event that should have woken it, and logged, so that the hint can be mended.
+
+Only pods that were rejected by Filter plugins are looked at: what Permit or a gate holds back fits
+by definition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from podsched.cache.cache import Change
+from podsched.engine.cycle.placement import Placer
+from podsched.engine.evaluation.selection import Selector
+from podsched.engine.state import SchedulingState
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+
+#: Events remembered to find the one that should have woken a pod.
+REMEMBERED = 1024
+UNKNOWN_EVENT = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MissedWakeUp:
+    """A pod that fits and was not woken; ``event`` is the last that touched the node it fits."""
+
+    pod: PodInfo
+    node_name: str
+    event: str
+    plugins: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    at: float
+    event: str
+    node_name: str
+
+
+class RecentEvents:
+    """The last cluster events, by the node they happened on ("" for other objects)."""
+
+    def __init__(self) -> None:
+        self._events: deque[_Seen] = deque(maxlen=REMEMBERED)
+
+    def note(self, changes: Sequence[Change], now: float) -> None:
+        for change in changes:
+            obj = change.new if change.new is not None else change.old
+            node_name = ""
+            if obj is not None and hasattr(obj, "spec"):
+                node_name = getattr(obj.spec, "node_name", "") or obj.metadata.name
+            self._events.append(_Seen(now, change.event.text, node_name))
+
+    def last(self, node_name: str, since: float) -> str:
+        """Return the last event on the node after a moment, or else the last event at all."""
+        recent = [seen for seen in self._events if seen.at >= since]
+        for seen in reversed(recent):
+            if seen.node_name == node_name:
+                return seen.event
+        return recent[-1].event if recent else UNKNOWN_EVENT
+
+
+class Auditor:
+    """Looks at some unschedulable pods after others, in turn."""
+
+    def __init__(
+        self, state: SchedulingState, decider: Placer, recent: RecentEvents, sample: int
+    ) -> None:
+        self._state = state
+        self._decider = decider
+        self._recent = recent
+        self._sample = sample
+        self._at = 0
+        self.audited = 0
+
+    def audit(self) -> list[MissedWakeUp]:
+        """Return the pods of the next sample that would fit; the caller wakes them."""
+        missed = []
+        for queued in self._next_sample():
+            self.audited += 1
+            if (found := self._look_at(queued)) is not None:
+                missed.append(found)
+        return missed
+
+    def _next_sample(self) -> list[QueuedPodInfo]:
+        pods = self._state.queue.unschedulable_pods()
+        sample = list(islice(pods, self._at, self._at + self._sample))
+        self._at = self._at + len(sample) if len(sample) == self._sample else 0
+        return sample
+
+    def _look_at(self, queued: QueuedPodInfo) -> MissedWakeUp | None:
+        pod = queued.info
+        runtime = self._state.profiles.get(pod.cls.scheduler_name)
+        if runtime is None or queued.pending_plugins:
+            return None
+        filters = {named.name for named in runtime.filter}
+        filters |= {named.name for named in runtime.pre_filter}
+        if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
+            return None
+        # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
+        choice = Selector(self._decider.evaluation(runtime, pod.cls)).select(pod)
+        if choice is None:
+            return None
+        node_name = self._state.cache.columns.names[choice.row]
+        event = self._recent.last(node_name, queued.timestamp)
+        return MissedWakeUp(pod, node_name, event, frozenset(queued.unschedulable_plugins))

@@ -1,0 +1,48 @@
+"""What is told about a pod that was not scheduled (S13, S14): condition, event, nomination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.framework.pods import PodInfo
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+POD_SCHEDULED = "PodScheduled"
+REASON_UNSCHEDULABLE = "Unschedulable"
+REASON_SCHEDULER_ERROR = "SchedulerError"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt: REASON_UNSCHEDULABLE or REASON_SCHEDULER_ERROR, and the message for people.
+
+    ``nominated_node_name``: None leaves the pod's nomination as it is, "" clears it.
+    """
+
+    reason: str
+    message: str
+    nominated_node_name: str | None = None
+
+
+def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
+    """Return the patch that tells of a failure; None when the pod's status says all of it already."""
+    present = next((c for c in pod.pod.status.conditions if c.type == POD_SCHEDULED), None)
+    same = (
+        present is not None
+        and present.status == "False"
+        and present.reason == failure.reason
+        and present.message == failure.message
+    )
+    nominated = failure.nominated_node_name
+    if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):
+        return None
+    patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+    patch.conditions.append(
+        v1.PodCondition(
+            type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message
+        )
+    )
+    if nominated is not None:
+        patch.nominated_node_name = nominated
+    return patch

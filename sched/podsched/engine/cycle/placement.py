@@ -1,0 +1,221 @@
+"""Where to run a run of pods of one class: evaluations kept per class, choices made one after
+another.
+
+``decide`` works on the live columns and assumes what it chooses, so each pod sees those before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from podsched.config.plugins import ExtensionPoint
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.diagnosis import Diagnosis
+from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
+from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.engine.evaluation.selection import Ending, Rotation, Selector
+from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.state import SchedulingState
+from podsched.framework.plugin import (
+    EXCLUDED,
+    CycleState,
+    DryRunPlugin,
+    FilterOutcome,
+    PostFilterResult,
+)
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.status import Status
+
+POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
+#: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
+MAX_EVALUATIONS = 256
+#: Calls for one pod's trials: for as many candidates as are wanted and, when nodes enough for that
+#: did not come of it, for all the others.
+TRIAL_ROUNDS = 2
+
+
+@dataclass(eq=False, slots=True)
+class Decision:
+    """What came of one pod: a node (already assumed), a diagnosis why none fits, or an error."""
+
+    queued: QueuedPodInfo
+    state: CycleState
+    node_name: str = ""
+    diagnosis: Diagnosis | None = None
+    error: Status | None = None
+
+
+class RemoteEvaluator(Protocol):
+    """Evaluates a class for the first time somewhere else; does nothing where it cannot."""
+
+    async def prepare(
+        self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
+    ) -> bool: ...
+
+
+class Placer:
+    """Decides for the pods of one scheduling state."""
+
+    def __init__(
+        self,
+        state: SchedulingState,
+        elsewhere: RemoteEvaluator | None = None,
+        trials: RemoteDryRun | None = None,
+    ) -> None:
+        self._state = state
+        self._elsewhere = elsewhere
+        self._trials = trials
+        self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
+        self._rotation = Rotation()
+
+    def evaluation(self, runtime: ProfileRuntime, cls: PodClass) -> ClassEvaluation:
+        """Return the evaluation of a class, made when there is none yet."""
+        return self.selector(runtime, cls).evaluation
+
+    def selector(self, runtime: ProfileRuntime, cls: PodClass) -> Selector:
+        """Return what chooses for pods of a class, made when there is none yet."""
+        key = (runtime.scheduler_name, cls)
+        found = self._selectors.get(key)
+        if found is None:
+            evaluation = ClassEvaluation(runtime, self._state.cache.cluster, cls)
+            found = self._selectors[key] = Selector(evaluation, self._rotation)
+            if len(self._selectors) > MAX_EVALUATIONS:
+                self._selectors.popitem(last=False)
+        else:
+            self._selectors.move_to_end(key)
+        return found
+
+    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, context: str = "") -> bool:
+        """Has actors do ahead what is much to evaluate; whether time has passed meanwhile.
+
+        Locally there is nothing to prepare. ``context`` is the traceparent of the attempt.
+        """
+        if self._elsewhere is None:
+            return False
+        return await self._elsewhere.prepare(self.evaluation(runtime, pod.cls), pod, context)
+
+    def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
+        """Decisions for pods of one class, in their order; at least one, maybe not for all."""
+        selector = self.selector(runtime, batch[0].info.cls)
+        evaluation = selector.evaluation
+        cache = self._state.cache
+        names = cache.columns.names
+
+        def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
+            cache.assume_many(pods, [names[row] for row in rows])
+
+        run = selector.select_batch([queued.info for queued in batch], commit)
+        tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
+        runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
+        decisions = [
+            Decision(queued, own_state(evaluation), names[row])
+            for queued, row in zip(batch, run.rows, strict=False)
+        ]
+        if run.ending in (Ending.PLACED, Ending.RESERVED):
+            return decisions
+        unplaced = batch[len(decisions)]
+        if run.ending is Ending.FAILED and evaluation.failure is not None:
+            status = evaluation.failure.status
+            decisions.append(Decision(unplaced, evaluation.state, error=status))
+        else:
+            diagnosis = evaluation.diagnosis()
+            decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
+        return decisions
+
+    async def prepare_post_filter(
+        self, runtime: ProfileRuntime, decision: Decision, context: str = ""
+    ) -> bool:
+        """Has actors try ahead whom a pod that does not fit may preempt; whether time has passed.
+
+        If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
+        ``context`` is the traceparent of the attempt.
+        """
+        trials = self._trials
+        if trials is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
+            return False
+        if not trials.worth(len(decision.diagnosis.outcome.rows)):
+            return False
+        first = runtime.post_filter[0] if runtime.post_filter else None
+        if first is None or not isinstance(plugin := first.plugin, DryRunPlugin):
+            return False
+        cluster, pod = self._state.cache.cluster, decision.queued.info
+        # One runner for all rounds: its inputs are those that ``decision.state`` was made from.
+        runner = self.runner(runtime, decision)
+        for number in range(TRIAL_ROUNDS):
+            try:
+                plan = guarded(
+                    first.name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner
+                )
+            except PluginFailure:
+                # PostFilter fails in the same way, and that is reported.
+                return number > 0
+            if plan is None or not trials.worth(len(plan.rows)):
+                return number > 0
+            request = dry_run_request(runtime, decision.state, pod, cluster)
+            answers = await trials.dry_run(request, plan.rows, context)
+            if not answers:
+                break
+            plugin.learn_dry_run(pod, cluster, plan, merged(answers))
+        return True
+
+    def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
+        """S19: PostFilter plugins in order until one succeeds; None when there is none.
+
+        The last plugin's result otherwise.
+        """
+        assert decision.diagnosis is not None
+        if not decision.diagnosis.num_all_nodes:
+            return None
+        if not runtime.post_filter:
+            return None
+        began = time.monotonic()
+        result = self._post_filter(runtime, decision)
+        code = result.status.code
+        runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
+        return result
+
+    def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult:
+        cluster, runner = self._state.cache.cluster, self.runner(runtime, decision)
+        state, pod = decision.state, decision.queued.info
+        for named in runtime.post_filter:
+            call = named.plugin.post_filter
+            try:
+                result = named.runs.call(
+                    named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner
+                )
+            except PluginFailure as failure:
+                return PostFilterResult(failure.status)
+            if result.status.ok:
+                break
+        return result
+
+    def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
+        """Return the profile's filters, for PostFilter plugins of a pod that does not fit."""
+        assert decision.diagnosis is not None
+        outcome = decision.diagnosis.outcome
+        selector = self._selectors.get((runtime.scheduler_name, decision.queued.info.cls))
+        inputs = None
+        if outcome is None:
+            outcome = self._rejected_everywhere(decision.diagnosis.pre_filter.status)
+        elif selector is not None:
+            inputs = selector.evaluation.last_inputs
+        return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs)
+
+    def _rejected_everywhere(self, status: Status) -> FilterOutcome:
+        rows = np.flatnonzero(self._state.cache.columns.alive)
+        plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
+        bits = np.zeros(len(rows), dtype=np.uint64)
+        return FilterOutcome(rows, plugin, bits, (), (), status)
+
+
+def own_state(evaluation: ClassEvaluation) -> CycleState:
+    """Return the class's state for one pod to go on with: what plugins add does not leak to the next."""
+    state = evaluation.state
+    return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))

@@ -1,0 +1,158 @@
+"""The part of the binding cycle that waits: Permit, then PreBind (B1, B3 to B5).
+
+Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
+its ``wait`` is asked again on every change of the cluster until it is content or time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from podsched.client.errors import ClientError
+from podsched.config.plugins import ExtensionPoint
+from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.engine.writes.bind_batches import Assignment
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
+from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.v1 import api_pb2
+
+PRE_BIND_WORDING = 'running PreBind plugin "{}"'
+
+PatchObjects = Callable[[Sequence[api_pb2.PatchRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
+
+
+class ClusterChanges:
+    """Lets tasks wait until something of the cluster has changed."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Event] = set()
+
+    def notify(self) -> None:
+        """Something has changed."""
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def next(self, timeout: float) -> None:
+        """Wait for a change, ``timeout`` seconds at most."""
+        waiter = asyncio.Event()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+
+def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
+    """Whether any PreBind plugin has something to do for the pod."""
+    return any(not _pre_flight(named, assignment).skipped for named in runtime.pre_bind)
+
+
+def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    try:
+        call = named.plugin.pre_bind_pre_flight
+        return guarded(named.name, PRE_BIND_WORDING, call, state, pod, node)
+    except PluginFailure as failure:
+        return failure.status
+
+
+async def run_pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    """Run the PreBind plugins one after another; the first that does not succeed ends it."""
+    if not runtime.pre_bind:
+        return SUCCESS
+    began = time.monotonic()
+    status = await _pre_bind(runtime, assignment, cluster, patch, changes)
+    runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
+    return status
+
+
+async def _pre_bind(
+    runtime: ProfileRuntime,
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    for named in runtime.pre_bind:
+        status = _pre_flight(named, assignment)
+        if status.skipped:
+            continue
+        if status.ok:
+            status = await _run_plugin(named, assignment, cluster, patch, changes)
+        if not status.ok:
+            return status.by(named.name)
+    return SUCCESS
+
+
+async def _run_plugin(
+    named: Named[PreBindPlugin],
+    assignment: Assignment,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    name, call = named.name, named.plugin.pre_bind
+    try:
+        plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+        status = plan.status
+        if status.ok:
+            status = await _carry_out(name, plan, cluster, patch, changes)
+    except PluginFailure as failure:
+        return failure.status
+    if status.code is not Code.ERROR:
+        return status
+    return error(f"{PRE_BIND_WORDING.format(name)}: {status.message}")
+
+
+async def _carry_out(
+    name: str,
+    plan: PreBindPlan,
+    cluster: ClusterView,
+    patch: PatchObjects,
+    changes: ClusterChanges,
+) -> Status:
+    if plan.patches:
+        try:
+            results = await patch([_request(p) for p in plan.patches])
+        except ClientError as exc:
+            return error(str(exc))
+        for result in results:
+            if result.code:
+                return error(result.message)
+    if plan.wait is None:
+        return SUCCESS
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + plan.timeout
+    while True:
+        status = guarded(name, PRE_BIND_WORDING, plan.wait, cluster)
+        if status.code is not Code.PENDING:
+            return status
+        left = deadline - loop.time()
+        if left <= 0:
+            return error(f"timed out after {plan.timeout:g}s: {status.message}")
+        await changes.next(left)
+
+
+def _request(patch: ObjectPatch) -> api_pb2.PatchRequest:
+    return api_pb2.PatchRequest(
+        kind=patch.kind,
+        namespace=patch.namespace,
+        name=patch.name,
+        merge_patch=json.dumps(patch.merge_patch).encode(),
+        resource_version=int(patch.resource_version or 0),
+    )

@@ -1,0 +1,1 @@
+"""Where a pod can run, and how good each node is: pure functions and objects over columns."""

@@ -1,0 +1,95 @@
+"""Why a pod does not fit: per node, per plugin, and as kube-scheduler's one sentence (FitError).
+
+Rules and texts: kube-scheduler v1.36 ``framework/types.go``, Diagnosis and FitError.Error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from podsched.engine.evaluation.filtering import PreFiltered
+from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
+from podsched.framework.plugin import EXCLUDED, PASSED, FilterOutcome
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.verdicts import status_of
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What stood in a pod's way. ``outcome`` is None when PreFilter rejected the pod."""
+
+    num_all_nodes: int
+    pre_filter: PreFiltered = field(default_factory=PreFiltered)
+    outcome: FilterOutcome | None = None
+    #: What PostFilter added, such as "preemption: 0/5 nodes are available: ...".
+    post_filter_message: str = ""
+
+    @property
+    def pre_filter_message(self) -> str:
+        """The reasons for which PreFilter rejected the pod, "" if it did not."""
+        return self.pre_filter.status.message
+
+    @property
+    def unschedulable_plugins(self) -> set[str]:
+        """The plugins that rejected a node or the pod: whose events may help it."""
+        found = set(self.pre_filter.plugins)
+        status = self.pre_filter.status
+        if status.code.rejects and status.plugin:
+            found.add(status.plugin)
+        if self.outcome is not None:
+            for index in np.unique(self.outcome.plugin).tolist():
+                if index >= 0:
+                    found.add(self.outcome.plugins[index])
+        return found
+
+    @property
+    def pending_plugins(self) -> set[str]:
+        """Those of them that said Pending."""
+        status = self.pre_filter.status
+        return {status.plugin} if status.code is Code.PENDING and status.plugin else set()
+
+    def error(self) -> Status:
+        """Return the first Code.ERROR of a row, in row order; SUCCESS when there is none."""
+        for status, _ in self.statuses():
+            if status.code is Code.ERROR:
+                return status
+        return SUCCESS
+
+    def statuses(self) -> list[tuple[Status, int]]:
+        """Return the distinct statuses of rejected rows and how many rows have each."""
+        if self.outcome is None:
+            return []
+        return distinct_statuses(self.outcome)
+
+    def fit_error(self) -> str:
+        """FitError.Error(): ``0/5 nodes are available: 2 Insufficient cpu, ...``."""
+        if not self.num_all_nodes:
+            return NO_NODES_AVAILABLE
+        reasons: Counter[str] = Counter()
+        for status, count in self.statuses():
+            # Extenders may reject a node without a word.
+            for reason in filter(None, status.reasons):
+                reasons[reason] += count
+        return fit_error_message(
+            self.num_all_nodes, reasons, self.pre_filter_message, self.post_filter_message
+        )
+
+
+def distinct_statuses(outcome: FilterOutcome) -> list[tuple[Status, int]]:
+    """Return the distinct statuses of an outcome's rejected rows with the number of rows of each."""
+    found: list[tuple[Status, int]] = []
+    for index in np.unique(outcome.plugin).tolist():
+        if index == PASSED:
+            continue
+        mine = outcome.plugin == index
+        if index == EXCLUDED:
+            found.append((outcome.excluded, int(mine.sum())))
+            continue
+        words, counts = np.unique(outcome.bits[mine], return_counts=True)
+        for word, count in zip(words.tolist(), counts.tolist(), strict=True):
+            status = status_of(word, outcome.reasons[index], outcome.plugins[index])
+            found.append((status, count))
+    return found

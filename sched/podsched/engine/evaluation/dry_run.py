@@ -1,0 +1,143 @@
+"""Dry runs of preemption for a part of the nodes, to be made somewhere else.
+
+The asking side sends the pod, its CycleState after PreFilter and the PodDisruptionBudgets; each
+part tries the nodes that it holds and names the victims by uid, since it knows nothing else of
+them. Everything here is plain values and can be pickled; who carries them is not this module's
+business.
+
+Guarantee: what a part says of a row is what ``preemption_victims.dry_run`` says where it was asked,
+if the part has the row as it is there and no nominated pod counts on it (property test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState, FilterOutcome, VictimUids
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status
+from podsched.framework.verdicts import Rows
+from podsched.plugins.preemption_victims import Budgets, dry_run
+from podsched.v1 import objects_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunRequest:
+    """Who wants to preempt. ``pod`` is a serialized Pod, ``budgets`` are PodDisruptionBudgets.
+
+    ``filters`` name the plugins that will be run, and so have to find their state.
+    """
+
+    scheduler_name: str
+    pod: bytes
+    state: CycleState
+    budgets: tuple[bytes, ...]
+    filters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """What trying rows came to: whom it would cost there, or the status that rules rows out."""
+
+    candidates: Mapping[int, VictimUids]
+    rejected: tuple[tuple[Status, tuple[int, ...]], ...]
+
+
+class RemoteDryRun(Protocol):
+    """Tries nodes somewhere else."""
+
+    def worth(self, nodes: int) -> bool:
+        """Whether so many nodes are sooner tried elsewhere than here."""
+        ...
+
+    async def dry_run(
+        self, request: DryRunRequest, rows: Rows, traceparent: str = ""
+    ) -> Sequence[DryRunResult]:
+        """Return what was found, maybe of a part of the rows or none, as they were at the call."""
+        ...
+
+
+def dry_run_request(
+    runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView
+) -> DryRunRequest:
+    """Return the request for a pod for which PreFilter has made ``state``."""
+    filters = (named.name for named in runtime.filter)
+    return DryRunRequest(
+        runtime.scheduler_name,
+        pod.pod.SerializeToString(),
+        state,
+        tuple(_plain(budget) for budget in cluster.list("PodDisruptionBudget")),
+        tuple(name for name in filters if name not in state.skip_filter),
+    )
+
+
+def _plain(budget: v1.PodDisruptionBudget) -> bytes:
+    """Return what ``Budgets`` reads of it."""
+    plain = v1.PodDisruptionBudget()
+    plain.metadata.namespace = budget.metadata.namespace
+    plain.spec.selector.CopyFrom(budget.spec.selector)
+    plain.status.disruptions_allowed = budget.status.disruptions_allowed
+    for name in budget.status.disrupted_pods:
+        plain.status.disrupted_pods[name].CopyFrom(budget.status.disrupted_pods[name])
+    return plain.SerializeToString()
+
+
+def dry_run_rows(
+    runtime: ProfileRuntime,
+    cluster: ClusterView,
+    classes: PodClasses,
+    request: DryRunRequest,
+    rows: Rows,
+) -> DryRunResult:
+    """Answers a request for those of the rows that hold a node here.
+
+    Rows where a filter fails are left out: the asking side finds out, and reports it.
+    """
+    nodes = cluster.nodes
+    pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
+    budgets = Budgets([v1.PodDisruptionBudget.FromString(one) for one in request.budgets])
+    rows = rows[rows < nodes.size]
+    rows = rows[nodes.alive[rows]]
+    runner = ProfileFilters(runtime, cluster, _nothing_known())
+    tried = dry_run(request.state, pod, nodes, rows, runner, budgets)
+    rejected: dict[Status, list[int]] = {}
+    for row, status in tried.rejected.items():
+        if status.code is not Code.ERROR:
+            rejected.setdefault(status, []).append(row)
+    candidates = {
+        row: (tuple(victim.uid for victim in victims.pods), victims.num_pdb_violations)
+        for row, victims in tried.candidates.items()
+    }
+    return DryRunResult(candidates, tuple((s, tuple(rows)) for s, rows in rejected.items()))
+
+
+def merged(results: Sequence[DryRunResult]) -> dict[int, VictimUids | Status]:
+    """Return the results of several parts by row."""
+    found: dict[int, VictimUids | Status] = {}
+    for result in results:
+        found.update(result.candidates)
+        for status, rows in result.rejected:
+            found.update(dict.fromkeys(rows, status))
+    return found
+
+
+def without_rows(result: DryRunResult, unknown: Rows) -> DryRunResult:
+    """Return the result for the other rows alone."""
+    left_out = set(unknown.tolist())
+    return DryRunResult(
+        {row: found for row, found in result.candidates.items() if row not in left_out},
+        tuple((s, tuple(r for r in rows if r not in left_out)) for s, rows in result.rejected),
+    )
+
+
+def _nothing_known() -> FilterOutcome:
+    nobody = np.empty(0, dtype=np.intp)
+    return FilterOutcome(nobody, nobody, nobody, (), ())

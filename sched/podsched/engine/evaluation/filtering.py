@@ -1,0 +1,327 @@
+"""PreFilter and Filter of a profile, over any rows of any columns.
+
+Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPreFilterPlugins and
+RunFilterPluginsWithNominatedPods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import (
+    PASSED,
+    CycleState,
+    FilterOutcome,
+    FilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, unresolvable
+from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts
+
+PRE_FILTER_WORDING = 'running PreFilter plugin "{}"'
+FILTER_WORDING = 'running "{}" filter plugin'
+
+
+@dataclass(frozen=True, slots=True)
+class PreFiltered:
+    """What PreFilter came to: ``node_names`` None means all nodes; ``plugins`` narrowed them."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def excluded(self) -> Status:
+        """The status of the nodes that are not among ``node_names``."""
+        listed = " ".join(self.plugins)
+        return unresolvable(f"node(s) didn't satisfy plugin(s) [{listed}]")
+
+
+@dataclass(slots=True)
+class PreFilterMerge:
+    """Puts the plugins' PreFilter results together, in their order."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    plugins: list[str] = field(default_factory=list)
+
+    def add(self, name: str, result: PreFilterResult) -> bool:
+        """Take over one plugin's result; False when no other plugin needs to be asked.
+
+        Unschedulable lets the others go on (preemption needs their state), unresolvable does not.
+        """
+        status = result.status
+        if status.skipped:
+            return True
+        if not status.ok:
+            self.status = status.by(name)
+            return status.code is Code.UNSCHEDULABLE
+        if result.node_names is None:
+            return True
+        self.plugins = sorted({*self.plugins, name})
+        mine = self.node_names
+        self.node_names = result.node_names if mine is None else mine & result.node_names
+        if self.node_names:
+            return True
+        if len(self.plugins) == 1:
+            self.status = unresolvable(f"node(s) didn't satisfy plugin {name}")
+        else:
+            listed = " ".join(self.plugins)
+            text = f"node(s) didn't satisfy plugin(s) [{listed}] simultaneously"
+            self.status = unresolvable(text)
+        return False
+
+    def done(self) -> PreFiltered:
+        """Return what it came to."""
+        return PreFiltered(self.status, self.node_names, tuple(self.plugins))
+
+
+def pre_filter_one(
+    named: Named[PreFilterPlugin], state: CycleState, pod: PodInfo, cluster: ClusterView
+) -> PreFilterResult:
+    """One plugin's PreFilter, its Skip noted in the state. Raises PluginFailure."""
+    name = named.name
+    state.skip_filter.discard(name)
+    result = named.runs.call(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
+    status = result.status
+    if status.skipped:
+        state.skip_filter.add(name)
+    elif not status.ok and not status.code.rejects:
+        raise PluginFailure(name, f"{PRE_FILTER_WORDING.format(name)}: {status.message}")
+    return result
+
+
+def run_pre_filter(
+    runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView
+) -> PreFiltered:
+    """All PreFilter plugins. Raises PluginFailure."""
+    merge = PreFilterMerge()
+    for named in runtime.pre_filter:
+        if not merge.add(named.name, pre_filter_one(named, state, pod, cluster)):
+            break
+    return merge.done()
+
+
+def filter_one(
+    named: Named[FilterPlugin], state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+) -> Verdicts:
+    """One plugin's Filter. An exception is a verdict of Code.ERROR on every row."""
+    try:
+        verdicts = named.runs.call(
+            named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
+        )
+    except PluginFailure as failure:
+        failed = Reason(Code.ERROR, str(failure))
+        return Verdicts(np.ones(len(rows), dtype=np.uint64), (failed,))
+    if any(reason.code is Code.ERROR for reason in verdicts.reasons):
+        wording = FILTER_WORDING.format(named.name)
+        reasons = tuple(
+            Reason(r.code, f"{wording}: {r.text}") if r.code is Code.ERROR else r
+            for r in verdicts.reasons
+        )
+        return Verdicts(verdicts.bits, reasons)
+    return verdicts
+
+
+class Outcome:
+    """Collects a FilterOutcome: for each row the first plugin that rejects it, and its reasons."""
+
+    def __init__(self, runtime: ProfileRuntime, rows: Rows) -> None:
+        self.names = tuple(named.name for named in runtime.filter)
+        self.rows = rows
+        self.plugin = np.full(len(rows), PASSED, dtype=np.int16)
+        self.bits: Bits = np.zeros(len(rows), dtype=np.uint64)
+        self.reasons: list[list[Reason]] = [[] for _ in self.names]
+
+    def reject(self, index: int, places: Rows, bits: Bits, reasons: Sequence[Reason]) -> None:
+        """Note that plugin ``index`` rejects the rows at ``places`` with these reason bits."""
+        self.plugin[places] = index
+        self.bits[places] = renumbered(bits, reasons, self.reasons[index])
+
+    def done(self, excluded: Status = SUCCESS) -> FilterOutcome:
+        """Return the outcome; nothing may be added to it any more."""
+        reasons = tuple(tuple(of_plugin) for of_plugin in self.reasons)
+        return FilterOutcome(self.rows, self.plugin, self.bits, self.names, reasons, excluded)
+
+
+def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bits:
+    """Return the bits in the numbering of ``known``, to which new reasons are added."""
+    if not known:
+        known.extend(reasons)
+    if all(i < len(known) and known[i] == reason for i, reason in enumerate(reasons)):
+        return bits
+    result = np.zeros_like(bits)
+    for i, reason in enumerate(reasons):
+        if reason not in known:
+            known.append(reason)
+        place = min(known.index(reason), 63)
+        result |= (bits >> np.uint64(i) & np.uint64(1)) << np.uint64(place)
+    return result
+
+
+def run_plain_filters(
+    runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+) -> FilterOutcome:
+    """Filter without regard to nominated pods: the first plugin that rejects a row decides."""
+    outcome = Outcome(runtime, rows)
+    places = np.arange(len(rows))
+    for index, named in enumerate(runtime.filter):
+        if named.name in state.skip_filter:
+            continue
+        if not len(places):
+            break
+        verdicts = filter_one(named, state, pod, nodes, rows[places])
+        passed = verdicts.bits == 0
+        if passed.all():
+            continue
+        failed = ~passed
+        outcome.reject(index, places[failed], verdicts.bits[failed], verdicts.reasons)
+        places = places[passed]
+    return outcome.done()
+
+
+@dataclass(frozen=True, slots=True)
+class Nominees:
+    """Nominated pods that count on rows: ``pods[i]`` on the row at ``places[i]`` of the rows."""
+
+    places: Rows
+    pods: tuple[tuple[PodInfo, ...], ...]
+
+    def __bool__(self) -> bool:
+        return bool(len(self.places))
+
+
+def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows) -> Nominees:
+    """Return the pods of equal or higher priority nominated to nodes of these rows, but not the pod."""
+    base = nodes.base
+    nominated_nodes = cluster.nominated_nodes()
+    if len(rows) < len(nominated_nodes):
+        return _nominees_of_few(pod, cluster, nodes, rows)
+    counting: dict[int, tuple[PodInfo, ...]] = {}
+    for name in nominated_nodes:
+        row = base.row_of(name)
+        others = counting_nominees(pod, cluster.nominated_pods(name))
+        if row is not None and others:
+            counting[row] = others
+    if not counting:
+        return Nominees(np.empty(0, dtype=np.intp), ())
+    nominated = np.zeros(base.size, dtype=np.bool_)
+    nominated[list(counting)] = True
+    mine = rows if base is nodes else nodes.base_rows[rows]
+    places = np.flatnonzero(nominated[mine])
+    return Nominees(places, tuple(counting[int(mine[place])] for place in places))
+
+
+def _nominees_of_few(
+    pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows
+) -> Nominees:
+    base = nodes.base
+    names = base.names
+    places, counting = [], []
+    mine = rows if base is nodes else nodes.base_rows[rows]
+    for place, row in enumerate(mine.tolist()):
+        nominated = cluster.nominated_pods(names[row])
+        others = counting_nominees(pod, nominated) if nominated else ()
+        if others:
+            places.append(place)
+            counting.append(others)
+    return Nominees(np.array(places, dtype=np.intp), tuple(counting))
+
+
+def counting_nominees(pod: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo, ...]:
+    """Those that a filter for the pod must count as if they ran on the node already."""
+    priority = pod.priority
+    return tuple(p for p in nominated if p.priority >= priority and p.uid != pod.uid)
+
+
+def run_with_nominees(
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    rows: Rows,
+    counted: Nominees,
+) -> FilterOutcome:
+    """Return the first of the two passes: the outcome on the nominated rows with their nominees added."""
+    fork = nodes.fork(rows[counted.places])
+    for row, others in enumerate(counted.pods):
+        there = fork.pods(row)
+        for other in others:
+            if other.uid not in there:
+                fork.add_pod(row, other)
+    return run_plain_filters(runtime, state, pod, fork, np.arange(len(counted.places)))
+
+
+def run_filters(
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    rows: Rows,
+    cluster: ClusterView,
+) -> FilterOutcome:
+    """Filter in two passes: with the nominated pods that count, and without; both must succeed."""
+    outcome = run_plain_filters(runtime, state, pod, nodes, rows)
+    counted = nominees(pod, cluster, nodes, rows)
+    if not counted:
+        return outcome
+    first = run_with_nominees(runtime, state, pod, nodes, rows, counted)
+    return _first_pass_decides(runtime, outcome, first, counted.places)
+
+
+def _first_pass_decides(
+    runtime: ProfileRuntime, second: FilterOutcome, first: FilterOutcome, places: Rows
+) -> FilterOutcome:
+    merged = Outcome(runtime, second.rows)
+    merged.plugin[:] = second.plugin
+    merged.bits[:] = second.bits
+    merged.reasons = [list(reasons) for reasons in second.reasons]
+    for index, reasons in enumerate(first.reasons):
+        rejected = first.plugin == index
+        if rejected.any():
+            merged.reject(index, places[rejected], first.bits[rejected], reasons)
+    return merged.done(second.excluded)
+
+
+class ProfileFilters:
+    """``framework.plugin.FilterRunner`` for PostFilter plugins of one pod's cycle."""
+
+    def __init__(
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        outcome: FilterOutcome,
+        inputs: Hashable | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._outcome = outcome
+        self._inputs = inputs
+
+    @property
+    def inputs(self) -> Hashable | None:
+        """Versions of all that the filters read beyond the rows; None when that is not known."""
+        return self._inputs
+
+    @property
+    def outcome(self) -> FilterOutcome:
+        """What the filters said in this cycle."""
+        return self._outcome
+
+    def status(self, index: int) -> Status:
+        """Return the status of the row at position ``index`` of ``outcome.rows``."""
+        return self._outcome.status(index)
+
+    def run_filters(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> FilterOutcome:
+        """Return the profile's filters on any rows, nominated pods counted in two passes."""
+        return run_filters(self._runtime, state, pod, nodes, rows, self._cluster)

@@ -1,0 +1,124 @@
+"""What rows would be like with 1, 2, 3… more pods of a class: a look ahead over many rows at once.
+
+One NumPy pass over a fork whose rows are copies of the candidates with so many pods added tells how
+feasibility and totals go on, so that a run of equal pods can be placed without evaluating anything
+between one pod and the next. A step is *safe* when it changes no other row's score (normalisation);
+after one that is not, the class has to be evaluated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.engine.evaluation.class_evaluation import NO_TOTAL, ClassEvaluation
+from podsched.engine.evaluation.filtering import filter_one
+from podsched.engine.evaluation.scoring import score_one
+from podsched.framework.nodes import Bools, NodeColumns
+from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows, Scores
+
+#: Steps looked ahead for one row at most in one go.
+MAX_STEPS = 64
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """A row's totals with 1, 2, … more pods (NO_TOTAL: does not fit), and which steps are safe."""
+
+    totals: list[int] = field(default_factory=list)
+    safe: list[bool] = field(default_factory=list)
+
+
+class LookaheadScores:
+    """Looks ahead on demand; valid while the evaluation is not refreshed and nothing changes."""
+
+    def __init__(
+        self,
+        evaluation: ClassEvaluation,
+        pod: PodInfo,
+        rows: Rows,
+        followed: Collection[str] = (),
+    ) -> None:
+        """``followed``: plugins whose verdicts somebody else follows from pod to pod."""
+        self._evaluation = evaluation
+        self._followed = followed
+        self._pod = pod
+        self.of: dict[int, Trajectory] = {row: Trajectory() for row in rows.tolist()}
+        self._extend(rows, np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
+
+    def step(self, row: int, pods: int, others: dict[int, int]) -> tuple[int, bool]:
+        """(total, safe) of the row with ``pods`` more pods; ``others``: rows that got pods already.
+
+        Where the row has to be looked at further, so are the others that have come as far.
+        """
+        trajectory = self.of[row]
+        if len(trajectory.totals) < pods:
+            near = [r for r, n in others.items() if len(self.of[r].totals) == n]
+            rows = np.array([row, *(r for r in near if r != row)], dtype=np.intp)
+            known = np.array([len(self.of[r].totals) for r in rows.tolist()], dtype=np.int64)
+            self._extend(rows, np.clip(known, 1, MAX_STEPS), known)
+        return trajectory.totals[pods - 1], trajectory.safe[pods - 1]
+
+    def _extend(self, rows: Rows, steps: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+        """Add ``steps[i]`` steps to the ``known[i]`` steps of ``rows[i]``."""
+        places = np.repeat(np.arange(len(rows)), steps)
+        starts = np.cumsum(steps) - steps
+        copies = np.arange(len(places)) - starts[places] + known[places] + 1
+        repeated = rows[places]
+        nodes = self._evaluation.cluster.nodes
+        fork = nodes.fork(repeated)
+        fork.add_copies(self._pod, copies)
+        totals, safe = self._evaluate(fork, repeated)
+        of = self.of
+        for row, total, is_safe in zip(
+            repeated.tolist(), totals.tolist(), safe.tolist(), strict=True
+        ):
+            trajectory = of[row]
+            trajectory.totals.append(total)
+            trajectory.safe.append(is_safe)
+
+    def _evaluate(self, fork: NodeColumns, base: Rows) -> tuple[Scores, Bools]:
+        places = self._feasible(fork, len(base))
+        totals = np.full(len(base), NO_TOTAL, dtype=np.int64)
+        safe = np.ones(len(base), dtype=np.bool_)
+        gone = np.ones(len(base), dtype=np.bool_)
+        gone[places] = False
+        sums = np.zeros(len(places), dtype=np.int64)
+        evaluation = self._evaluation
+        state = evaluation.state
+        for column in evaluation.scores:
+            if not column.active:
+                continue
+            if gone.any():
+                safe[gone] &= column.keeps_others_without(base[gone])
+            if column.only_nodes:
+                sums += column.scores[base[places]]
+                continue
+            raw = score_one(column.named, state, self._pod, fork, places)
+            if column.normalizes:
+                # Where a step is safe the raw score stayed, and so does the normalised one.
+                safe[places] &= column.keeps_others(state, base[places], raw)
+                sums += column.scores[base[places]]
+            else:
+                inside = (raw >= MIN_NODE_SCORE) & (raw <= MAX_NODE_SCORE)
+                safe[places] &= inside
+                sums += np.where(inside, raw, 0) * column.named.weight
+        totals[places] = sums if evaluation.scores else 1
+        return totals, safe
+
+    def _feasible(self, fork: NodeColumns, size: int) -> Rows:
+        places: Rows = np.arange(size)
+        for column in self._evaluation.filters:
+            if not column.active or column.only_nodes or not len(places):
+                continue
+            if column.named.name in self._followed:
+                continue
+            verdicts = filter_one(column.named, self._evaluation.state, self._pod, fork, places)
+            if verdicts.reasons:
+                places = places[verdicts.bits == 0]
+        return places

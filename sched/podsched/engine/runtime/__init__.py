@@ -1,0 +1,1 @@
+"""A profile's plugins, made once, and the one way in which they are called."""

@@ -1,0 +1,177 @@
+"""What a profile's plugins cost: runs, every tenth run's time, and time per extension point.
+
+Runs are those that take place: a batch of equal pods is filtered and scored by a few of them, over
+many rows each. The time of an extension point is a pod's share of its batch's. Points at which a
+profile has no plugin are not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from podsched.config.plugins import ExtensionPoint
+from podsched.engine.runtime.plugin_calls import guarded
+from podsched.framework.plugin import PermitResult, PostFilterResult, PreFilterResult
+from podsched.framework.status import Code, Status
+from podsched.telemetry.instruments import CounterCell, HistogramCell, MetricRegistry
+from podsched.telemetry.metrics import EvaluationMetrics, SchedulerMetrics
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: One run in so many is timed: kube-scheduler's pluginMetricsSamplePercent is 10.
+SAMPLE_EVERY = 10
+
+
+class PluginRuns:
+    """The runs of one plugin at one extension point."""
+
+    __slots__ = ("_observe", "_total", "_until_timed")
+
+    def __init__(
+        self,
+        total: CounterCell | None = None,
+        observe: Callable[[str, float], None] = lambda status, seconds: None,
+    ) -> None:
+        """observe: takes the status and the seconds of a run that was timed."""
+        self._total = total or CounterCell()
+        self._observe = observe
+        self._until_timed = 0
+
+    def call(
+        self, plugin: str, wording: str, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """``guarded``, counted. Raises PluginFailure."""
+        self._total.value += 1.0
+        if self._until_timed:
+            self._until_timed -= 1
+            return guarded(plugin, wording, run, *args, **kwargs)
+        self._until_timed = SAMPLE_EVERY - 1
+        status, began = Code.ERROR, time.monotonic()
+        try:
+            result = guarded(plugin, wording, run, *args, **kwargs)
+            status = _code_of(result)
+            return result
+        finally:
+            self._observe(status.text, time.monotonic() - began)
+
+
+def _code_of(result: object) -> Code:
+    if isinstance(result, (PreFilterResult, PermitResult, PostFilterResult)):
+        return result.status.code
+    return result.code if isinstance(result, Status) else Code.SUCCESS
+
+
+class EvaluationCost:
+    """What the refreshes of an evaluation cost since this was last taken; seconds."""
+
+    __slots__ = ("filter", "pre_filter", "pre_score", "reached", "score", "scored")
+
+    def __init__(self) -> None:
+        self.pre_filter = self.filter = self.pre_score = self.score = 0.0
+        #: The last extension point that the last refresh came to.
+        self.reached = ExtensionPoint.PRE_FILTER
+        self.scored = False
+
+    def add(self, began: float, pre_filtered: float, filtered: float, ended: float) -> None:
+        """One refresh; ``pre_score`` has been added to before, as a part of what came last.
+
+        ``pre_filtered`` and ``filtered`` (nodes were left to be scored) are 0.0 where the refresh
+        did not come so far.
+        """
+        if not pre_filtered:
+            self.reached = ExtensionPoint.PRE_FILTER
+            self.pre_filter += ended - began
+            return
+        self.pre_filter += pre_filtered - began
+        if not filtered:
+            self.reached = ExtensionPoint.FILTER
+            self.filter += ended - pre_filtered
+            return
+        self.reached = ExtensionPoint.SCORE
+        self.scored = True
+        self.filter += filtered - pre_filtered
+        self.score += ended - filtered
+
+
+class ProfileMeter:
+    """What one profile's plugins cost."""
+
+    def __init__(
+        self, profile: str, metrics: SchedulerMetrics, evaluation: EvaluationMetrics
+    ) -> None:
+        self._profile = profile
+        self._metrics = metrics
+        self._points: dict[tuple[ExtensionPoint, Code], HistogramCell] = {}
+        rows = evaluation.evaluated_rows_total
+        self._full_rows, self._changed_rows = rows.labels("full"), rows.labels("changed")
+
+    def runs(self, point: ExtensionPoint, plugin: str) -> PluginRuns:
+        """Count a plugin's runs at a point."""
+        total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
+        return PluginRuns(total, partial(self._timed, plugin, point.label))
+
+    def _timed(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        durations = self._metrics.plugin_execution_duration_seconds
+        durations.labels(plugin, point, status).observe(seconds)
+
+    def passed(self, point: ExtensionPoint, code: Code, seconds: float, pods: int = 1) -> None:
+        """``pods`` pods went through a point together, which took so many seconds in all."""
+        cell = self._points.get((point, code))
+        if cell is None:
+            family = self._metrics.framework_extension_point_duration_seconds
+            cell = family.labels(point.label, code.text, self._profile)
+            self._points[point, code] = cell
+        cell.observe_n(seconds / pods, pods)
+
+    def evaluated(self, cost: EvaluationCost, pods: int, *, failed: bool) -> None:
+        """Pods were decided on by an evaluation, whose cost begins anew.
+
+        Only the last of them can have failed, or have come no further than PreFilter or Filter.
+        """
+        filtered = pods - (cost.reached is ExtensionPoint.PRE_FILTER)
+        scored = pods - (cost.reached is not ExtensionPoint.SCORE) if cost.scored else 0
+        for point, seconds, count in (
+            (ExtensionPoint.PRE_FILTER, cost.pre_filter, pods),
+            (ExtensionPoint.FILTER, cost.filter, filtered),
+            (ExtensionPoint.PRE_SCORE, cost.pre_score, scored),
+            (ExtensionPoint.SCORE, cost.score - cost.pre_score, scored),
+        ):
+            errors = int(failed and point is cost.reached)
+            if count > errors:
+                share = seconds * (count - errors) / count
+                self.passed(point, Code.SUCCESS, share, count - errors)
+            if errors:
+                self.passed(point, Code.ERROR, seconds / count)
+        cost.pre_filter = cost.filter = cost.pre_score = cost.score = 0.0
+        cost.scored = False
+
+    def looked_at(self, rows: int, *, all_of_class: bool) -> None:
+        """Filter looked at rows: all, or those that had changed."""
+        (self._full_rows if all_of_class else self._changed_rows).inc(rows)
+
+
+class EngineMeter:
+    """The meters of all profiles."""
+
+    def __init__(self, metrics: SchedulerMetrics, evaluation: EvaluationMetrics) -> None:
+        self._metrics = metrics
+        self._evaluation = evaluation
+        self._profiles: dict[str, ProfileMeter] = {}
+
+    @classmethod
+    def unread(cls) -> EngineMeter:
+        """Count what nobody asks for: in actors, simulations and tests."""
+        registry = MetricRegistry()
+        return cls(SchedulerMetrics(registry), EvaluationMetrics(registry))
+
+    def of(self, profile: str) -> ProfileMeter:
+        """Return the meter of a profile."""
+        meter = self._profiles.get(profile)
+        if meter is None:
+            meter = ProfileMeter(profile, self._metrics, self._evaluation)
+            self._profiles[profile] = meter
+        return meter

@@ -1,0 +1,179 @@
+"""A profile ready to run: its plugins, made once, listed per extension point in the order they run.
+
+What is configured comes from ``config.profiles.Profile``. Plugins that are known by name alone (of
+features podsched does not have) are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
+from podsched.config.profiles import Profile
+from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
+from podsched.framework.plugin import (
+    BindPlugin,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    PermitPlugin,
+    Plugin,
+    PluginError,
+    PluginFactory,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+
+P = TypeVar("P")
+
+#: The methods that make a plugin one of an extension point.
+METHODS: Mapping[ExtensionPoint, str] = {
+    ExtensionPoint.PRE_ENQUEUE: "pre_enqueue",
+    ExtensionPoint.QUEUE_SORT: "sort_key",
+    ExtensionPoint.PRE_FILTER: "pre_filter",
+    ExtensionPoint.FILTER: "filter",
+    ExtensionPoint.POST_FILTER: "post_filter",
+    ExtensionPoint.PRE_SCORE: "pre_score",
+    ExtensionPoint.SCORE: "score",
+    ExtensionPoint.RESERVE: "reserve",
+    ExtensionPoint.PERMIT: "permit",
+    ExtensionPoint.PRE_BIND: "pre_bind",
+    ExtensionPoint.BIND: "bind",
+    ExtensionPoint.POST_BIND: "post_bind",
+}
+
+
+class UnknownPlugin(PluginError):
+    """A profile enables a plugin that no package provides; the configuration is at fault."""
+
+
+class NotAnExtension(PluginError):
+    """A profile enables a plugin at a point that it does not implement."""
+
+
+class PluginNotMade(PluginError):
+    """A plugin's factory failed: mostly arguments that it does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[P]):
+    """A plugin at an extension point. ``weight`` is 1 or more where it scores, else 0."""
+
+    name: str
+    plugin: P
+    weight: int = 0
+    runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
+
+
+class ProfileRuntime:
+    """The plugins of one profile by extension point. Immutable after construction."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        factories: Mapping[str, PluginFactory],
+        handle: Handle,
+        meter: EngineMeter | None = None,
+    ) -> None:
+        self.profile = profile
+        self.scheduler_name = profile.scheduler_name
+        self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
+        self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
+        self.handle = handle
+        self.plugins: dict[str, Plugin] = _make(profile, factories, handle)
+        self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
+        self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
+        self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
+        self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
+        self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
+        self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
+        self._pre_score_runs = {
+            named.name: self.meter.runs(ExtensionPoint.PRE_SCORE, named.name)
+            for named in self.score
+            if hasattr(named.plugin, "pre_score")
+        }
+        self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
+        self.permit: Sequence[Named[PermitPlugin]] = self._at(ExtensionPoint.PERMIT)
+        self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
+        self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
+        self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    def _at(self, point: ExtensionPoint) -> tuple[Named[Any], ...]:
+        found = []
+        for enabled in self.profile.plugins.get(point, ()):
+            plugin = self.plugins.get(enabled.name)
+            if plugin is None:
+                continue
+            if not hasattr(plugin, METHODS[point]):
+                # What scores without a PreScore of its own is listed there by the configuration.
+                if point in (ExtensionPoint.PRE_SCORE, ExtensionPoint.PRE_FILTER):
+                    continue
+                raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
+            weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
+            runs = self.meter.runs(point, enabled.name)
+            found.append(Named(enabled.name, plugin, weight, runs))
+        return tuple(found)
+
+    def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
+        """Return the configured ones, and those of plugins that only filter but need their PreFilter."""
+        configured = self._at(ExtensionPoint.PRE_FILTER)
+        names = {named.name for named in configured}
+        implied = (
+            Named(
+                named.name,
+                cast(PreFilterPlugin, named.plugin),
+                runs=self.meter.runs(ExtensionPoint.PRE_FILTER, named.name),
+            )
+            for named in self.filter
+            if named.name not in names and hasattr(named.plugin, "pre_filter")
+        )
+        return (*configured, *implied)
+
+    def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
+        """Return the plugin's PreScore; it runs for every plugin that scores and has one."""
+        runs = self._pre_score_runs.get(named.name)
+        return Named(named.name, cast(PreScorePlugin, named.plugin), 0, runs) if runs else None
+
+    def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
+        """By plugin: what events can lift its rejections; None where it does not say (all can)."""
+        return {
+            name: plugin if isinstance(plugin, EnqueueExtensions) else None
+            for name, plugin in self.plugins.items()
+        }
+
+
+def _make(
+    profile: Profile, factories: Mapping[str, PluginFactory], handle: Handle
+) -> dict[str, Plugin]:
+    made: dict[str, Plugin] = {}
+    for enabled in (e for at in profile.plugins.values() for e in at):
+        name = enabled.name
+        if name in made:
+            continue
+        factory = factories.get(name)
+        if factory is not None:
+            made[name] = _call(name, factory, profile, handle)
+        elif name not in IN_TREE_PLUGINS:
+            raise UnknownPlugin(f"profile {profile.scheduler_name}: no plugin is called {name}")
+    return made
+
+
+def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:
+    try:
+        return factory(profile.args.get(name), handle)
+    except Exception as error:
+        if name in IN_TREE_PLUGINS:
+            raise
+        raise PluginNotMade(
+            f"profile {profile.scheduler_name}: plugin {name} cannot be made: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,1 @@
+"""What a term writes: bindings, evictions, statuses and events, in batches."""

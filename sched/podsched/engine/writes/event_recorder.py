@@ -1,0 +1,183 @@
+"""Events about pods, as kube-scheduler records them: best effort, in batches, never in the way of
+scheduling.
+
+The same event (object, reason, message) said again within ten minutes raises its count instead of
+making another object. The buffer is bounded and drops the oldest, as kube-scheduler's broadcaster
+drops what it cannot hold. What the API server did not take is written anew when it is said again.
+While the scheduler is busy only a trickle is written, so that events do not compete with binds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from podsched.client.errors import ClientError
+from podsched.v1 import objects_pb2 as v1
+
+#: Longest note in bytes; longer ones end in " ..." (S13).
+NOTE_LIMIT = 1024
+BUFFER = 20_000
+BATCH = 200
+BUSY_BATCH = 20
+PERIOD = 0.1
+REMEMBERED = 4096
+AGGREGATE_FOR = 600.0
+#: Longest that one object is counted up, well below the hour after which API servers drop events.
+COUNT_UP_FOR = 1800.0
+
+
+@dataclass(slots=True)
+class EventRecord:
+    """One thing worth telling about a pod; ``at`` is wall time in seconds."""
+
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    reason: str
+    action: str
+    message: str
+    controller: str
+    at: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    event_name: str
+    count: int
+    first: float
+    last: float
+
+
+def shorten(note: str) -> str:
+    """Return the note cut to 1,024 bytes, as kube-scheduler cuts it."""
+    raw = note.encode()
+    if len(raw) <= NOTE_LIMIT:
+        return note
+    return raw[: NOTE_LIMIT - 4].decode(errors="ignore") + " ..."
+
+
+class EventRecorder:
+    """Collects events and writes them with ``write(new, repeated)``."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[v1.Event], Sequence[v1.Event]], Awaitable[None]],
+        instance: str,
+        busy: Callable[[], bool] = lambda: False,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._write = write
+        self._instance = instance
+        self._busy = busy
+        self._wall = wall
+        self._pending: deque[EventRecord] = deque(maxlen=BUFFER)
+        self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
+        self._sequence = 0
+        self.dropped = 0
+
+    def record(
+        self,
+        pod: v1.ObjectMeta,
+        *,
+        type_: str,
+        reason: str,
+        action: str,
+        message: str,
+        controller: str = "default-scheduler",
+    ) -> None:
+        """Note an event; return at once."""
+        if len(self._pending) == BUFFER:
+            self.dropped += 1
+        self._pending.append(
+            EventRecord(
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                type_,
+                reason,
+                action,
+                shorten(message),
+                controller,
+                self._wall(),
+            )
+        )
+
+    async def run(self) -> None:
+        """Write what was recorded until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD)
+            await self.flush(BUSY_BATCH if self._busy() else BATCH)
+
+    async def flush(self, limit: int = BUFFER) -> None:
+        """Write up to ``limit`` recorded events; those that cannot be written are dropped."""
+        records = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
+        if not records:
+            return
+        new: list[v1.Event] = []
+        repeated: dict[str, v1.Event] = {}
+        for record in records:
+            event = self._event(record)
+            if event.count == 1:
+                new.append(event)
+            else:
+                repeated[event.metadata.name] = event
+        try:
+            await self._write(new, list(repeated.values()))
+        except ClientError:
+            for record in records:
+                self._seen.pop(_key(record), None)
+
+    def _event(self, record: EventRecord) -> v1.Event:
+        seen = self._remember(record)
+        event = v1.Event(
+            reason=record.reason,
+            message=record.message,
+            type=record.type,
+            action=record.action,
+            count=seen.count,
+            reporting_controller=record.controller,
+            reporting_instance=self._instance,
+        )
+        event.metadata.name = seen.event_name
+        event.metadata.namespace = record.namespace
+        event.involved_object.kind = "Pod"
+        event.involved_object.api_version = "v1"
+        event.involved_object.namespace = record.namespace
+        event.involved_object.name = record.name
+        event.involved_object.uid = record.uid
+        event.source.component = record.controller
+        event.first_timestamp.FromNanoseconds(int(seen.first * 1e9))
+        event.last_timestamp.FromNanoseconds(int(record.at * 1e9))
+        event.event_time.CopyFrom(event.first_timestamp)
+        return event
+
+    def _remember(self, record: EventRecord) -> _Seen:
+        key = _key(record)
+        seen = self._seen.get(key)
+        if seen is None or not _counts_up(seen, record.at):
+            self._sequence += 1
+            stamp = int(record.at * 1e6)
+            seen = _Seen(
+                f"{record.name[:200]}.{stamp:x}{self._sequence:x}", 0, record.at, record.at
+            )
+            self._seen[key] = seen
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+        self._seen.move_to_end(key)
+        seen.count += 1
+        seen.last = record.at
+        return seen
+
+
+def _key(record: EventRecord) -> tuple[str, str, str]:
+    return (record.uid or record.name, record.reason, record.message)
+
+
+def _counts_up(seen: _Seen, at: float) -> bool:
+    """Whether an event said again at a time belongs to the object of the earlier ones."""
+    return at - seen.last <= AGGREGATE_FOR and at - seen.first <= COUNT_UP_FOR

@@ -1,0 +1,73 @@
+"""Metrics and traces of an API server, under kube-apiserver's names where it has one.
+
+Cost per call: two dictionary look-ups and, where the client's attempt is sampled, a span. What
+can be counted when somebody looks is counted then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.server.core import ServerCore
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ApiServerMetrics
+from podsched.telemetry.tracing import DISABLED, SpanName, Tracer
+
+_PLURALS = {kind.oneof_field: kind.plural for kind in KINDS.values()}
+
+
+def resource_of(request: Any) -> str:
+    """Return the plural of what a request is about; "" when it names several kinds or none."""
+    fields = request.DESCRIPTOR.fields_by_name
+    if "kind" in fields:
+        try:
+            return find_kind(request.kind).plural
+        except UnknownKindError:
+            return ""
+    if "object" in fields:
+        return _PLURALS.get(request.object.WhichOneof("object") or "", "")
+    if request.DESCRIPTOR.name in ("CreateBatchRequest", "PatchBatchRequest", "WatchRequest"):
+        return ""
+    return "pods"
+
+
+class ServerTelemetry:
+    """A `CallObserver` that counts, times and traces."""
+
+    def __init__(self, registry: MetricRegistry, tracer: Tracer = DISABLED) -> None:
+        self._registry = registry
+        self._tracer = tracer
+        self._metrics = ApiServerMetrics(registry)
+
+    def follow(self, core: ServerCore) -> None:
+        """Tell the state of a server whenever metrics are collected."""
+        metrics, cache = self._metrics, core.cache
+
+        def update() -> None:
+            metrics.watchers.set(core.watcher.watching)
+            metrics.watch_events_total.labels().value = float(core.watcher.sent)
+            metrics.watch_cache_events.set(cache.kept)
+            metrics.watch_cache_revision.set(cache.revision)
+            for kind in KINDS.values():
+                metrics.storage_objects.labels(kind.plural).set(len(cache.objects(kind)))
+
+        self._registry.before_collect(update)
+
+    def call_ended(
+        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
+    ) -> None:
+        """See `CallObserver`."""
+        resource = resource_of(request) if request is not None else ""
+        self._metrics.request_total.labels(method, resource, code).inc()
+        if method == "Watch":
+            if code == "OUT_OF_RANGE":
+                self._metrics.watchers_dropped_total.labels("compacted").inc()
+            return
+        self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)
+        if parent:
+            attributes = {"rpc.method": method, "k8s.resource": resource}
+            span = self._tracer.start(
+                SpanName.API_REQUEST, parent=parent, at=started, attributes=attributes
+            )
+            span.end(ended, error="" if code == "OK" else code)
