@@ -34,7 +34,7 @@ class NeverBinder:
     """What is left when there is no actor: here nothing."""
 
     async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]:
         raise BinderUnavailable("directly")
 

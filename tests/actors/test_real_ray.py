@@ -39,7 +39,7 @@ class DirectBinder:
         self.batches = 0
 
     async def bind(
-        self, bindings: list[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: list[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> list[api_pb2.BatchResult]:
         self.batches += 1
         return [api_pb2.BatchResult() for _ in bindings]

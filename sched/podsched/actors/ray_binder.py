@@ -24,19 +24,19 @@ class RayBinder:
         self._turn = 0
 
     async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]:
         actor = self._next()
         if actor is None:
-            return await self._direct.bind(bindings, fence, context)
+            return await self._direct.bind(bindings, fence, traceparent)
         request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
         try:
-            answer = await actor.call("bind", request, context, timeout=BIND_TIMEOUT)
+            answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
         except RayUnavailable:
-            return await self._direct.bind(bindings, fence, context)
+            return await self._direct.bind(bindings, fence, traceparent)
         if isinstance(answer, NotBound):
             # The actor may be cut off from the API servers where this process is not.
-            return await self._direct.bind(bindings, fence, context)
+            return await self._direct.bind(bindings, fence, traceparent)
         return api_pb2.BatchResponse.FromString(answer).results
 
     def _next(self) -> NamedActor | None:

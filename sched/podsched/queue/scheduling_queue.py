@@ -259,14 +259,14 @@ class SchedulingQueue:
         now: float,
         *,
         max_priority: int | None = None,
-        but: str = "",
+        except_uid: str = "",
     ) -> int:
         """Give every waiting pod another try that the event may help; return how many these are.
 
         ``old`` and ``new`` are the object's messages; ``max_priority`` leaves out pods above it,
-        ``but`` the waiting pod of this uid.
+        ``except_uid`` the pod of that uid.
         """
-        moved = self._move(event, old, new, now, max_priority, but)
+        moved = self._move(event, old, new, now, max_priority, except_uid)
         self._report()
         return moved
 
@@ -496,12 +496,12 @@ class SchedulingQueue:
         new: Any,
         now: float,
         max_priority: int | None,
-        but: str = "",
+        except_uid: str = "",
     ) -> int:
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._unschedulable.helped(event, old, new, max_priority)
-        helped.pop(but, None)
+        helped.pop(except_uid, None)
         label = event.text if helped else ""
         for uid, strategy in helped.items():
             pod = self._unschedulable.remove(uid)

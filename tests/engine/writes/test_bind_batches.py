@@ -37,16 +37,16 @@ class Api:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self.contexts: list[str] = []
+        self.traceparents: list[str] = []
         self.faults: list[Exception] = []
         self.down = False
         self.answer: Answer = all_bound
 
     async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]:
         self.batches.append([binding.name for binding in bindings])
-        self.contexts.append(context)
+        self.traceparents.append(traceparent)
         await asyncio.sleep(1)
         if self.down:
             raise BinderUnavailable("nobody answers")
@@ -186,10 +186,10 @@ async def test_after_giving_up_later_pods_are_bound(world: World) -> None:
 
 async def test_a_batch_carries_the_trace_of_its_first_traced_pod(world: World) -> None:
     plain, traced = assignment("a"), assignment("b")
-    traced.context = "00-trace"
+    traced.traceparent = "00-trace"
     world.queue.submit([plain, traced])
     await asyncio.sleep(2)
-    assert world.api.contexts == ["00-trace"]
+    assert world.api.traceparents == ["00-trace"]
 
 
 async def test_calls_under_way_end_with_the_queue() -> None:

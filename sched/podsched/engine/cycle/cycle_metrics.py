@@ -136,7 +136,7 @@ class CycleMeter:
         if attempt is not None:
             attempt.child(name, began, ended, error=error)
 
-    def context(self, queued: QueuedPodInfo) -> str:
+    def traceparent(self, queued: QueuedPodInfo) -> str:
         """Return the traceparent of a pod's attempt, "" when it is not recorded."""
         attempt = self._attempts.get(queued.info.uid)
         return attempt.context if attempt is not None else ""

@@ -92,14 +92,14 @@ class Placer:
             self._selectors.move_to_end(key)
         return found
 
-    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, context: str = "") -> bool:
+    async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
         """Has actors do ahead what is much to evaluate; whether time has passed meanwhile.
 
-        Locally there is nothing to prepare. ``context`` is the traceparent of the attempt.
+        Locally there is nothing to prepare. ``traceparent`` is the attempt's.
         """
         if self._elsewhere is None:
             return False
-        return await self._elsewhere.prepare(self.evaluation(runtime, pod.cls), pod, context)
+        return await self._elsewhere.prepare(self.evaluation(runtime, pod.cls), pod, traceparent)
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
         """Decisions for pods of one class, in their order; at least one, maybe not for all."""
@@ -130,12 +130,12 @@ class Placer:
         return decisions
 
     async def prepare_post_filter(
-        self, runtime: ProfileRuntime, decision: Decision, context: str = ""
+        self, runtime: ProfileRuntime, decision: Decision, traceparent: str = ""
     ) -> bool:
         """Has actors try ahead whom a pod that does not fit may preempt; whether time has passed.
 
         If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
-        ``context`` is the traceparent of the attempt.
+        ``traceparent`` is the attempt's.
         """
         trials = self._trials
         if trials is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
@@ -159,7 +159,7 @@ class Placer:
             if plan is None or not trials.worth(len(plan.rows)):
                 return number > 0
             request = dry_run_request(runtime, decision.state, pod, cluster)
-            answers = await trials.dry_run(request, plan.rows, context)
+            answers = await trials.dry_run(request, plan.rows, traceparent)
             if not answers:
                 break
             plugin.learn_dry_run(pod, cluster, plan, merged(answers))

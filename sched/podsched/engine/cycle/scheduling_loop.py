@@ -263,7 +263,7 @@ class SchedulingLoop:
         remaining = pods
         while remaining:
             first = remaining[0]
-            if await self._decider.prepare(runtime, first.info, self._meter.context(first)):
+            if await self._decider.prepare(runtime, first.info, self._meter.traceparent(first)):
                 # Time has passed: some of the pods may be gone by now.
                 remaining = [queued for queued in remaining if not self._skip(queued)]
                 if not remaining:
@@ -304,8 +304,8 @@ class SchedulingLoop:
         others that are not.
         """
         queued, decisions = decision.queued, [decision]
-        context = self._meter.context(queued)
-        if await self._decider.prepare_post_filter(runtime, decision, context):
+        traceparent = self._meter.traceparent(queued)
+        if await self._decider.prepare_post_filter(runtime, decision, traceparent):
             others = [other for other in others if not self._skip(other)]
             decisions = [] if self._skip(queued) else self._decider.decide(runtime, [queued])
         self._settle_all(runtime, decisions, popped_at)
@@ -328,7 +328,7 @@ class SchedulingLoop:
                 return
             if at and self._skip(queued):
                 continue
-            decision = await extended.decide(runtime, queued, self._meter.context(queued))
+            decision = await extended.decide(runtime, queued, self._meter.traceparent(queued))
             if decision is None:
                 self._skip(queued)
                 continue
@@ -378,7 +378,7 @@ class SchedulingLoop:
             decision.state,
             popped_at,
             self._clock(),
-            self._meter.context(queued),
+            self._meter.traceparent(queued),
         )
         return self._reserve_and_permit(runtime, assignment)
 
@@ -567,7 +567,7 @@ class SchedulingLoop:
         elif change is not None:
             # Its own room does not help the pod: it would be tried, and rejected, again and again.
             self._state.queue.move_all_to_active_or_backoff(
-                change.event, change.old, change.new, self._clock(), but=pod.uid
+                change.event, change.old, change.new, self._clock(), except_uid=pod.uid
             )
         self._wake.set()
 

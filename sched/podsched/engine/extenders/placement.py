@@ -83,13 +83,13 @@ class ExtendedPlacer:
         return bool(self._extenders.deciding(cls.spec))
 
     async def decide(
-        self, runtime: ProfileRuntime, queued: QueuedPodInfo, context: str = ""
+        self, runtime: ProfileRuntime, queued: QueuedPodInfo, traceparent: str = ""
     ) -> Decision | None:
         """Return the decision for a pod, its node already assumed; None when the pod is gone or bound by
-        now. ``context`` is the traceparent of the attempt.
+        now. ``traceparent`` is the attempt's.
         """
         clients = self._extenders.deciding(queued.info.cls.spec)
-        await self._decider.prepare(runtime, queued.info, context)
+        await self._decider.prepare(runtime, queued.info, traceparent)
         try:
             for _ in range(MAX_TRIES):
                 selector = self._decider.selector(runtime, queued.info.cls)

@@ -44,7 +44,7 @@ class Binder(Protocol):
     """
 
     async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]: ...
 
 
@@ -61,7 +61,7 @@ class Assignment:
     #: When it was handed on to be bound: after the decision, or after PreBind.
     decided_at: float
     #: traceparent of the attempt, "" when it is not sampled.
-    context: str = ""
+    traceparent: str = ""
 
     @property
     def pod(self) -> PodInfo:
@@ -153,14 +153,14 @@ class BindingQueue:
 
     async def _send(self, batch: list[Assignment]) -> None:
         bindings = [assignment.binding() for assignment in batch]
-        context = next((a.context for a in batch if a.context), "")
+        traceparent = next((a.traceparent for a in batch if a.traceparent), "")
         pause = FIRST_PAUSE
         clock = asyncio.get_running_loop().time
         give_up = clock() + RETRY_FOR
         while not self._lost:
             began = clock()
             try:
-                results = await self._binder().bind(bindings, self._fence, context)
+                results = await self._binder().bind(bindings, self._fence, traceparent)
             except BinderUnavailable as exc:
                 self._called(batch, clock() - began, str(exc) or "unavailable")
                 if clock() > give_up:

@@ -19,10 +19,10 @@ class ClientBinder:
         self._cluster = cluster
 
     async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, context: str
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]:
         try:
-            return await self._cluster.bind(bindings, fence, traceparent=context)
+            return await self._cluster.bind(bindings, fence, traceparent=traceparent)
         except Unavailable as exc:
             raise BinderUnavailable(str(exc)) from exc
         except FenceLost as exc:
