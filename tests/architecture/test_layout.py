@@ -1,0 +1,94 @@
+"""The unit tests mirror the source tree: a module's tests are found by its name.
+
+The tests of ``sched/podsched/a/b.py`` are ``tests/a/test_b.py``, or several files by topic:
+``tests/a/test_b_<topic>.py``. Those of a package as a whole are ``tests/a/test_a_<topic>.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "sched" / "podsched"
+TESTS = ROOT / "tests"
+
+#: Folders of tests that no single module stands for.
+ELSEWHERE = {
+    "architecture": "of the source tree",
+    "conformance": "of recorded decisions of a real control plane",
+    "docs": "of the documents",
+    "integration": "of promises that several processes keep together",
+    "plugins_example": "of deploy/examples/plugin",
+    "scenarios": "of behaviour as users see it",
+    "support": "what tests share",
+}
+
+#: Files that no module stands for, though their folder mirrors one.
+EXCEPTIONS = {
+    "cli/test_readme.py": "the README's commands need the cluster of tests/cli",
+    # Until the plugins have packages of their own.
+    "plugins/test_against_plain_rules.py": "several plugins against one model",
+    "plugins/test_hint_indexes.py": "the indexes of several plugins",
+    "plugins/test_image_and_balance.py": "two scoring plugins",
+    "plugins/test_preemption_eligibility.py": "part of DefaultPreemption",
+    "plugins/test_simple_plugins.py": "plugins of a line or two",
+    "plugins/test_topology_against_plain_rules.py": "two plugins against one model",
+}
+
+
+def stands_for(test: Path, source: Path) -> Path | None:
+    """Return the module or package that the test file is named after; None when there is none.
+
+    ``test`` is relative to the folder of the tests. The longest name wins.
+    """
+    room = source / test.parent
+    words = test.stem.removeprefix("test_").split("_")
+    names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
+    for name in names:
+        if (room / f"{name}.py").is_file():
+            return room / f"{name}.py"
+        if (room / name).is_dir():
+            return room / name
+        if name == room.name and room.is_dir():
+            return room
+    return None
+
+
+def test_a_test_file_is_found_by_the_name_of_its_module(tmp_path: Path) -> None:
+    (tmp_path / "engine" / "cycle").mkdir(parents=True)
+    (tmp_path / "engine" / "cycle" / "waiting_pods.py").touch()
+    (tmp_path / "engine" / "cycle" / "waiting.py").touch()
+
+    def found(test: str) -> str | None:
+        path = stands_for(Path(test), tmp_path)
+        return path and str(path.relative_to(tmp_path))
+
+    assert found("engine/cycle/test_waiting_pods.py") == "engine/cycle/waiting_pods.py"
+    assert found("engine/cycle/test_waiting_pods_at_scale.py") == "engine/cycle/waiting_pods.py"
+    assert found("engine/cycle/test_waiting_long.py") == "engine/cycle/waiting.py"
+    assert found("engine/test_cycle_of_pods.py") == "engine/cycle", "of a package"
+    assert found("engine/test_engine_at_scale.py") == "engine", "of the room"
+    assert found("engine/test_waiting_pods.py") is None, "in another folder"
+    assert found("engine/cycle/test_wait.py") is None, "of half a word"
+    assert found("queue/test_queue.py") is None, "of no room"
+
+
+def unit_tests() -> list[Path]:
+    files = (path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+    return sorted(path for path in files if path.parts[0] not in ELSEWHERE)
+
+
+@pytest.mark.parametrize("test", unit_tests(), ids=str)
+def test_every_unit_test_is_named_after_a_module(test: Path) -> None:
+    if str(test) in EXCEPTIONS:
+        assert stands_for(test, SOURCE) is None, "no exception any more"
+    else:
+        assert stands_for(test, SOURCE), (
+            f"no module or package of sched/podsched/{test.parent} is called like tests/{test}"
+        )
+
+
+def test_the_exceptions_exist() -> None:
+    assert not [name for name in (*ELSEWHERE, *EXCEPTIONS) if not (TESTS / name).exists()]
