@@ -44,6 +44,17 @@ def test_what_is_not_a_quantity_is_refused(text: str) -> None:
         quantity.parse(text)
 
 
+@pytest.mark.parametrize("tail", ["!", "", "x" * 100])
+def test_a_text_longer_than_any_quantity_is_refused_whatever_it_holds(tail: str) -> None:
+    with pytest.raises(quantity.QuantityError):
+        quantity.parse("1" * 50_000 + tail)
+
+
+def test_digits_are_matched_in_one_way_only() -> None:
+    """Otherwise a text that fails at its end takes quadratic time: this one would take minutes."""
+    assert quantity._SYNTAX.fullmatch("1" * 1_000_000 + "!") is None
+
+
 def test_values_are_rounded_up_away_from_zero() -> None:
     assert quantity.value("1m") == 1
     assert quantity.value("1001m") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.v1 import objects_pb2 as v1
@@ -21,6 +22,23 @@ def test_binding_a_pod_does_not_change_its_class() -> None:
     before = bound.SerializeToString(deterministic=True)
     assert classes.intern(bound) is waiting
     assert bound.SerializeToString(deterministic=True) == before
+
+
+def test_interning_bound_pods_keeps_no_memory_of_them() -> None:
+    classes = PodClasses()
+    bound = make_pod("a", node="node-1")
+    bound.spec.containers[0].env.add(name="PADDING", value="x" * 2_000)
+    classes.intern(bound)
+    before = _resident_bytes()
+    for _ in range(20_000):
+        classes.intern(bound)
+    assert _resident_bytes() - before < 10_000_000
+
+
+def _resident_bytes() -> int:
+    """What this process occupies, the arenas of messages included, which Python does not see."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_what_no_decision_depends_on_does_not_split_a_class() -> None:

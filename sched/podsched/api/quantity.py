@@ -15,7 +15,12 @@ from functools import lru_cache
 
 MAX_INT64 = 2**63 - 1
 _NANO = 10**9
-_SYNTAX = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,4})")
+#: Longest text that is read. Digits cost more than linear time to convert, and every text is
+#: remembered; the longest quantity of any use has some 30 characters.
+MAX_LENGTH = 128
+# Each digit can be matched in one way only: with "[0-9]+[.]?[0-9]*" a text that fails at its end
+# would be tried at every split of its digits.
+_SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,4})")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _CACHE = 1 << 16
@@ -35,7 +40,7 @@ class QuantityError(ValueError):
 @lru_cache(_CACHE)
 def parse(text: str) -> Fraction:
     """Return the exact value. Raises QuantityError."""
-    match = _SYNTAX.fullmatch(text)
+    match = _SYNTAX.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:
         raise QuantityError(text)
     sign, digits, suffix = match.groups()

@@ -54,7 +54,6 @@ class PodClasses:
         #: None stands for "depends on the pod's name": name and uid are then part of the key.
         self._memo: dict[Hashable, PodClass | None] = {}
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
-        self._scratch = v1.PodSpec()
 
     def __len__(self) -> int:
         return len(self._by_content)
@@ -64,10 +63,12 @@ class PodClasses:
         meta = pod.metadata
         spec = pod.spec
         if spec.node_name:
-            scratch = self._scratch
-            scratch.CopyFrom(spec)
-            scratch.node_name = ""
-            spec_bytes = scratch.SerializeToString()
+            # A fresh message each time: one that is kept and refilled never gives back the memory
+            # of what it held (2 to 6 kB a pod, for ever).
+            unbound = v1.PodSpec()
+            unbound.CopyFrom(spec)
+            unbound.node_name = ""
+            spec_bytes = unbound.SerializeToString()
         else:
             spec_bytes = spec.SerializeToString()
         owner = _controller(meta) if meta.owner_references else None

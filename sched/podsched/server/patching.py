@@ -88,17 +88,31 @@ def _merged_list(
 ) -> list[dict[str, Any]]:
     if any(item.get(_DIRECTIVE) == "replace" for item in items):
         return [item for item in items if item.get(_DIRECTIVE) != "replace"]
-    result = list(before)
+    result: list[dict[str, Any] | None] = list(before)
+    # Places by key: searched one by one, a patch of as many new items as fit into a message
+    # would cost quadratic time. Of items that share a key, the first is patched.
+    places: dict[Any, int] = {}
+    for place, item in enumerate(before):
+        places.setdefault(_list_key(item, key), place)
     for item in items:
-        at = next((i for i, old in enumerate(result) if old.get(key) == item.get(key)), None)
+        found = _list_key(item, key)
+        at = places.get(found)
         if item.get(_DIRECTIVE) == "delete":
             if at is not None:
-                del result[at]
+                result[at] = None
+                del places[found]
         elif at is None:
+            places[found] = len(result)
             result.append(item)
         else:
-            result[at] = _overlaid(result[at], item)
-    return result
+            result[at] = _overlaid(result[at] or {}, item)
+    return [item for item in result if item is not None]
+
+
+def _list_key(item: Mapping[str, Any], key: str) -> Any:
+    """Return what tells the item from the others of its list, hashable whatever the patch holds."""
+    value = item.get(key)
+    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
 
 
 def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:

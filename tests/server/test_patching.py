@@ -1,0 +1,51 @@
+"""Patches: what a strategic merge makes of lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsched.api.objects import AnyObject
+from podsched.server.patching import patched
+from podsched.v1 import objects_pb2 as v1
+from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH
+
+
+def _pod(*names: str) -> v1.Pod:
+    pod = v1.Pod()
+    for name in names:
+        pod.spec.containers.add(name=name, image=f"{name}:1")
+    return pod
+
+
+def _merged(message: AnyObject, *containers: dict[str, Any]) -> list[tuple[str, str]]:
+    patch = {"spec": {"containers": list(containers)}}
+    result = patched(message, patch, STRATEGIC_MERGE_PATCH)
+    assert isinstance(result, v1.Pod)
+    return [(container.name, container.image) for container in result.spec.containers]
+
+
+def test_an_item_of_a_known_key_is_patched_in_its_place() -> None:
+    assert _merged(_pod("a", "b"), {"name": "a", "image": "a:2"}) == [("a", "a:2"), ("b", "b:1")]
+
+
+def test_items_of_new_keys_come_last_and_one_that_comes_twice_is_merged() -> None:
+    added = _merged(_pod("a"), {"name": "c", "image": "c:1"}, {"name": "c", "image": "c:2"})
+    assert added == [("a", "a:1"), ("c", "c:2")]
+
+
+def test_an_item_can_be_deleted_and_added_again() -> None:
+    deleted = {"name": "a", "$patch": "delete"}
+    assert _merged(_pod("a", "b"), deleted) == [("b", "b:1")]
+    again = _merged(_pod("a", "b"), deleted, {"name": "a", "image": "a:9"})
+    assert again == [("b", "b:1"), ("a", "a:9")]
+
+
+def test_of_items_that_share_a_key_only_the_first_is_patched() -> None:
+    twice = _merged(_pod("a", "a"), {"name": "a", "image": "a:2"})
+    assert twice == [("a", "a:2"), ("a", "a:1")]
+
+
+def test_a_key_is_looked_up_once_for_each_item() -> None:
+    """Searching the list for each item is quadratic: this patch would take minutes."""
+    new = [{"name": f"c{number}", "image": "i"} for number in range(60_000)]
+    assert len(_merged(_pod("a"), *new)) == 60_001
