@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from podsched.server.errors import ApiError, Code
+from podsched.api.reasons import StatusCode
+from podsched.server.errors import ApiError
 from podsched.server.listing import Page
 from podsched.store.protocol import GetResult, Put, Write
 from podsched.v1 import api_pb2 as v1
@@ -87,7 +88,7 @@ async def test_an_expired_token_says_so(world: World) -> None:
     await world.store.compact((await world.store.status()).revision)
     with pytest.raises(ApiError) as refused:
         await listed(world, limit=2, token=first.token)
-    assert refused.value.code is Code.OUT_OF_RANGE
+    assert refused.value.code is StatusCode.OUT_OF_RANGE
 
 
 async def test_a_selection_is_paged_too(world: World) -> None:
@@ -113,7 +114,7 @@ async def test_a_list_that_cannot_be_understood_is_refused(
     """INVALID_ARGUMENT with the field."""
     with pytest.raises(ApiError) as refused:
         await listed(world, **fields)  # type: ignore[arg-type]
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT
     assert refused.value.violations[0].field == field
 
 

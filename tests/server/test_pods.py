@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from podsched.api.objects import Pod, PodCondition, PodDisruptionBudget
+from podsched.api.reasons import StatusCode
 from podsched.server.entries import Entry
-from podsched.server.errors import ApiError, Code
+from podsched.server.errors import ApiError
 from podsched.store.errors import MaybeApplied
 from podsched.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
@@ -59,7 +60,7 @@ async def test_a_pod_is_bound_once(world: World) -> None:
     )
     assert isinstance(first, Entry)
     assert refusal(second) == "ALREADY_BOUND"
-    assert isinstance(second, ApiError) and second.code is Code.FAILED_PRECONDITION
+    assert isinstance(second, ApiError) and second.code is StatusCode.FAILED_PRECONDITION
     assert second.metadata["node"] == "node-1"
     assert (await stored(world)).spec.node_name == "node-1"
 
@@ -114,7 +115,7 @@ async def test_a_lost_fence_writes_nothing_and_no_fence_would_have(world: World)
     await world.new_term()
     (outcome,) = await world.core.pods.bind([binding("web", "node-1")], deposed)
     assert refusal(outcome) == "FENCE_LOST"
-    assert isinstance(outcome, ApiError) and outcome.code is Code.FAILED_PRECONDITION
+    assert isinstance(outcome, ApiError) and outcome.code is StatusCode.FAILED_PRECONDITION
     assert (await stored(world)).spec.node_name == ""
     (unfenced,) = await world.core.pods.bind([binding("web", "node-1")], None)
     assert isinstance(unfenced, Entry)
@@ -275,7 +276,7 @@ async def test_a_budget_is_spent_by_evictions(world: World) -> None:
     first, second = await world.core.pods.evict([evict("a"), evict("b")], None)
     assert isinstance(first, Entry)
     assert (await stored(world, "a")).metadata.HasField("deletion_timestamp")
-    assert isinstance(second, ApiError) and second.code is Code.RESOURCE_EXHAUSTED
+    assert isinstance(second, ApiError) and second.code is StatusCode.RESOURCE_EXHAUSTED
     assert second.message.startswith(
         "Cannot evict pod as it would violate the pod's disruption budget."
     )

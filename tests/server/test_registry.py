@@ -7,9 +7,10 @@ import json
 import pytest
 
 from podsched.api.objects import AnyObject, Event, Node, Pod
+from podsched.api.reasons import StatusCode
 from podsched.server.core import ServerCore
 from podsched.server.entries import Entry
-from podsched.server.errors import ApiError, Code
+from podsched.server.errors import ApiError
 from podsched.server.settings import ServerSettings
 from podsched.store.errors import Unavailable
 from podsched.store.memory import MemoryStore
@@ -60,7 +61,7 @@ async def test_a_second_object_of_the_same_name_is_refused(world: World) -> None
     await world.core.registry.create(pod())
     with pytest.raises(ApiError, match=r'^pods "web" already exists$') as refused:
         await world.core.registry.create(pod())
-    assert refused.value.code is Code.ALREADY_EXISTS
+    assert refused.value.code is StatusCode.ALREADY_EXISTS
 
 
 async def test_every_mistake_is_told_with_its_path(world: World) -> None:
@@ -74,7 +75,7 @@ async def test_every_mistake_is_told_with_its_path(world: World) -> None:
     with pytest.raises(ApiError) as refused:
         await world.core.registry.create(item)
     error = refused.value
-    assert error.code is Code.INVALID_ARGUMENT
+    assert error.code is StatusCode.INVALID_ARGUMENT
     fields = {violation.field for violation in error.violations}
     assert {
         "metadata.labels",
@@ -92,7 +93,7 @@ async def test_an_object_of_a_kind_without_namespaces_takes_none(world: World) -
     item.metadata.namespace = "default"
     with pytest.raises(ApiError, match=r"metadata\.namespace") as refused:
         await world.core.registry.create(item)
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_batch_answers_each_item_by_itself(world: World) -> None:
@@ -101,8 +102,8 @@ async def test_a_batch_answers_each_item_by_itself(world: World) -> None:
     bad.spec.containers[0].image = ""
     outcomes = await world.core.registry.create_many([pod("a"), bad, pod("a"), pod("b")])
     assert isinstance(outcomes[0], Entry) and isinstance(outcomes[3], Entry)
-    assert isinstance(outcomes[1], ApiError) and outcomes[1].code is Code.INVALID_ARGUMENT
-    assert isinstance(outcomes[2], ApiError) and outcomes[2].code is Code.ALREADY_EXISTS
+    assert isinstance(outcomes[1], ApiError) and outcomes[1].code is StatusCode.INVALID_ARGUMENT
+    assert isinstance(outcomes[2], ApiError) and outcomes[2].code is StatusCode.ALREADY_EXISTS
 
 
 async def test_generated_names_differ(world: World) -> None:
@@ -145,7 +146,7 @@ async def test_an_object_beyond_the_size_limit_is_refused() -> None:
     item.metadata.annotations["big"] = "x" * 6000
     with pytest.raises(ApiError, match="the limit is 5000") as refused:
         await core.registry.create(item)
-    assert refused.value.code is Code.RESOURCE_EXHAUSTED
+    assert refused.value.code is StatusCode.RESOURCE_EXHAUSTED
     await core.stop()
 
 
@@ -155,7 +156,7 @@ async def test_every_cluster_has_its_namespaces_and_system_priorities(world: Wor
         await world.core.registry.get(kind, "", name)
         with pytest.raises(ApiError) as refused:
             await world.core.registry.delete(delete(kind, name))
-        assert refused.value.code is Code.PERMISSION_DENIED
+        assert refused.value.code is StatusCode.PERMISSION_DENIED
 
 
 # ---------------------------------------------------------------------------- priorities
@@ -198,7 +199,7 @@ async def test_an_update_on_an_old_resource_version_is_a_conflict(world: World) 
     old.metadata.labels["a"] = "2"
     with pytest.raises(ApiError, match="the object has been modified") as refused:
         await world.core.registry.update(old)
-    assert refused.value.code is Code.ABORTED
+    assert refused.value.code is StatusCode.ABORTED
     stored = message_of(await world.core.registry.get("Node", "", "node-1"))
     assert stored.metadata.labels["a"] == "1"
 
@@ -264,7 +265,7 @@ async def test_the_immutable_part_of_a_pod_stays(world: World) -> None:
     item.spec.node_name = "node-9"
     with pytest.raises(ApiError) as refused:
         await world.core.registry.update(item)
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_patch_changes_what_it_names(world: World) -> None:
@@ -310,7 +311,7 @@ async def test_a_bad_patch_is_refused(world: World, patch: bytes) -> None:
     await world.core.registry.create(node())
     request = v1.PatchRequest(kind="Node", name="node-1", merge_patch=patch)
     outcome = (await world.core.registry.patch([request], None))[0]
-    assert isinstance(outcome, ApiError) and outcome.code is Code.INVALID_ARGUMENT
+    assert isinstance(outcome, ApiError) and outcome.code is StatusCode.INVALID_ARGUMENT
 
 
 # ---------------------------------------------------------------------------- deleting
@@ -373,7 +374,7 @@ async def test_a_deletion_of_another_incarnation_is_refused(world: World) -> Non
     for wanted in (v1.Preconditions(uid="other"), v1.Preconditions(resource_version=1)):
         with pytest.raises(ApiError, match="Precondition failed") as refused:
             await world.core.registry.delete(delete("Pod", "web", preconditions=wanted))
-        assert refused.value.code is Code.ABORTED
+        assert refused.value.code is StatusCode.ABORTED
 
 
 async def test_a_collection_is_deleted_by_selector(world: World) -> None:
@@ -396,7 +397,7 @@ async def test_what_is_not_named_rightly_is_refused(
     """An unknown kind and a missing name are INVALID_ARGUMENT with the field."""
     with pytest.raises(ApiError) as refused:
         await world.core.registry.get(kind, "", name)
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.code is StatusCode.INVALID_ARGUMENT
     assert refused.value.violations[0].field == field
 
 
@@ -405,9 +406,9 @@ async def test_an_outage_of_the_store_is_unavailable(world: World) -> None:
     world.store.fault = Unavailable("down")
     with pytest.raises(ApiError) as refused:
         await world.core.registry.get("Pod", "", "web")
-    assert refused.value.code is Code.UNAVAILABLE
+    assert refused.value.code is StatusCode.UNAVAILABLE
     outcome = (await world.core.registry.create_many([pod()]))[0]
-    assert isinstance(outcome, ApiError) and outcome.code is Code.UNAVAILABLE
+    assert isinstance(outcome, ApiError) and outcome.code is StatusCode.UNAVAILABLE
     world.store.fault = None
     await world.core.registry.create(pod())
 

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from podsched.api.kinds import KINDS
+from podsched.api.reasons import StatusCode
 from podsched.server.core import ServerCore
-from podsched.server.errors import ApiError, Code
+from podsched.server.errors import ApiError
 from podsched.server.settings import ServerSettings
 from podsched.store.errors import Unavailable
 from podsched.v1 import api_pb2 as v1
@@ -120,7 +121,7 @@ async def test_a_revision_that_is_gone_ends_the_watch(world: World) -> None:
     request = v1.WatchRequest(kinds=["Pod"], from_revision=1)
     with pytest.raises(ApiError, match="compacted") as refused:
         await anext(world.responses(request, started_later))
-    assert refused.value.code is Code.OUT_OF_RANGE
+    assert refused.value.code is StatusCode.OUT_OF_RANGE
 
 
 async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) -> None:
@@ -136,7 +137,7 @@ async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) ->
         await slow.feed.fresh()
         with pytest.raises(ApiError) as refused:
             await anext(stream)
-    assert refused.value.code is Code.OUT_OF_RANGE
+    assert refused.value.code is StatusCode.OUT_OF_RANGE
 
 
 async def test_a_watch_of_the_future_waits_for_it(world: World) -> None:
@@ -156,7 +157,7 @@ async def test_a_closing_server_ends_its_watches(world: World) -> None:
     world.core.watcher.close()
     with pytest.raises(ApiError) as refused:
         await watch
-    assert refused.value.code is Code.UNAVAILABLE
+    assert refused.value.code is StatusCode.UNAVAILABLE
     assert world.core.watcher.watching == 0
 
 
@@ -190,6 +191,6 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
                 response = await watch
                 assert not response.events
                 watch = asyncio.ensure_future(anext(stream))
-    assert refused.value.code is Code.OUT_OF_RANGE
+    assert refused.value.code is StatusCode.OUT_OF_RANGE
     await other.feed.fresh()
     assert list(other.cache.objects(KINDS["Pod"])) == ["default/b"]

@@ -31,6 +31,7 @@ from podsched.agent.nodes import (
 from podsched.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
 from podsched.api.codec import write
 from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.reasons import StatusCode
 from podsched.client import errors
 from podsched.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.client.informer import Batch, Event, Informer
@@ -345,7 +346,7 @@ class Agent:
         return await self._client.patch_many(leases.renewals(names, self._now()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
-        self._count_heartbeat("success" if result.code == 0 else "error")
+        self._count_heartbeat("success" if result.code == StatusCode.OK else "error")
         if isinstance(errors.of_result(result), NotFound):
             node = self._informer.get("Node", name)
             if node is not None and self._playing.get(name) is False:

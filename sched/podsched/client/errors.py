@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.v1.api_pb2 import BatchResult
 
 _DETAILS = "grpc-status-details-bin"
@@ -136,37 +137,33 @@ class ServerBug(ClientError):
 
 
 _BY_REASON: dict[str, type[ClientError]] = {
-    "FENCE_LOST": FenceLost,
-    "ALREADY_BOUND": AlreadyBound,
-    "POD_DELETING": NotBindable,
-    "SCHEDULING_GATED": NotBindable,
-    "PRECONDITION_FAILED": PreconditionFailed,
-    "DISRUPTION_BUDGET": DisruptionBudget,
-    "OUTCOME_UNKNOWN": OutcomeUnknown,
+    StatusReason.FENCE_LOST: FenceLost,
+    StatusReason.ALREADY_BOUND: AlreadyBound,
+    StatusReason.POD_DELETING: NotBindable,
+    StatusReason.SCHEDULING_GATED: NotBindable,
+    StatusReason.PRECONDITION_FAILED: PreconditionFailed,
+    StatusReason.DISRUPTION_BUDGET: DisruptionBudget,
+    StatusReason.OUTCOME_UNKNOWN: OutcomeUnknown,
 }
-_Code = grpc.StatusCode
 _BY_CODE: dict[int, type[ClientError]] = {
-    code.value[0]: error
-    for code, error in {
-        _Code.NOT_FOUND: NotFound,
-        _Code.ALREADY_EXISTS: AlreadyExists,
-        _Code.ABORTED: Conflict,
-        _Code.INVALID_ARGUMENT: Invalid,
-        _Code.PERMISSION_DENIED: Forbidden,
-        _Code.UNAUTHENTICATED: Forbidden,
-        _Code.RESOURCE_EXHAUSTED: TooLarge,
-        _Code.OUT_OF_RANGE: Compacted,
-        _Code.UNAVAILABLE: Unavailable,
-        _Code.INTERNAL: ServerBug,
-        _Code.UNKNOWN: ServerBug,
-        _Code.UNIMPLEMENTED: Invalid,
-    }.items()
+    StatusCode.NOT_FOUND: NotFound,
+    StatusCode.ALREADY_EXISTS: AlreadyExists,
+    StatusCode.ABORTED: Conflict,
+    StatusCode.INVALID_ARGUMENT: Invalid,
+    StatusCode.PERMISSION_DENIED: Forbidden,
+    StatusCode.UNAUTHENTICATED: Forbidden,
+    StatusCode.RESOURCE_EXHAUSTED: TooLarge,
+    StatusCode.OUT_OF_RANGE: Compacted,
+    StatusCode.UNAVAILABLE: Unavailable,
+    StatusCode.INTERNAL: ServerBug,
+    StatusCode.UNKNOWN: ServerBug,
+    StatusCode.UNIMPLEMENTED: Invalid,
 }
 
 
 def of_result(result: BatchResult) -> ClientError | None:
     """Return the error of an item of a batch; None when it succeeded."""
-    if result.code == 0:
+    if result.code == StatusCode.OK:
         return None
     cls = _BY_REASON.get(result.reason) or _BY_CODE.get(result.code, ClientError)
     return cls(
@@ -205,10 +202,11 @@ def _status_of(error: Any) -> Any:
 
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     """Return an error that gRPC made itself: the server may never have seen the call."""
-    if code is _Code.DEADLINE_EXCEEDED:
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return OutcomeUnknown(f"the server did not answer in time: {message}")
-    if code is _Code.CANCELLED:  # by the server: a caller that cancels gets CancelledError
+    if code is grpc.StatusCode.CANCELLED:
+        # By the server: a caller that cancels gets CancelledError.
         return OutcomeUnknown("the server broke the call off")
-    if code is _Code.UNAVAILABLE and "failed to connect" not in message.lower():
+    if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" not in message.lower():
         return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)

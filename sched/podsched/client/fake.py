@@ -18,8 +18,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-import grpc
-
 from podsched.api.conditions import is_finished, is_pod_ready, set_pod_condition
 from podsched.api.kinds import find_kind, kind_of, wrap
 from podsched.api.manifest import apply_merge_patch
@@ -32,6 +30,7 @@ from podsched.api.objects import (
     object_key,
     timestamp,
 )
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import compile_selector
 from podsched.client.errors import AlreadyExists, ClientError, Compacted, NotFound, Unavailable
 from podsched.client.informer import Informer
@@ -218,7 +217,9 @@ class FakeCluster:
         item = self._objects.get((kind, key))
         if item is None:
             name = key.rpartition("/")[2]
-            raise NotFound(f'{find_kind(kind).plural} "{name}" not found', reason="NOT_FOUND")
+            raise NotFound(
+                f'{find_kind(kind).plural} "{name}" not found', reason=StatusReason.NOT_FOUND
+            )
         return item
 
     def _store(self, item: AnyObject, event_type: v1.EventType) -> AnyObject:
@@ -242,15 +243,17 @@ class FakeCluster:
         if self._terms.get(fence.lock) == fence.term:
             return None
         message = f'the lock "{fence.lock}" no longer belongs to term {fence.term}'
-        return _refused(grpc.StatusCode.FAILED_PRECONDITION, "FENCE_LOST", message)
+        return _refused(StatusCode.FAILED_PRECONDITION, StatusReason.FENCE_LOST, message)
 
     def _pod(self, namespace: str, name: str, uid: str) -> Pod | v1.BatchResult:
         item = self._objects.get(("Pod", f"{namespace or 'default'}/{name}"))
         if item is None:
-            return _refused(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", f'pods "{name}" not found')
+            return _refused(
+                StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, f'pods "{name}" not found'
+            )
         if uid and item.metadata.uid != uid:
             message = f'Precondition failed: UID of pods "{name}"'
-            return _refused(grpc.StatusCode.ABORTED, "PRECONDITION_FAILED", message)
+            return _refused(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
         pod = _copy(item)
         assert isinstance(pod, Pod)
         return pod
@@ -259,16 +262,16 @@ class FakeCluster:
         pod = self._pod(binding.namespace, binding.name, binding.uid)
         if isinstance(pod, v1.BatchResult):
             return pod
-        code, name = grpc.StatusCode.FAILED_PRECONDITION, binding.name
+        code, name = StatusCode.FAILED_PRECONDITION, binding.name
         if pod.spec.node_name:
             if binding.uid and pod.spec.node_name == binding.node_name:
                 return v1.BatchResult(resource_version=int(pod.metadata.resource_version))
             message = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
-            return _refused(code, "ALREADY_BOUND", message, node_name=pod.spec.node_name)
+            return _refused(code, StatusReason.ALREADY_BOUND, message, node_name=pod.spec.node_name)
         if pod.metadata.HasField("deletion_timestamp"):
-            return _refused(code, "POD_DELETING", f"pod {name} is being deleted")
+            return _refused(code, StatusReason.POD_DELETING, f"pod {name} is being deleted")
         if pod.spec.scheduling_gates:
-            return _refused(code, "SCHEDULING_GATED", f"pod {name} has scheduling gates")
+            return _refused(code, StatusReason.SCHEDULING_GATED, f"pod {name} has scheduling gates")
         pod.spec.node_name = binding.node_name
         pod.status.nominated_node_name = ""
         set_pod_condition(pod.status, _SCHEDULED, timestamp(self._now(), whole=True))
@@ -294,7 +297,7 @@ class FakeCluster:
         item = self._objects.get((kind.name, key))
         if item is None:
             message = f'{kind.plural} "{patch.name}" not found'
-            return _refused(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", message)
+            return _refused(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
         return self._written(apply_merge_patch(item, json.loads(patch.merge_patch)).message)
 
     def _evict(self, request: v1.EvictRequest) -> v1.BatchResult:
@@ -335,8 +338,8 @@ class FakeCluster:
                 return None
             if status.disruptions_allowed <= 0:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
-                code = grpc.StatusCode.RESOURCE_EXHAUSTED
-                return _refused(code, "DISRUPTION_BUDGET", message)
+                code = StatusCode.RESOURCE_EXHAUSTED
+                return _refused(code, StatusReason.DISRUPTION_BUDGET, message)
             status.disruptions_allowed -= 1
             status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(self._now(), whole=True))
             self.update(budget)
@@ -348,9 +351,9 @@ class FakeCluster:
 
 
 def _refused(
-    code: grpc.StatusCode, reason: str, message: str, *, node_name: str = ""
+    code: StatusCode, reason: StatusReason, message: str, *, node_name: str = ""
 ) -> v1.BatchResult:
-    return v1.BatchResult(code=code.value[0], reason=reason, message=message, node_name=node_name)
+    return v1.BatchResult(code=code, reason=reason, message=message, node_name=node_name)
 
 
 def _copy(item: AnyObject) -> AnyObject:

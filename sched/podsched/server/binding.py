@@ -8,6 +8,7 @@ from __future__ import annotations
 from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, Timestamp
+from podsched.api.reasons import StatusReason
 from podsched.server import errors
 from podsched.server.deletion import check_preconditions
 from podsched.server.entries import Entry
@@ -35,10 +36,10 @@ def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -
         raise errors.already_bound(POD, name, spec.node_name)
     if is_terminating(pod):
         why = "is being deleted, cannot be assigned to a host"
-        raise errors.not_bindable(POD, name, "POD_DELETING", why)
+        raise errors.not_bindable(POD, name, StatusReason.POD_DELETING, why)
     if spec.scheduling_gates:
         why = "has non-empty .spec.schedulingGates"
-        raise errors.not_bindable(POD, name, "SCHEDULING_GATED", why)
+        raise errors.not_bindable(POD, name, StatusReason.SCHEDULING_GATED, why)
     spec.node_name = binding.node_name
     # As since Kubernetes 1.35: the nomination has served its purpose.
     pod.status.nominated_node_name = ""

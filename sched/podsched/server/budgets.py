@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from podsched.api.conditions import is_finished, is_pod_ready
 from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import SelectorError, compile_selector
 from podsched.server import errors
 from podsched.server.entries import Entry
-from podsched.server.errors import ApiError, Code
+from podsched.server.errors import ApiError
 
 MAX_DISRUPTED_PODS = 2000
 
@@ -80,8 +81,8 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
 def more_than_one() -> ApiError:
     """Kubernetes' refusal of a pod with several budgets."""
     return ApiError(
-        Code.FAILED_PRECONDITION,
-        "MULTIPLE_BUDGETS",
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.MULTIPLE_BUDGETS,
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
         "support.",
     )

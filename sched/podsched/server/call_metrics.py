@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.api.reasons import StatusCode
 from podsched.server.core import ServerCore
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ApiServerMetrics
@@ -61,7 +62,7 @@ class ServerTelemetry:
         resource = resource_of(request) if request is not None else ""
         self._metrics.request_total.labels(method, resource, code).inc()
         if method == "Watch":
-            if code == "OUT_OF_RANGE":
+            if code == StatusCode.OUT_OF_RANGE.name:
                 self._metrics.watchers_dropped_total.labels("compacted").inc()
             return
         self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)
@@ -70,4 +71,4 @@ class ServerTelemetry:
             span = self._tracer.start(
                 SpanName.API_REQUEST, parent=parent, at=started, attributes=attributes
             )
-            span.end(ended, error="" if code == "OK" else code)
+            span.end(ended, error="" if code == StatusCode.OK.name else code)

@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
+from podsched.api.reasons import StatusCode
 from podsched.server import errors
 from podsched.server.errors import ApiError
 from podsched.server.status import details, short
 
 log = logging.getLogger(__name__)
 
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _Request = TypeVar("_Request")
 
 
@@ -44,7 +44,7 @@ def unary(
 
     async def call(raw: bytes, context: Any) -> bytes:
         started = time.monotonic()
-        code, request = "OK", None
+        code, request = StatusCode.OK.name, None
         try:
             request = _decoded(parse, raw)
             return await handle(request)
@@ -52,10 +52,10 @@ def unary(
             code = error.code.name
             raise await _abort(context, error) from None
         except asyncio.CancelledError:
-            code = "CANCELLED"
+            code = StatusCode.CANCELLED.name
             raise
         except Exception as error:
-            code = "INTERNAL"
+            code = StatusCode.INTERNAL.name
             raise await _abort(context, _incident(method, error)) from None
         finally:
             if observer is not None:
@@ -74,7 +74,7 @@ def streaming(
 
     async def call(raw: bytes, context: Any) -> AsyncIterator[bytes]:
         started = time.monotonic()
-        code, request = "OK", None
+        code, request = StatusCode.OK.name, None
         try:
             request = _decoded(parse, raw)
             async for response in handle(request):
@@ -83,10 +83,10 @@ def streaming(
             code = error.code.name
             raise await _abort(context, error) from None
         except (asyncio.CancelledError, GeneratorExit):
-            code = "CANCELLED"
+            code = StatusCode.CANCELLED.name
             raise
         except Exception as error:
-            code = "INTERNAL"
+            code = StatusCode.INTERNAL.name
             raise await _abort(context, _incident(method, error)) from None
         finally:
             if observer is not None:
@@ -106,7 +106,7 @@ async def _abort(context: Any, error: ApiError) -> BaseException:
     """End the call with a status; returns what gRPC wants to be raised then."""
     context.set_trailing_metadata((("grpc-status-details-bin", details(error)),))
     try:
-        await context.abort(_CODES[int(error.code)], short(error.message))
+        await context.abort(grpc.StatusCode[error.code.name], short(error.message))
     except BaseException as aborted:
         return aborted
     return error

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 
+from podsched.api.reasons import StatusReason
 from podsched.server.cache_reflector import Feed
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EventExpiry
@@ -87,6 +88,6 @@ class ServerCore:
             try:
                 return await self.registry.ensure_built_in()
             except ApiError as error:
-                if error.reason not in ("UNAVAILABLE", "OUTCOME_UNKNOWN"):
+                if error.reason not in (StatusReason.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN):
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""What a request can be answered with instead of a result.
+"""Errors that the API answers: status code, reason and message.
 
     ApiError             code is a gRPC status, reason for programs, message for people
     ├── not_found        NOT_FOUND            NOT_FOUND
@@ -22,30 +22,12 @@ fault. The wording is Kubernetes'.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import Kind
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.store import errors as store_errors
-
-LEASE_NOT_FOUND = "LEASE_NOT_FOUND"
-
-
-class Code(IntEnum):
-    """The gRPC status codes in use, by number, as batches carry them."""
-
-    OK = 0
-    INVALID_ARGUMENT = 3
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    INTERNAL = 13
-    UNAVAILABLE = 14
 
 
 class Violation(NamedTuple):
@@ -57,17 +39,17 @@ class Violation(NamedTuple):
 
     @classmethod
     def of(cls, error: FieldError) -> Violation:
-        """Return a field error of the api layer."""
+        """Convert a field error of the api layer."""
         return cls(error.path, str(error).removeprefix(f"{error.path}: "), error.type.value)
 
 
 class ApiError(Exception):
-    """A request that cannot be done, as the client is told."""
+    """A request that is refused or failed, as the client sees it."""
 
     def __init__(
         self,
-        code: Code,
-        reason: str,
+        code: StatusCode,
+        reason: StatusReason,
         message: str,
         *,
         violations: Sequence[Violation] = (),
@@ -82,146 +64,157 @@ class ApiError(Exception):
 
 
 def resource(kind: Kind) -> str:
-    """How messages call a kind: "pods", "poddisruptionbudgets.policy"."""
+    """Return how messages call a kind: "pods", "poddisruptionbudgets.policy"."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def named(kind: Kind, name: str) -> str:
-    """How messages call an object: pods "web-1"."""
+    """Return how messages call an object: pods "web-1"."""
     return f'{resource(kind)} "{name}"'
 
 
 def not_found(kind: Kind, name: str) -> ApiError:
-    """There is no such object."""
-    return ApiError(Code.NOT_FOUND, "NOT_FOUND", f"{named(kind, name)} not found")
+    """Make the error for an object that does not exist."""
+    message = f"{named(kind, name)} not found"
+    return ApiError(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
 
 
 def already_exists(kind: Kind, name: str) -> ApiError:
-    """There is an object of this name."""
-    return ApiError(Code.ALREADY_EXISTS, "ALREADY_EXISTS", f"{named(kind, name)} already exists")
+    """Make the error for a name that is taken."""
+    message = f"{named(kind, name)} already exists"
+    return ApiError(StatusCode.ALREADY_EXISTS, StatusReason.ALREADY_EXISTS, message)
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
-    """Return the object is not what the writer thinks it is."""
+    """Make the error for an object that has changed since the writer read it."""
     why = why or (
         "the object has been modified; "
         "please apply your changes to the latest version and try again"
     )
     return ApiError(
-        Code.ABORTED, "CONFLICT", f"Operation cannot be fulfilled on {named(kind, name)}: {why}"
+        StatusCode.ABORTED, StatusReason.CONFLICT, _cannot_be_fulfilled(kind, name, why)
     )
 
 
 def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:
-    """Return the object is not the one that was asked for."""
+    """Make the error for an object that is not the one, or not the version, asked for."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
-    error = conflict(kind, name, why)
-    error.reason = "PRECONDITION_FAILED"
-    return error
+    message = _cannot_be_fulfilled(kind, name, why)
+    return ApiError(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
-    """Return the object has mistakes; all are told."""
+    """Make the error for an object with mistakes; it lists all of them."""
     texts = [f"{v.field}: {v.description}" if v.field else v.description for v in violations]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return ApiError(
-        Code.INVALID_ARGUMENT,
-        "INVALID",
+        StatusCode.INVALID_ARGUMENT,
+        StatusReason.INVALID,
         f'{shown} "{name}" is invalid: {listed}',
         violations=violations,
     )
 
 
 def bad_request(message: str, field: str = "") -> ApiError:
-    """Return the request makes no sense, whatever is stored."""
+    """Make the error for a request that is wrong whatever is stored."""
     violations = [Violation(field, message)] if field else []
-    return ApiError(Code.INVALID_ARGUMENT, "BAD_REQUEST", message, violations=violations)
+    return ApiError(
+        StatusCode.INVALID_ARGUMENT, StatusReason.BAD_REQUEST, message, violations=violations
+    )
 
 
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
-    """Policy does not permit it."""
-    return ApiError(Code.PERMISSION_DENIED, "FORBIDDEN", f"{named(kind, name)} is forbidden: {why}")
+    """Make the error for what policy does not permit."""
+    message = f"{named(kind, name)} is forbidden: {why}"
+    return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
 
 
 def fence_lost(lock: str, term: int) -> ApiError:
-    """Return the writer no longer leads."""
+    """Make the error for a writer that no longer leads."""
     return ApiError(
-        Code.FAILED_PRECONDITION,
-        "FENCE_LOST",
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.FENCE_LOST,
         f'the lock "{lock}" no longer belongs to term {term}: nothing was written',
         metadata={"lock": lock, "term": str(term)},
     )
 
 
 def already_bound(kind: Kind, name: str, node: str) -> ApiError:
-    """Return the pod has a node."""
+    """Make the error for a pod that has a node."""
     return ApiError(
-        Code.FAILED_PRECONDITION,
-        "ALREADY_BOUND",
-        f"Operation cannot be fulfilled on {named(kind, name)}: pod {name} is already assigned to "
-        f'node "{node}"',
+        StatusCode.FAILED_PRECONDITION,
+        StatusReason.ALREADY_BOUND,
+        _cannot_be_fulfilled(kind, name, f'pod {name} is already assigned to node "{node}"'),
         metadata={"node": node},
     )
 
 
-def not_bindable(kind: Kind, name: str, reason: str, why: str) -> ApiError:
-    """Return the pod is in no state to be bound."""
-    message = f"Operation cannot be fulfilled on {named(kind, name)}: pod {name} {why}"
-    return ApiError(Code.FAILED_PRECONDITION, reason, message)
+def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiError:
+    """Make the error for a pod that is in no state to be bound."""
+    message = _cannot_be_fulfilled(kind, name, f"pod {name} {why}")
+    return ApiError(StatusCode.FAILED_PRECONDITION, reason, message)
 
 
 def too_large(message: str) -> ApiError:
-    """More than the server takes."""
-    return ApiError(Code.RESOURCE_EXHAUSTED, "TOO_LARGE", message)
+    """Make the error for more than the server takes."""
+    return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.TOO_LARGE, message)
 
 
 def budget(budget_name: str, cause: str) -> ApiError:
-    """Return a disruption budget does not permit the eviction now."""
+    """Make the error for an eviction that a disruption budget does not permit now."""
     return ApiError(
-        Code.RESOURCE_EXHAUSTED,
-        "DISRUPTION_BUDGET",
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusReason.DISRUPTION_BUDGET,
         f"Cannot evict pod as it would violate the pod's disruption budget. {cause}".rstrip(),
         metadata={"budget": budget_name},
     )
 
 
 def expired(message: str) -> ApiError:
-    """Return the history asked for is gone."""
-    return ApiError(Code.OUT_OF_RANGE, "COMPACTED", f"{message}: list again")
+    """Make the error for a history that is gone."""
+    return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
 
 
 def shutting_down() -> ApiError:
-    """Another server, or this one when it is back, will go on."""
-    return ApiError(Code.UNAVAILABLE, "SHUTTING_DOWN", "the server is shutting down")
+    """Make the error that sends clients to another server, or to this one when it is back."""
+    message = "the server is shutting down"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.SHUTTING_DOWN, message)
 
 
 def internal(incident: str) -> ApiError:
-    """Return a bug; the log has the story under this id."""
+    """Make the error for a bug; the log has the traceback under this id."""
     return ApiError(
-        Code.INTERNAL,
-        "INTERNAL",
+        StatusCode.INTERNAL,
+        StatusReason.INTERNAL,
         f"internal error {incident}: the server's log has the details",
         metadata={"incident": incident},
     )
 
 
 def of_store(error: store_errors.StoreError) -> ApiError:
-    """Return a fault of the store as clients see it."""
+    """Translate a fault of the store."""
     if error.outcome_unknown:
         message = f"the outcome is unknown, read before trying again: {error}"
-        return ApiError(Code.UNAVAILABLE, "OUTCOME_UNKNOWN", message)
+        return ApiError(StatusCode.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN, message)
     if isinstance(error, store_errors.Compacted):
         return expired("The provided continue parameter is too old")
     if isinstance(error, store_errors.TooLarge):
         return too_large(f"the object is too large for the store: {error}")
     if isinstance(error, store_errors.LeaseNotFound):
-        return ApiError(Code.UNAVAILABLE, LEASE_NOT_FOUND, f"the event's lease has ended: {error}")
+        message = f"the event's lease has ended: {error}"
+        return ApiError(StatusCode.UNAVAILABLE, StatusReason.LEASE_NOT_FOUND, message)
     if isinstance(error, store_errors.NoSpace):
-        return ApiError(Code.RESOURCE_EXHAUSTED, "STORE_FULL", f"the store is full: {error}")
+        message = f"the store is full: {error}"
+        return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.STORE_FULL, message)
     return unavailable(str(error))
 
 
 def unavailable(cause: str) -> ApiError:
-    """Return the store does not answer; nothing was done."""
-    return ApiError(Code.UNAVAILABLE, "UNAVAILABLE", f"the store is unavailable: {cause}")
+    """Make the error for a store that does not answer; nothing was done."""
+    message = f"the store is unavailable: {cause}"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
+
+
+def _cannot_be_fulfilled(kind: Kind, name: str, why: str) -> str:
+    return f"Operation cannot be fulfilled on {named(kind, name)}: {why}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from podsched.api.manifest import ManifestError, apply_merge_patch, to_manifest
 from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server import errors
 from podsched.server.errors import Violation
 from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH, PatchRequest
@@ -59,7 +60,7 @@ def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> An
             for problem in error.problems
         ]
         raise errors.ApiError(
-            errors.Code.INVALID_ARGUMENT, "INVALID", str(error), violations=violations
+            StatusCode.INVALID_ARGUMENT, StatusReason.INVALID, str(error), violations=violations
         ) from None
 
 

@@ -16,6 +16,7 @@ from podsched.api.defaulting import generated_name
 from podsched.api.kinds import KINDS, Kind, kind_of
 from podsched.api.objects import AnyObject, Namespace, Pod, PriorityClass
 from podsched.api.priorities import PriorityClasses, system_priority_classes
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server import errors
 from podsched.server.admission import (
     admit_new,
@@ -128,14 +129,14 @@ class Registry:
 
     async def _another(self, item: New, message: AnyObject, error: ApiError) -> New | None:
         """Return the item to be tried instead, where its generated name or shared lease was at fault."""
-        if error.reason == errors.LEASE_NOT_FOUND:
+        if error.reason == StatusReason.LEASE_NOT_FOUND:
             self._expiry.forget_lease()
             try:
                 return item._replace(lease=await self._expiry.lease())
             except StoreError:
                 return None
         metadata = message.metadata
-        if error.reason != "ALREADY_EXISTS" or not metadata.generate_name:
+        if error.reason != StatusReason.ALREADY_EXISTS or not metadata.generate_name:
             return None
         if metadata.name != generated_name(metadata.generate_name, metadata.uid):
             return None  # the client chose the name itself
@@ -325,7 +326,7 @@ class Registry:
             for outcome in outcomes:
                 if not isinstance(outcome, ApiError):
                     deleted += 1
-                elif outcome.code is not errors.Code.NOT_FOUND:
+                elif outcome.code is not StatusCode.NOT_FOUND:
                     raise outcome
         return deleted
 
@@ -340,7 +341,7 @@ class Registry:
             built_in.append(namespace)
         missing = [m for m in built_in if self._cache.get(kind_of(m), m.metadata.name) is None]
         for outcome in await self.create_many(missing):
-            if isinstance(outcome, ApiError) and outcome.reason != "ALREADY_EXISTS":
+            if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
                 raise outcome
 
 

@@ -20,7 +20,7 @@ _MAX_DETAILS = 3500
 
 def details(error: ApiError) -> bytes:
     """Return a serialized google.rpc.Status for the trailer grpc-status-details-bin."""
-    status = status_pb2.Status(code=int(error.code), message=short(error.message))
+    status = status_pb2.Status(code=error.code, message=short(error.message))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
     packed = any_pb2.Any()
     packed.Pack(info)
@@ -63,7 +63,7 @@ def batch_response(outcomes: list[Outcome]) -> bytes:
 
 def _failed(error: ApiError) -> BatchResult:
     return BatchResult(
-        code=int(error.code),
+        code=error.code,
         message=short(error.message),
         reason=error.reason,
         node_name=error.metadata.get("node", ""),

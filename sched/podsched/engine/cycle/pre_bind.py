@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from podsched.api.reasons import StatusCode
 from podsched.client.errors import ClientError
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
@@ -132,7 +133,7 @@ async def _carry_out(
         except ClientError as exc:
             return error(str(exc))
         for result in results:
-            if result.code:
+            if result.code != StatusCode.OK:
                 return error(result.message)
     if plan.wait is None:
         return SUCCESS

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.engine.cycle.waiting_pods import WaitingPods
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
@@ -27,7 +28,7 @@ from podsched.v1 import objects_pb2 as v1
 PREEMPTION_PLUGIN = "DefaultPreemption"
 PREEMPTED = "preempted"
 #: Results of an eviction after which the victim is as good as gone.
-GONE = frozenset({"NOT_FOUND", "PRECONDITION_FAILED"})
+GONE = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
 
 #: Seconds after which the cache has certainly been told of an eviction.
 SEEN_WITHIN = 5.0
@@ -136,7 +137,7 @@ class Evictor:
         results = await self._evict(requests)
         failure, gone = "", False
         for victim, result in zip(evicted, results, strict=True):
-            if result.code == 0:
+            if result.code == StatusCode.OK:
                 self._preempted(victim, preemption)
             elif result.reason in GONE:
                 gone = True

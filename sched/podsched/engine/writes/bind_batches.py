@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import api_pb2
@@ -25,9 +26,6 @@ IN_FLIGHT = 3
 RETRY_FOR = 15.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
-
-REASON_ALREADY_BOUND = "ALREADY_BOUND"
-REASON_FENCE_LOST = "FENCE_LOST"
 
 
 class BinderUnavailable(Exception):
@@ -164,7 +162,7 @@ class BindingQueue:
             except BinderUnavailable as exc:
                 self._called(batch, clock() - began, str(exc) or "unavailable")
                 if clock() > give_up:
-                    self._fail_all(batch, BindFailure("UNAVAILABLE", str(exc)))
+                    self._fail_all(batch, BindFailure(StatusReason.UNAVAILABLE, str(exc)))
                     return
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -172,7 +170,7 @@ class BindingQueue:
             self._called(batch, clock() - began, "")
             self._sort_out(batch, results)
             return
-        self._fail_all(batch, BindFailure(REASON_FENCE_LOST, "no longer leading"))
+        self._fail_all(batch, BindFailure(StatusReason.FENCE_LOST, "no longer leading"))
 
     def _fail_all(self, batch: Sequence[Assignment], failure: BindFailure) -> None:
         for assignment in batch:
@@ -183,10 +181,10 @@ class BindingQueue:
     ) -> None:
         bound = []
         for assignment, result in zip(batch, results, strict=True):
-            if result.code == 0 or self._is_there_already(assignment, result):
+            if result.code == StatusCode.OK or self._is_there_already(assignment, result):
                 bound.append(assignment)
                 continue
-            if result.reason == REASON_FENCE_LOST and not self._lost:
+            if result.reason == StatusReason.FENCE_LOST and not self._lost:
                 self._lost = True
                 self._fence_lost()
             self._failed(assignment, BindFailure(result.reason, result.message))
@@ -195,4 +193,6 @@ class BindingQueue:
 
     @staticmethod
     def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
-        return result.reason == REASON_ALREADY_BOUND and result.node_name == assignment.node_name
+        return (
+            result.reason == StatusReason.ALREADY_BOUND and result.node_name == assignment.node_name
+        )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.client.cluster import Cluster
 from podsched.client.errors import ClientError, FenceLost, Unavailable
 from podsched.engine.writes.bind_batches import BinderUnavailable
 from podsched.v1 import api_pb2
-
-_FENCE_LOST = "FENCE_LOST"
 
 
 class ClientBinder:
@@ -26,10 +25,16 @@ class ClientBinder:
         except Unavailable as exc:
             raise BinderUnavailable(str(exc)) from exc
         except FenceLost as exc:
-            lost = api_pb2.BatchResult(code=9, reason=_FENCE_LOST, message=str(exc))
+            lost = api_pb2.BatchResult(
+                code=StatusCode.FAILED_PRECONDITION,
+                reason=StatusReason.FENCE_LOST,
+                message=str(exc),
+            )
             return [lost] * len(bindings)
         except ClientError as exc:
-            failed = api_pb2.BatchResult(code=13, reason=exc.reason, message=str(exc))
+            failed = api_pb2.BatchResult(
+                code=StatusCode.INTERNAL, reason=exc.reason, message=str(exc)
+            )
             return [failed] * len(bindings)
 
 
@@ -60,10 +65,12 @@ class FencedWrites:
         try:
             return self._checked(await self._cluster.evict(requests, self._fence))
         except ClientError as exc:
-            failed = api_pb2.BatchResult(code=14, reason=exc.reason, message=str(exc))
+            failed = api_pb2.BatchResult(
+                code=StatusCode.UNAVAILABLE, reason=exc.reason, message=str(exc)
+            )
             return [failed] * len(requests)
 
     def _checked(self, results: Sequence[api_pb2.BatchResult]) -> Sequence[api_pb2.BatchResult]:
-        if any(result.reason == _FENCE_LOST for result in results):
+        if any(result.reason == StatusReason.FENCE_LOST for result in results):
             self._fence_lost()
         return results

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from podsched.api.reasons import StatusReason
 from podsched.client.errors import ClientError, Unavailable
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
@@ -62,7 +63,7 @@ class StatusWriter:
             except ClientError as exc:
                 _log.warning("Could not write pod statuses", pods=len(patches), error=str(exc))
                 return
-            if any(result.reason == "FENCE_LOST" for result in results):
+            if any(result.reason == StatusReason.FENCE_LOST for result in results):
                 self._fence_lost()
             return
         _log.warning("Could not write pod statuses: no API server answers", pods=len(patches))
