@@ -18,12 +18,12 @@ from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.config.settings import EvaluatorSettings
 from podsched.engine.writes.bind_batches import BinderUnavailable
-from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
 from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod
+from support.api_servers import start_api_server
 from support.certificates import make_certificates
 from support.fake_ray import FakeRay
 
@@ -55,7 +55,7 @@ class Api:
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     store = MemoryStore()
-    server = await serve(ServerSettings(), store)
+    server = await start_api_server(ServerSettings(), store)
     client = ApiClient([server.address])
     yield Api(store, server.address, client)
     await client.close()
@@ -121,7 +121,9 @@ async def test_an_actor_binds_through_tls_with_the_replicas_certificate(tmp_path
     ca, cert, key = str(made.ca), str(made.cert), str(made.key)
     showing = ClientOptions(tls_ca=ca, tls_cert=cert, tls_key=key)
     store = MemoryStore()
-    server = await serve(ServerSettings(tls_cert=cert, tls_key=key, tls_client_ca=ca), store)
+    server = await start_api_server(
+        ServerSettings(tls_cert=cert, tls_key=key, tls_client_ca=ca), store
+    )
     client = ApiClient([server.address], showing)
     api = Api(store, server.address, client)
     settings = EvaluatorSettings(evaluator="ray", binder="ray")

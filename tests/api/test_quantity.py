@@ -77,11 +77,6 @@ def test_what_is_formatted_reads_back_the_same(number: int, suffix: str) -> None
     assert quantity.parse(quantity.format_decimal(amount)) == amount
 
 
-@given(st.integers(0, 2**62))
-def test_bytes_formatted_with_binary_suffixes_read_back_the_same(amount: int) -> None:
-    assert quantity.value(quantity.format_binary(amount)) == amount
-
-
 @given(st.integers(0, 10**6), st.integers(0, 6))
 def test_a_decimal_point_and_an_exponent_say_the_same(number: int, places: int) -> None:
     digits = str(number).rjust(places + 1, "0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.objects import Taint, Toleration
-from podsched.api.tolerations import find_untolerated, tolerated_seconds, tolerates
+from podsched.api.tolerations import find_untolerated, tolerates
 
 TAINT = Taint(key="dedicated", value="5", effect="NoSchedule")
 
@@ -25,25 +25,12 @@ def test_a_toleration_covers_a_taint_as_in_kubernetes(toleration: Toleration, co
     assert tolerates(toleration, TAINT) == covers
 
 
-def test_comparing_operators_work_only_when_switched_on() -> None:
-    above_four = Toleration(key="dedicated", operator="Gt", value="4")
-    assert tolerates(above_four, TAINT, comparison_operators=True)
-    below_four = Toleration(key="dedicated", operator="Lt", value="4")
-    assert not tolerates(below_four, TAINT, comparison_operators=True)
+@pytest.mark.parametrize(("operator", "value"), [("Gt", "4"), ("Lt", "4"), ("Lt", "6")])
+def test_comparing_operators_cover_nothing(operator: str, value: str) -> None:
+    assert not tolerates(Toleration(key="dedicated", operator=operator, value=value), TAINT)
 
 
 def test_only_the_effects_asked_for_count() -> None:
     soft = Taint(key="soft", effect="PreferNoSchedule")
     assert find_untolerated([soft, TAINT], []) == TAINT
     assert find_untolerated([soft], []) is None
-
-
-def test_the_shortest_toleration_says_how_long_a_pod_may_stay() -> None:
-    taint = Taint(key="k", effect="NoExecute")
-    short = Toleration(key="k", operator="Exists", toleration_seconds=5)
-    long = Toleration(key="k", operator="Exists", toleration_seconds=50)
-    for_ever = Toleration(key="k", operator="Exists")
-    assert tolerated_seconds([taint], [long, short]) == 5
-    assert tolerated_seconds([taint], [for_ever]) is None
-    assert tolerated_seconds([taint], []) == 0
-    assert tolerated_seconds([TAINT], []) is None

@@ -45,7 +45,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     nominee.status.nominated_node_name = "n1"
     for item in (
         pod("running", {**PENDING, "nodeName": "n1"}),
-        pod("assumed", PENDING),
+        pod("assumed", {**PENDING, "priority": 5}),
         pod("waiting", PENDING),
         pod("theirs", {"schedulerName": "theirs"}),
         nominee,
@@ -55,8 +55,8 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     following = asyncio.create_task(made._informer.run(made._handle))
     await made._informer.synced.wait()
     state = made._state
-    queued = state.queue.pop_specific("uid-assumed", 0.0)
-    assert queued is not None
+    queued = state.queue.pop(0.0)
+    assert queued is not None and queued.info.uid == "uid-assumed"
     state.cache.assume(queued.info, "n1")
     state.queue.done("uid-assumed")
     made._rebuild()

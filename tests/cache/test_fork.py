@@ -75,12 +75,8 @@ def test_a_fork_equals_a_plain_reading_of_its_pods(data: st.DataObject) -> None:
     columns = cluster(data.draw(placed), classes)
     before = [dict(columns.pods(row)) for row in range(NODES)]
     rows = np.array(data.draw(st.lists(st.integers(0, NODES - 1), min_size=1, max_size=5)))
-    below = data.draw(st.sampled_from([None, 0, 5, 11]))
-    fork = columns.fork(rows) if below is None else columns.fork_below(rows, below)
-    expected = [
-        {uid: p for uid, p in before[row].items() if below is None or p.priority >= below}
-        for row in rows.tolist()
-    ]
+    fork = columns.fork(rows)
+    expected = [dict(before[row]) for row in rows.tolist()]
     for step in range(data.draw(st.integers(0, 8))):
         row = data.draw(st.integers(0, len(rows) - 1))
         what = data.draw(st.sampled_from(["add", "remove", "re-add", "ask", "fork"]))

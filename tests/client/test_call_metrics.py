@@ -11,11 +11,10 @@ from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.informer import Informer
 from podsched.server.call_metrics import ServerTelemetry
-from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.telemetry.instruments import MetricRegistry
 from support.api_objects import pod
-from support.api_servers import Servers
+from support.api_servers import Servers, start_api_server
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +24,7 @@ async def test_calls_are_counted_by_resource_and_outcome(servers: Servers) -> No
     await servers.start()
     registry = MetricRegistry()
     telemetry = ServerTelemetry(registry)
-    server = await serve(ServerSettings(), servers.stores[0], observer=telemetry)
+    server = await start_api_server(ServerSettings(), servers.stores[0], observer=telemetry)
     servers.running.append(server)
     telemetry.follow(server.core)
     client = servers.client(server)
@@ -69,7 +68,7 @@ async def test_events_that_are_sent_are_counted_and_an_informer_tells_how_far_it
     await servers.start()
     registry = MetricRegistry()
     telemetry = ServerTelemetry(registry)
-    server = await serve(ServerSettings(), servers.stores[0], observer=telemetry)
+    server = await start_api_server(ServerSettings(), servers.stores[0], observer=telemetry)
     servers.running.append(server)
     telemetry.follow(server.core)
     client = servers.client(server)

@@ -41,7 +41,8 @@ async def test_a_leader_dies_and_then_the_whole_of_ray_and_every_pod_is_bound_on
         await eventually("adopted actors", lambda: bound_through_ray() > 0 or calls() >= 6)
         assert metric(second, "podsched_ray_actor_restarts_total") == 0
 
-        await real.cluster.kill_ray()
+        assert real.cluster.ray is not None
+        await real.cluster.ray.stop()
         await all_bound("alone")
         await eventually(
             "local evaluation", lambda: metric(second, "podsched_evaluator_mode", mode="local") == 1

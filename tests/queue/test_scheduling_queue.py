@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from podsched.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
     UNSCHEDULABLE_TIMEOUT,
     ActionType,
     ClusterEvent,
@@ -93,15 +95,6 @@ def test_returned_pods_keep_their_place_and_their_attempts() -> None:
     queue.return_unattempted(batch, 3.0)
     assert batch[0].attempts == 0
     assert popped_names(queue, 3.0) == ["a", "b", "c"]
-
-
-def test_a_certain_pod_can_be_popped_out_of_turn() -> None:
-    queue, wanted = queue_of(), pod("b")
-    queue.add(pod("a"), 1.0)
-    queue.add(wanted, 1.0)
-    popped = queue.pop_specific(wanted.uid, 1.0)
-    assert popped is not None and popped.info is wanted
-    assert queue.place(wanted.uid) == "in-flight"
 
 
 def test_a_closed_queue_pops_nothing() -> None:
@@ -657,10 +650,11 @@ def test_assigned_pods_that_change_are_events() -> None:
     label = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_LABEL)
     queue = queue_of({"Affinity": [ClusterEventWithHint(label)], "Fit": []})
     rejected_pod(queue, pod("a"), "Affinity")
-    old, new = pod("running"), pod("running", pod_class(labels={"app": "x"}))
-    assert queue.assigned_pod_added(old, 5.0) == 0
-    assert queue.assigned_pod_updated(old, new, 5.0) == 1
-    assert queue.assigned_pod_deleted(new, 5.0) == 0
+    old, new = pod("running").pod, pod("running", pod_class(labels={"app": "x"})).pod
+    labelled = ClusterEvent(Resource.ASSIGNED_POD, ActionType.UPDATE_POD_LABEL)
+    assert queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, old, 5.0) == 0
+    assert queue.move_all_to_active_or_backoff(labelled, old, new, 5.0) == 1
+    assert queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, new, None, 5.0) == 0
 
 
 def test_check_invariants_sees_a_pod_in_two_places() -> None:

@@ -20,7 +20,9 @@ from support.api_world import World
 
 
 def message_of(entry: Entry) -> AnyObject:
-    return entry.decode_versioned()
+    message = entry.decode()
+    message.metadata.resource_version = str(entry.revision)
+    return message
 
 
 def pod_of(entry: Entry) -> Pod:

@@ -12,11 +12,11 @@ from podsched.api.objects import Pod
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 from podsched.config.settings import AgentSettings
-from podsched.server.server import serve
 from podsched.server.settings import ServerSettings
 from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
 from podsched.v1.api_pb2 import Fence
+from support.api_servers import start_api_server
 
 
 class AgentWorld(NamedTuple):
@@ -51,7 +51,7 @@ class AgentWorld(NamedTuple):
 async def started_world() -> AsyncIterator[AgentWorld]:
     """A world, taken down after it has been used."""
     store = MemoryStore()
-    server = await serve(ServerSettings(bookmark_seconds=0.2), store)
+    server = await start_api_server(ServerSettings(bookmark_seconds=0.2), store)
     world = AgentWorld(ApiClient(server.address), [], store)
     yield world
     for agent in world.agents:

@@ -7,12 +7,26 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from podsched.client.api_client import ApiClient
-from podsched.server.server import ApiServer, serve
+from podsched.server.calls import CallObserver
+from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.etcd import EtcdOptions, EtcdStore, connect
-from podsched.store.protocol import Delete, Put, Write
+from podsched.store.protocol import Delete, Put, Store, Write
 from podsched.v1.api_pb2 import Fence
 from support.api_objects import LOCK
+
+
+async def start_api_server(
+    settings: ServerSettings, store: Store, *, observer: CallObserver | None = None
+) -> ApiServer:
+    """A running API server; stopped again when it does not start."""
+    server = ApiServer(settings, store, observer=observer)
+    try:
+        await server.start()
+    except BaseException:
+        await server.stop(0)
+        raise
+    return server
 
 
 @dataclass
@@ -28,7 +42,7 @@ class Servers:
         """One more server."""
         store = await connect(EtcdOptions((self.endpoint,)))
         self.stores.append(store)
-        server = await serve(settings or ServerSettings(bookmark_seconds=0.2), store)
+        server = await start_api_server(settings or ServerSettings(bookmark_seconds=0.2), store)
         self.running.append(server)
         return server
 

@@ -11,7 +11,7 @@ from podsched.engine.evaluation.filtering import run_filters, run_pre_filter
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.framework.plugin import CycleState, FilterOutcome
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import Status, sorted_reasons
+from podsched.framework.status import Status
 from support.engine_world import World
 
 Seen = tuple[str, dict[str, Status], dict[str, int]]
@@ -20,7 +20,7 @@ Seen = tuple[str, dict[str, Status], dict[str, int]]
 def plain(outcome: FilterOutcome, index: int) -> Status:
     """A row's status; the order of its reasons means nothing."""
     status = outcome.status(index)
-    return replace(status, reasons=sorted_reasons(status.reasons))
+    return replace(status, reasons=tuple(sorted(status.reasons)))
 
 
 def seen(evaluation: ClassEvaluation, pending: PodInfo) -> Seen:

@@ -10,8 +10,6 @@ from podsched.telemetry.tracing import (
     SpanName,
     Tracer,
     configure_tracing,
-    extract,
-    inject,
 )
 
 
@@ -52,8 +50,7 @@ def test_an_attempt_is_one_trace_with_its_phases_recorded_afterwards() -> None:
 def test_a_trace_goes_on_at_the_other_side_of_a_call() -> None:
     here, there = Recorded(), Recorded(ratio=0)
     attempt = here.tracer.start(SpanName.ATTEMPT)
-    carried = extract([("x", b"y"), *inject(attempt.context)])
-    with there.tracer.start(SpanName.SHARD_EVALUATE, parent=carried):
+    with there.tracer.start(SpanName.SHARD_EVALUATE, parent=attempt.context):
         pass
     attempt.end()
     remote, local = there.spans()["evaluate shard"], here.spans()["scheduling attempt"]
@@ -102,11 +99,7 @@ def test_without_an_exporter_nothing_is_recorded() -> None:
     assert not DISABLED.enabled
     assert span is NO_SPAN
     assert span.start_child("x") is NO_SPAN
-    assert inject(span.context) == ()
+    assert span.context == ""
     with span:
         span.child("x", 1, 2)
     tracer.shutdown()
-
-
-def test_no_metadata_means_no_parent() -> None:
-    assert extract(None) == extract([]) == ""

@@ -30,8 +30,6 @@ MOST_STATE = 32_768
 #: Bytes of PodDisruptionBudgets, some 60 each, beyond which preemption is tried out by the leader.
 MOST_BUDGETS = 65_536
 
-Numbers = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class PackedNumbers:

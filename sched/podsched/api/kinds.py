@@ -107,7 +107,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Every kind by its name, in the order of the `Object` message."""
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
-_BY_ONEOF: dict[str, Kind] = {kind.oneof_field: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {
     alias: kind for kind in _ALL for alias in (kind.name.lower(), kind.plural, *kind.short_names)
 }

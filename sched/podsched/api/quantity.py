@@ -100,11 +100,3 @@ def format_decimal(amount: Fraction | int) -> str:
         if nanos % unit == 0:
             return f"{sign}{nanos // unit}{suffix}"
     raise AssertionError("one nano divides every number of nanos")
-
-
-def format_binary(amount: int) -> str:
-    """Bytes with the largest binary suffix that needs no fraction: 1536Mi, 2Gi, 1000."""
-    for suffix, exponent in reversed(_BINARY.items()):
-        if amount and amount % (1 << exponent) == 0:
-            return f"{amount >> exponent}{suffix}"
-    return str(amount)

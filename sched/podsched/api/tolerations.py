@@ -1,7 +1,6 @@
-"""Which taints a pod tolerates, and for how long.
+"""Which taints a pod tolerates.
 
-Source: k8s.io/api/core/v1 Toleration.ToleratesTaint, k8s.io/component-helpers/scheduling/corev1 and
-the taint eviction controller's getMinTolerationTime.
+Source: k8s.io/api/core/v1 Toleration.ToleratesTaint and k8s.io/component-helpers/scheduling/corev1.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from podsched.api.objects import Taint, Toleration
-from podsched.api.selectors import parse_int64
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -21,11 +19,11 @@ TAINT_UNREACHABLE = "node.kubernetes.io/unreachable"
 TAINT_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
-def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Whether a toleration covers a taint.
 
-    An empty key or effect covers all. Lt and Gt cover nothing unless `comparison_operators`
-    (TaintTolerationComparisonOperators, off by default) is on.
+    An empty key or effect covers all. ``Lt`` and ``Gt`` cover nothing: the feature gate
+    TaintTolerationComparisonOperators is off by default.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -34,18 +32,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: boo
     operator = toleration.operator
     if operator in ("", "Equal"):
         return toleration.value == taint.value
-    if operator == "Exists":
-        return True
-    return comparison_operators and _compares(toleration, taint)
-
-
-def _compares(toleration: Toleration, taint: Taint) -> bool:
-    bound, value = parse_int64(toleration.value), parse_int64(taint.value)
-    if bound is None or value is None:
-        return False
-    if toleration.operator == "Lt":
-        return value < bound
-    return toleration.operator == "Gt" and value > bound
+    return operator == "Exists"
 
 
 def find_untolerated(
@@ -58,19 +45,3 @@ def find_untolerated(
         if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
             return taint
     return None
-
-
-def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:
-    """How long a pod may stay beside NoExecute taints: 0 not at all, None for ever.
-
-    The shortest tolerationSeconds of the tolerations that cover one of the taints; negative is 0.
-    """
-    seconds: list[int] = []
-    for taint in taints:
-        if taint.effect != NO_EXECUTE:
-            continue
-        covering = [t for t in tolerations if tolerates(t, taint)]
-        if not covering:
-            return 0
-        seconds += [t.toleration_seconds for t in covering if t.HasField("toleration_seconds")]
-    return max(0, min(seconds)) if seconds else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.actors.local_ray import LocalRay, RayStartError
@@ -66,7 +66,7 @@ class LocalCluster:
         self.log_dir = options.data_dir / "logs"
         self._etcd: EmbeddedEtcd | None = None
         self._etcd_task: asyncio.Task[None] | None = None
-        self._ray: LocalRay | None = None
+        self.ray: LocalRay | None = None
         self._ray_task: asyncio.Task[None] | None = None
         self.ray_problem = ""
         self.etcd_endpoints: tuple[str, ...] = options.etcd_endpoints
@@ -100,8 +100,8 @@ class LocalCluster:
 
     async def _start(self) -> None:
         if self.options.evaluator != "local":
-            self._ray = LocalRay(log_dir=self.log_dir)
-            self._ray_task = asyncio.create_task(self._start_ray(self._ray), name="start ray")
+            self.ray = LocalRay(log_dir=self.log_dir)
+            self._ray_task = asyncio.create_task(self._start_ray(self.ray), name="start ray")
         if not self.etcd_endpoints:
             self._etcd = EmbeddedEtcd(
                 EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
@@ -178,18 +178,6 @@ class LocalCluster:
         self.schedulers.append(process)
         return process
 
-    async def restart_replicas(self, count: int, config: Path | None = None) -> None:
-        """Replace all scheduler replicas by ``count`` new ones with another configuration file.
-
-        Raises:
-            ProcessFailed: a new one did not become ready.
-        """
-        self.options = replace(self.options, replicas=count, scheduler_config=config)
-        await asyncio.gather(*(process.stop() for process in self.schedulers))
-        self.schedulers.clear()
-        started = [await self.add_replica(index) for index in range(count)]
-        await asyncio.gather(*(process.wait_ready() for process in started))
-
     def _scheduler_spec(self, index: int) -> ProcessSpec:
         health = health_port()
         arguments = [
@@ -200,12 +188,12 @@ class LocalCluster:
             f"--health-listen=127.0.0.1:{health}",
         ]
         environment = dict(self._environment)
-        if self._ray is not None and self._ray.address:
+        if self.ray is not None and self.ray.address:
             arguments += [
                 f"--evaluator={self.options.evaluator}",
-                f"--ray-address={self._ray.address}",
+                f"--ray-address={self.ray.address}",
             ]
-            environment |= self._ray.environment
+            environment |= self.ray.environment
         else:
             arguments.append("--evaluator=local")
         if self.options.scheduler_config is not None:
@@ -231,11 +219,6 @@ class LocalCluster:
             environment=self._environment,
         )
 
-    async def kill_ray(self) -> None:
-        """End the Ray cluster, as a crash of its head would."""
-        if self._ray is not None:
-            await self._ray.stop()
-
     async def stop(self) -> None:
         """Stop schedulers, agent, API servers, Ray and etcd."""
         if self._ray_task is not None and not self._ray_task.done():
@@ -246,8 +229,8 @@ class LocalCluster:
         if self.agent is not None:
             await self.agent.stop()
         await asyncio.gather(*(p.stop() for p in self.api_servers))
-        if self._ray is not None:
-            await self._ray.stop()
+        if self.ray is not None:
+            await self.ray.stop()
         if self._etcd_task is not None:
             self._etcd_task.cancel()
             await asyncio.gather(self._etcd_task, return_exceptions=True)

@@ -86,16 +86,11 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A cluster event with the objects before and after, for the queue to wake pods by.
-
-    For events of pods the scheduler's views of them stand beside the messages.
-    """
+    """A cluster event with the objects before and after, for the queue to wake pods by."""
 
     event: ClusterEvent
     old: Any | None = None
     new: Any | None = None
-    old_pod: PodInfo | None = None
-    new_pod: PodInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,7 @@ def _deleted(pod: PodInfo) -> Change:
         message = v1.Pod()
         message.CopyFrom(pod.pod)
         message.spec.node_name = pod.node_name
-    return Change(ASSIGNED_POD_DELETE, message, None, pod)
+    return Change(ASSIGNED_POD_DELETE, message, None)
 
 
 @dataclass(slots=True)
@@ -420,11 +415,11 @@ class Cache:
             anomaly = self.add_pod(info)
             actions = single_actions(pod_update_actions(before, info))
             events = (ClusterEvent(Resource.ASSIGNED_POD, action) for action in actions)
-            changes = tuple(Change(e, before.pod, info.pod, before, info) for e in events)
+            changes = tuple(Change(e, before.pod, info.pod) for e in events)
             return Applied(changes, anomaly=anomaly)
         anomaly = self.add_pod(info)
         pending = PendingChange(known, None, held is not None) if known is not None else None
-        change = Change(ASSIGNED_POD_ADD, None, info.pod, None, info)
+        change = Change(ASSIGNED_POD_ADD, None, info.pod)
         return Applied((change,), pending, anomaly)
 
     def _pod_gone(self, known: PodInfo) -> Applied:

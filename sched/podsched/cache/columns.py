@@ -454,10 +454,3 @@ class Columns:
     def fork(self, rows: Rows) -> Fork:
         """Copy rows to try things on; valid until the columns themselves change."""
         return Fork(self, rows)
-
-    def fork_below(self, rows: Rows, priority: int) -> Fork:
-        """Return a fork whose rows have lost every pod of a lower priority than this, made in NumPy steps.
-
-        What a preemption dry run starts from: no pod is touched one by one.
-        """
-        return Fork(self, rows, below=priority)

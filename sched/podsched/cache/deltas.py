@@ -368,10 +368,6 @@ class DeltaDecoder:
             if content.id not in self._classes:
                 self._classes[content.id] = _class_of(content)
 
-    def pod_class(self, class_id: int) -> PodClass:
-        """Return the class of the leader's id. Raises KeyError for one that was never sent."""
-        return self._classes[class_id][0]
-
     def pod(self, class_id: int, uid: str, name: str) -> PodInfo:
         """Return a pod of a known class, without a node."""
         cls, message = self._classes[class_id]

@@ -18,7 +18,7 @@ import numpy as np
 
 from podsched.cache.column import wrapped
 from podsched.cache.footprint import ClassUsage, Port
-from podsched.cache.usage import NONZERO, POD_COUNT, CountBelow, UsageBelow
+from podsched.cache.usage import NONZERO, POD_COUNT
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -57,10 +57,9 @@ class _Delta:
 class Fork:
     """Row ``i`` is row ``base_rows[i]`` of the base with its own pods changed: ForkedColumns."""
 
-    def __init__(self, base: Columns, rows: Rows, below: int | None = None) -> None:
+    def __init__(self, base: Columns, rows: Rows) -> None:
         self._base = base
         self._rows = np.asarray(rows, dtype=np.intp)
-        self._below = below
         self._log: list[tuple[int, PodInfo, int]] = []
         self._copies: list[tuple[PodInfo, Int64s]] = []
         self._deltas: dict[PodQuery, _Delta] = {}
@@ -72,13 +71,8 @@ class Fork:
         self._add_usage_columns()
 
     def _add_usage_columns(self) -> None:
-        names = self._base.usage_names
-        for index in range(len(self._usage), len(names)):
-            values = self._base.usage(index)[self._rows]
-            if self._below is not None:
-                query = UsageBelow(names[index], self._below)
-                values -= self._base.counter(query)[self._rows]
-            self._set_usage(values)
+        for index in range(len(self._usage), len(self._base.usage_names)):
+            self._set_usage(self._base.usage(index)[self._rows])
 
     def _set_usage(self, values: Int64s) -> None:
         self._usage.append(values)
@@ -119,13 +113,7 @@ class Fork:
     def _own_pods(self, row: int) -> dict[str, PodInfo]:
         own = self._pods.get(row)
         if own is None:
-            pods = self._base.pods(int(self._rows[row]))
-            below = self._below
-            if below is None:
-                own = dict(pods)
-            else:
-                own = {uid: pod for uid, pod in pods.items() if pod.cls.priority >= below}
-            self._pods[row] = own
+            own = self._pods[row] = dict(self._base.pods(int(self._rows[row])))
         return own
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
@@ -155,11 +143,7 @@ class Fork:
     def _delta(self, query: PodQuery) -> _Delta:
         delta = self._deltas.get(query)
         if delta is None:
-            if self._below is None:
-                start = np.zeros(len(self._rows), dtype=np.int64)
-            else:
-                start = -self._base.counter(CountBelow(query, self._below))[self._rows]
-            delta = _Delta(query, start)
+            delta = _Delta(query, np.zeros(len(self._rows), dtype=np.int64))
             for row, pod, sign in self._log:
                 delta.change(row, self._base.footprint(pod), sign)
             for pod, copies in self._copies:
@@ -204,7 +188,7 @@ class Fork:
         """Return a fork of the base on which the changes made here to these rows are made already."""
         rows = np.asarray(rows, dtype=np.intp)
         child = Fork.__new__(Fork)
-        child._base, child._rows, child._below = self._base, self._rows[rows], self._below
+        child._base, child._rows = self._base, self._rows[rows]
         child._deltas, child._ports, child._usage, child._cells = {}, {}, [], []
         for values in self._usage:
             child._set_usage(values[rows])
@@ -235,16 +219,13 @@ class Fork:
         return self.requested(POD_COUNT)
 
     def pods(self, row: int) -> Mapping[str, PodInfo]:
-        if self._below is None and row not in self._pods:
+        if row not in self._pods:
             return self._base.pods(int(self._rows[row]))
         return self._own_pods(row)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
-        base_row = int(self._rows[row])
         if row not in self._ported:
-            used = self._base.used_ports(base_row)
-            if self._below is None or not used:
-                return used
+            return self._base.used_ports(int(self._rows[row]))
         found = self._ports.get(row)
         if found is None:
             found = self._ports[row] = {}

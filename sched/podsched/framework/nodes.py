@@ -35,14 +35,6 @@ def normalized_image_name(name: str) -> str:
     return name if name.rfind(":") > name.rfind("/") else name + ":latest"
 
 
-class Counter(Protocol):
-    """Pods counted per row: those that match a query, kept current by event."""
-
-    key: Hashable
-    #: Increases whenever a count changes.
-    version: int
-
-
 class NodeColumns(Protocol):
     """Columns of shape ``(size,)`` over all rows; read only for plugins."""
 

@@ -7,7 +7,6 @@ outage and is turned into ``Code.ERROR`` in one place, the runtime.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,7 +25,7 @@ class Code(enum.IntEnum):
     @property
     def text(self) -> str:
         """Kubernetes' spelling, for example ``UnschedulableAndUnresolvable``."""
-        return "".join(part.capitalize() for part in self.name.split("_")).replace("And", "And")
+        return "".join(part.capitalize() for part in self.name.split("_"))
 
     @property
     def rejects(self) -> bool:
@@ -82,8 +81,3 @@ def unresolvable(*reasons: str) -> Status:
 def error(*reasons: str) -> Status:
     """Something went wrong; the pod is retried with backoff."""
     return Status(Code.ERROR, reasons)
-
-
-def sorted_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
-    """Reasons in the order in which they are shown and compared."""
-    return tuple(sorted(reasons))

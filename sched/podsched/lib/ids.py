@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from typing import NewType
 
-Uid = NewType("Uid", str)
-"""metadata.uid: one life of one object."""
-
-NodeName = NewType("NodeName", str)
-
 PodKey = NewType("PodKey", str)
 """namespace/name of a pod."""
 

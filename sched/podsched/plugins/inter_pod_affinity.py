@@ -49,7 +49,6 @@ REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_PASSES: Final = 0
 _NO_AFFINITY: Final = 1
 _ANTI_AFFINITY: Final = 2
 _EXISTING_ANTI_AFFINITY: Final = 3

@@ -3,9 +3,9 @@
 Guarantees: add and pop in O(log n), get, remove and peek in amortised O(1); equal keys leave in the
 order in which they were added.
 
-Why not ``lib.heap``: with 100,000 pods its less-than function is called some fifty times for one
-pop; tuples are compared by ``heapq`` itself, which is an order of magnitude quicker. A removed item
-stays in the list until it surfaces or until the list is half dead, then the list is rebuilt.
+Why keys and not a less-than function: with 100,000 pods that function is called some fifty times for
+one pop; tuples are compared by ``heapq`` itself, which is an order of magnitude quicker. A removed
+item stays in the list until it surfaces or until the list is half dead, then the list is rebuilt.
 """
 
 from __future__ import annotations

@@ -56,9 +56,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from podsched.framework.classify import pod_update_actions, single_actions
+from podsched.framework.classify import pod_update_actions
 from podsched.framework.events import (
-    ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
@@ -193,13 +192,6 @@ class SchedulingQueue:
         self._report()
         return batch
 
-    def pop_specific(self, uid: str, now: float) -> QueuedPodInfo | None:
-        """Take a certain pod out of activeQ or backoffQ (Q14)."""
-        pod = self._active.remove(uid) or self._backoff.remove(uid)
-        if pod is not None:
-            self._take_off(pod, now)
-        return pod
-
     def done(self, uid: str) -> None:
         """Return the attempt has come so far that events no longer matter to it (before PreBind)."""
         self._in_flight.finish(uid)
@@ -276,23 +268,6 @@ class SchedulingQueue:
         """
         if event.is_wildcard or self._hints.matching(event):
             self._in_flight.record(event, old, new)
-
-    def assigned_pod_added(self, pod: PodInfo, now: float) -> int:
-        """Return a pod appeared on a node. Returns the number of pods moved, as do the next two."""
-        return self.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod.pod, now)
-
-    def assigned_pod_updated(self, old: PodInfo, new: PodInfo, now: float) -> int:
-        """Return a pod on a node changed."""
-        moved = 0
-        for action in single_actions(pod_update_actions(old, new)):
-            event = ClusterEvent(Resource.ASSIGNED_POD, action)
-            moved += self._move(event, old.pod, new.pod, now, None)
-        self._report()
-        return moved
-
-    def assigned_pod_deleted(self, pod: PodInfo, now: float) -> int:
-        """Return a pod on a node was deleted or has finished."""
-        return self.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> None:
         """Move waiting pods to activeQ whatever their hints and backoff say (Q13).

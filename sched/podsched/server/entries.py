@@ -45,12 +45,6 @@ class Entry:
         message: AnyObject = self.kind.message.FromString(self.value)
         return message
 
-    def decode_versioned(self) -> AnyObject:
-        """Return a decoded object with its resourceVersion, for the caller to change."""
-        message = self.decode()
-        message.metadata.resource_version = str(self.revision)
-        return message
-
     def wrapped(self, revision: int = 0) -> bytes:
         """Return the serialized `Object`, as of its own or another revision."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)

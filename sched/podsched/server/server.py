@@ -105,16 +105,3 @@ def _credentials(settings: ServerSettings) -> grpc.ServerCredentials:
         return grpc.ssl_server_credentials([pair])
     authorities = Path(settings.tls_client_ca).read_bytes()
     return grpc.ssl_server_credentials([pair], authorities, require_client_auth=True)
-
-
-async def serve(
-    settings: ServerSettings, store: Store, *, observer: CallObserver | None = None
-) -> ApiServer:
-    """Return a running API server."""
-    server = ApiServer(settings, store, observer=observer)
-    try:
-        await server.start()
-    except BaseException:
-        await server.stop(0)
-        raise
-    return server

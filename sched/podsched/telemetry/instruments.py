@@ -69,9 +69,6 @@ class GaugeCell:
     def inc(self, amount: float = 1.0) -> None:
         self.value += amount
 
-    def dec(self, amount: float = 1.0) -> None:
-        self.value -= amount
-
 
 class HistogramCell:
     """One time series of a histogram; ``counts`` are per bucket, not cumulative, +Inf last."""

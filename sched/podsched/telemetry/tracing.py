@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from types import TracebackType
 from typing import Final
@@ -27,7 +27,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-TRACEPARENT: Final = "traceparent"
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _SAMPLED = 0x01
 #: Seconds a batch may take to be exported, and so the longest a shutdown waits for the collector.
@@ -260,16 +259,3 @@ def configure_tracing(
     )
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=8192))
     return Tracer(provider, sample_ratio)
-
-
-def inject(context: str) -> tuple[tuple[str, str], ...]:
-    """Return the gRPC metadata that carries ``context``; empty when there is none."""
-    return ((TRACEPARENT, context),) if context else ()
-
-
-def extract(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """Return the traceparent in gRPC metadata, "" when there is none."""
-    for key, value in metadata or ():
-        if key == TRACEPARENT and isinstance(value, str):
-            return value
-    return ""
