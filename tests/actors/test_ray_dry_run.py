@@ -30,7 +30,7 @@ from podsched.cache.deltas import DeltaEncoder, shard_of
 from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
-from podsched.plugins import preemption_trials
+from podsched.plugins.default_preemption import dry_run_cache
 from support.fake_ray import FakeRay
 from support.preemption_world import PreemptionWorld
 
@@ -111,14 +111,14 @@ async def test_what_shards_have_found_the_leader_does_not_try_again(
     world, ray = PreemptionWorld(4), FakeRay()
     world.fill()
     tried: list[int] = []
-    original = preemption_trials.dry_run
+    original = dry_run_cache.dry_run
 
     def counting(state: Any, pod: Any, nodes: Any, rows: Any, *others: Any) -> Any:
         tried.append(len(rows))
         return original(state, pod, nodes, rows, *others)
 
     async with shards(ray, world, 2):
-        monkeypatch.setattr(preemption_trials, "dry_run", counting)
+        monkeypatch.setattr(dry_run_cache, "dry_run", counting)
         runtime, decider = world.remote
         queued = QueuedPodInfo(world.pending(3), 0.0)
         [decision] = decider.decide(runtime, [queued])

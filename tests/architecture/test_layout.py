@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "plugins/test_against_plain_rules.py": "several plugins against one model",
     "plugins/test_hint_indexes.py": "the indexes of several plugins",
     "plugins/test_image_and_balance.py": "two scoring plugins",
-    "plugins/test_preemption_eligibility.py": "part of DefaultPreemption",
     "plugins/test_simple_plugins.py": "plugins of a line or two",
     "plugins/test_topology_against_plain_rules.py": "two plugins against one model",
 }

@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.plugins.image_locality import ImageLocality
-from podsched.plugins.node_resources_balanced_allocation import (
+from podsched.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
     new,
 )

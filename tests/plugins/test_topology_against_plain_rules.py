@@ -18,9 +18,10 @@ from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Rows
-from podsched.plugins import inter_pod_affinity, pod_topology_spread
-from podsched.plugins.affinity_terms import AffinityTerm, AllTerms, SomeTerms
-from podsched.plugins.spread_constraints import MatchingPods
+from podsched.plugins.inter_pod_affinity import plugin as inter_pod_affinity
+from podsched.plugins.inter_pod_affinity.terms import AffinityTerm, AllTerms, SomeTerms
+from podsched.plugins.pod_topology_spread import plugin as pod_topology_spread
+from podsched.plugins.pod_topology_spread.constraints import MatchingPods
 from support.plain_topology import (
     Manifest,
     Trial,

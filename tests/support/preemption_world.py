@@ -17,8 +17,8 @@ from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import NoWaitingPods, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.plugins.default_preemption import DefaultPreemption
-from podsched.plugins.preemption_victims import Budgets, dry_run
+from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
+from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World, container, pod

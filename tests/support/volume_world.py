@@ -14,8 +14,8 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, ObjectPatch, PreFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
-from podsched.plugins.node_volume_limits import NodeVolumeLimits
-from podsched.plugins.volume_binding import VolumeBinding
+from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from podsched.plugins.volume_binding.plugin import VolumeBinding
 from podsched.plugins.volume_restrictions import VolumeRestrictions
 from podsched.plugins.volume_zone import VolumeZone
 from podsched.v1 import objects_pb2 as v1

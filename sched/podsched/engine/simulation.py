@@ -45,8 +45,8 @@ from podsched.framework.plugin import (
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption import DefaultPreemption, best_candidates
-from podsched.plugins.preemption_victims import Budgets, dry_run
+from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
+from podsched.plugins.default_preemption.plugin import DefaultPreemption, best_candidates
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 

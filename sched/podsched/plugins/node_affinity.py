@@ -25,8 +25,8 @@ from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.normalize import default_normalize
-from podsched.plugins.row_matching import match_labels, match_term, match_terms
+from podsched.plugins.rows.matching import match_labels, match_term, match_terms
+from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) didn't match Pod's node affinity/selector"

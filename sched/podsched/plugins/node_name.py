@@ -11,7 +11,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
-from podsched.plugins.row_matching import named
+from podsched.plugins.rows.matching import named
 
 REASON = "node(s) didn't match the requested node name"
 

@@ -12,25 +12,22 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from podsched.framework.plugin import Handle, Plugin, PluginError, PluginFactory
-from podsched.plugins import (
-    inter_pod_affinity,
-    node_affinity,
-    node_resources_balanced_allocation,
-    node_resources_fit,
-    pod_topology_spread,
-    volume_binding,
-)
+from podsched.plugins import node_affinity
 from podsched.plugins.default_binder import DefaultBinder
-from podsched.plugins.default_preemption import DefaultPreemption
+from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.image_locality import ImageLocality
+from podsched.plugins.inter_pod_affinity import plugin as inter_pod_affinity
 from podsched.plugins.node_declared_features import NodeDeclaredFeatures
 from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
+from podsched.plugins.node_resources import balanced_allocation, fit
 from podsched.plugins.node_unschedulable import NodeUnschedulable
-from podsched.plugins.node_volume_limits import NodeVolumeLimits
+from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from podsched.plugins.pod_topology_spread import plugin as pod_topology_spread
 from podsched.plugins.priority_sort import PrioritySort
 from podsched.plugins.scheduling_gates import SchedulingGates
 from podsched.plugins.taint_toleration import TaintToleration
+from podsched.plugins.volume_binding import plugin as volume_binding
 from podsched.plugins.volume_restrictions import VolumeRestrictions
 from podsched.plugins.volume_zone import VolumeZone
 
@@ -53,7 +50,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "TaintToleration": _plain(TaintToleration),
     "NodeAffinity": lambda args, handle: node_affinity.new(args),
     "NodePorts": _plain(NodePorts),
-    "NodeResourcesFit": node_resources_fit.new,
+    "NodeResourcesFit": fit.new,
     "VolumeRestrictions": _plain(VolumeRestrictions),
     "NodeVolumeLimits": _plain(NodeVolumeLimits),
     "VolumeBinding": volume_binding.new,
@@ -61,9 +58,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "PodTopologySpread": pod_topology_spread.new,
     "InterPodAffinity": inter_pod_affinity.new,
     "DefaultPreemption": DefaultPreemption,
-    "NodeResourcesBalancedAllocation": lambda args, handle: node_resources_balanced_allocation.new(
-        args
-    ),
+    "NodeResourcesBalancedAllocation": lambda args, handle: balanced_allocation.new(args),
     "ImageLocality": _plain(ImageLocality),
     "DefaultBinder": _plain(DefaultBinder),
     "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),

@@ -24,8 +24,8 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.normalize import default_normalize
-from podsched.plugins.row_matching import per_taint_set
+from podsched.plugins.rows.matching import per_taint_set
+from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) had untolerated taint(s)"

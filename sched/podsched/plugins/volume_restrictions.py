@@ -23,7 +23,7 @@ from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
-from podsched.plugins.volume_claims import (
+from podsched.plugins.volumes.claims import (
     CLAIM,
     READ_WRITE_ONCE_POD,
     claims_of,

@@ -24,8 +24,7 @@ from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
-from podsched.plugins.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
-from podsched.plugins.volume_claims import (
+from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
     VOLUME,
@@ -39,6 +38,7 @@ from podsched.plugins.volume_claims import (
     uses_claim,
     waiting_by_claim,
 )
+from podsched.plugins.volumes.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) had no available volume zone"

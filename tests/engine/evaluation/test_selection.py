@@ -20,7 +20,7 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
-from podsched.plugins.normalize import default_normalize
+from podsched.plugins.rows.normalize import default_normalize
 from support.engine_world import World, container, node
 
 LEAST = {"type": "LeastAllocated"}

@@ -25,7 +25,7 @@ from podsched.framework.plugin import CycleState, FilterOutcome, VictimUids
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.preemption_victims import Budgets, dry_run
+from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
 from podsched.v1 import objects_pb2 as v1
 
 

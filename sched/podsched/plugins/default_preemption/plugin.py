@@ -1,0 +1,268 @@
+"""DefaultPreemption: makes room for a pod by evicting pods of lower priority.
+
+PostFilter looks at the nodes that preemption can help (status Unschedulable, not
+UnschedulableAndUnresolvable), tries out whom it would cost on each, and picks one by six
+criteria. The engine carries the evictions out; while it does so, the preemptor is kept out of
+activeQ (PreEnqueue). Source: ``framework/preemption`` and ``plugins/defaultpreemption`` of
+kube-scheduler v1.36 (P1-P11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.fit_error import fit_error_message
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import (
+    CycleState,
+    DryRunPlan,
+    FilterRunner,
+    Handle,
+    PostFilterResult,
+    Victims,
+    VictimUids,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from podsched.framework.verdicts import Rows
+from podsched.plugins.default_preemption.dry_run import DryRun
+from podsched.plugins.default_preemption.dry_run_cache import Trials
+
+REASON_NEVER = "not eligible due to preemptionPolicy=Never."
+REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+REASON_NO_CANDIDATE = "no candidate node for preemption"
+REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
+PREFIX = "preemption: "
+
+
+_PRIORITY_OFFSET = 1 << 31
+
+
+def is_terminating_by_preemption(pod: PodInfo) -> bool:
+    """Whether the pod is being deleted because a scheduler preempted it."""
+    return pod.terminating and any(
+        c.type == DISRUPTION_TARGET
+        and c.status == "True"
+        and c.reason == REASON_PREEMPTION_BY_SCHEDULER
+        for c in pod.pod.status.conditions
+    )
+
+
+class DefaultPreemption:
+    name: ClassVar[str] = "DefaultPreemption"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._handle = handle
+        self._percentage = args.min_candidate_nodes_percentage
+        self._absolute = args.min_candidate_nodes_absolute
+        self._trials = Trials()
+        #: The uid of the pod that trials were planned for, and the number drawn for it.
+        self._drawn: tuple[str, float] | None = None
+        #: uids of the pods whose evictions are being carried out; the engine keeps it.
+        self.preempting: set[str] = set()
+        #: uids of victims whose eviction has been asked for; the engine keeps it. They count as
+        #: terminating before the cache has seen them so.
+        self.evicting: set[str] = set()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Keep a preemptor out of the queue until its evictions have been asked for (P10)."""
+        if pod.uid in self.preempting:
+            return unresolvable(REASON_IN_PROGRESS)
+        return SUCCESS
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult:
+        found = self.find_candidates(state, pod, cluster, runner)
+        if isinstance(found, PostFilterResult):
+            return found
+        return self.choose_candidate(found, cluster)
+
+    def find_candidates(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult | dict[str, Victims]:
+        """Whom preempting the pod would cost on which node, or why nothing is to be won."""
+        eligible = self.eligibility(pod, cluster, runner)
+        if not eligible.ok:
+            return PostFilterResult(unschedulable(PREFIX + eligible.message))
+        rows = self.potential_rows(runner)
+        if not len(rows):
+            message = self._fit_error(runner, DryRun())
+            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
+        found = self._find_candidates(state, pod, cluster, runner, rows)
+        if not found.candidates:
+            message = self._fit_error(runner, found)
+            return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
+        names = cluster.nodes.names
+        return {names[row]: victims for row, victims in found.candidates.items()}
+
+    def choose_candidate(
+        self, candidates: Mapping[str, Victims], cluster: ClusterView
+    ) -> PostFilterResult:
+        """Return the best of the candidates whose nodes are still there."""
+        found = ((cluster.nodes.row_of(name), victims) for name, victims in candidates.items())
+        there = {row: victims for row, victims in found if row is not None}
+        if not there:
+            return PostFilterResult(unschedulable(PREFIX + REASON_NO_CANDIDATE))
+        row = best_candidates(there)[0]
+        return PostFilterResult(SUCCESS, cluster.nodes.names[row], there[row])
+
+    def eligibility(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> Status:
+        """Whether the pod may preempt at all (P1)."""
+        if pod.cls.preemption_policy == "Never":
+            return unschedulable(REASON_NEVER)
+        # The cache knows of a nomination before the pod's status does.
+        nominated_node = cluster.nominated_node(pod.uid) or pod.nominated_node_name
+        row = cluster.nodes.row_of(nominated_node) if nominated_node else None
+        if row is None:
+            return SUCCESS
+        index = np.flatnonzero(runner.outcome.rows == row)
+        unhelpful = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        if len(index) and runner.status(int(index[0])).code is unhelpful:
+            return SUCCESS
+        for other in cluster.nodes.pods(row).values():
+            going = other.uid in self.evicting or is_terminating_by_preemption(other)
+            if going and other.priority < pod.priority:
+                return unschedulable(REASON_TERMINATING)
+        return SUCCESS
+
+    def potential_rows(self, runner: FilterRunner) -> Rows:
+        """Return the rows whose status preemption may change (P2)."""
+        outcome = runner.outcome
+        helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
+        for plugin in np.unique(outcome.plugin).tolist():
+            places = np.flatnonzero(outcome.plugin == plugin)
+            bits = outcome.bits[places]
+            # Hardly any plugin has more than a few combinations of reasons.
+            for combination in np.unique(bits).tolist():
+                alike = places[bits == combination]
+                helpful[alike] = outcome.status(int(alike[0])).code is Code.UNSCHEDULABLE
+        potential: Rows = outcome.rows[helpful]
+        return potential
+
+    def _find_candidates(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        rows: Rows,
+    ) -> DryRun:
+        """Dry runs from a random node on, until there are enough candidates (P3)."""
+        draw = self._draw(pod)
+        found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
+        if found.candidates:
+            best = best_candidates(found.candidates)[0]
+            if not self._trials.confirm(state, pod, cluster, best, runner):
+                found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
+        return found
+
+    def _try(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        chunks: Sequence[Rows],
+    ) -> DryRun:
+        found = DryRun()
+        for chunk in chunks:
+            found.add(self._trials.dry_run(state, pod, cluster, chunk, runner))
+            if found.suffices(len(chunks[0])):
+                break
+        return found
+
+    def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
+        """Return the rows in the order in which they are tried, in pieces of as many as are wanted."""
+        wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
+        offset = int(draw * len(rows))
+        rotated = np.concatenate([rows[offset:], rows[:offset]])
+        size = max(wanted, 1)
+        return [rotated[start : start + size] for start in range(0, len(rotated), size)]
+
+    def _draw(self, pod: PodInfo) -> float:
+        """Where to begin: at random, or where trials were planned for the pod."""
+        drawn, self._drawn = self._drawn, None
+        return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
+
+    def plan_dry_run(
+        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> DryRunPlan | None:
+        if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
+            return None
+        rows = self.potential_rows(runner)
+        if not len(rows):
+            return None
+        draw = self._draw(pod)
+        self._drawn = pod.uid, draw
+        chunks = self._chunks(rows, draw)
+        found, untried = DryRun(), np.empty(0, dtype=np.intp)
+        for number, chunk in enumerate(chunks):
+            known, unknown = self._trials.remembered(pod, cluster, chunk, runner)
+            found.add(known)
+            untried = np.concatenate([untried, unknown])
+            if (len(untried) and not number) or found.suffices(len(chunks[0])):
+                break
+        return DryRunPlan(untried, self._trials.moment(pod)) if len(untried) else None
+
+    def learn_dry_run(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        plan: DryRunPlan,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        self._trials.learn(pod, cluster, plan.as_of, found)
+
+    def _fit_error(self, runner: FilterRunner, found: DryRun) -> str:
+        total = len(runner.outcome.rows)
+        reasons = Counter(text for status in found.rejected.values() for text in status.reasons)
+        if untried := total - len(found.rejected):
+            reasons[REASON_NOT_HELPFUL] += untried
+        return fit_error_message(total, reasons)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Return the deletion of an assigned pod: the last victim's wakes the preemptor (P10)."""
+        event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+        return (ClusterEventWithHint(event, self._own_victim_is_gone),)
+
+    def _own_victim_is_gone(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+        del pod, old, new
+        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is
+        # worth a try.
+        return QueueingHint.QUEUE
+
+
+def best_candidates(candidates: dict[int, Victims]) -> list[int]:
+    """Return the rows left after kube-scheduler's criteria (P5), in ascending order of rows.
+
+    Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus
+    2^31); fewest victims; latest of the earliest start times among the victims of highest
+    priority.
+    """
+    keys = {row: _cost(victims) for row, victims in candidates.items()}
+    cheapest = min(keys.values())
+    return sorted(row for row, key in keys.items() if key == cheapest)
+
+
+@lru_cache(maxsize=4096)
+def _cost(victims: Victims) -> tuple[int, int, int, int, float]:
+    # Remembered as trials are: preemptors of one class are shown the same victims again and again.
+    highest = victims.pods[0].priority
+    total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
+    starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]
+    return (victims.num_pdb_violations, highest, total, len(victims.pods), -min(starts))

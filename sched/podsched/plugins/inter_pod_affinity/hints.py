@@ -1,0 +1,116 @@
+"""Which events can help a pod that InterPodAffinity rejected.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity/plugin.go``. In these cases, where
+kube-scheduler leaves a pod waiting for the next flush although it fits, the answer is Queue here:
+
+* one of several anti-affinity terms meant a pod that is gone (fixed in v1.37);
+* a term has a namespaceSelector;
+* the last pod that a self-affine pod had to be near to is gone, so it may be the first;
+* a node comes or changes its labels, and only other pods' anti-affinity kept the pod away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from podsched.framework.events import QueueingHint
+from podsched.framework.plugin import Handle
+from podsched.framework.pods import PodInfo
+from podsched.plugins.inter_pod_affinity.terms import (
+    NO_LABELS,
+    AffinityTerm,
+    PodTerms,
+    compile_terms,
+    namespace_labels,
+    resolved,
+    terms_of,
+)
+from podsched.v1 import objects_pb2 as v1
+
+
+class AffinityHints:
+    """The hints; they look at namespaces through the handle."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        #: The terms of the other pod of the last question: the next is often about the same one.
+        self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
+
+    def after_pod_change(
+        self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
+    ) -> QueueingHint:
+        """Return a pod came, went, or has other labels."""
+        if old is not None and new is not None and new.metadata.uid == pod.uid:
+            return QueueingHint.QUEUE
+        if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
+            return QueueingHint.SKIP
+        terms = terms_of(pod.cls)
+        near = self._resolved(terms.required_affinity)
+        far = self._resolved(terms.required_anti_affinity)
+        was_near, is_near = _all_mean(near, old), _all_mean(near, new)
+        if is_near and not was_near:
+            return QueueingHint.QUEUE
+        if was_near and not is_near and all(term.matches_pod(pod) for term in near):
+            return QueueingHint.QUEUE
+        if any(_means(term, old) and not _means(term, new) for term in far):
+            return QueueingHint.QUEUE
+        gone = old is not None and new is None and self._repelled(pod, old)
+        return QueueingHint.QUEUE if gone else QueueingHint.SKIP
+
+    def after_node_change(
+        self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
+    ) -> QueueingHint:
+        """Return a node came or has other labels."""
+        if new is None:
+            return QueueingHint.SKIP
+        terms, labels = terms_of(pod.cls), new.metadata.labels
+        if old is None:
+            keys = [term.topology_key for term in terms.required_affinity]
+            helps = not keys or bool(terms.required_anti_affinity)
+            return _queue_if(helps or any(key in labels for key in keys))
+        return _queue_if(_relabelling_helps(terms, old.metadata.labels, labels))
+
+    def _resolved(self, terms: Sequence[AffinityTerm]) -> list[AffinityTerm]:
+        return [resolved(term, self._handle.cluster) for term in terms]
+
+    def _repelled(self, pod: PodInfo, other: v1.Pod) -> bool:
+        """Whether a required anti-affinity term of the other pod means the pod."""
+        if self._others[0] is not other:
+            self._others = (other, compile_terms(other.spec, other.metadata.namespace))
+        terms = self._others[1].required_anti_affinity
+        if not terms:
+            return False
+        labels = namespace_labels(pod.namespace, self._handle.cluster)
+        return any(term.matches(pod.namespace, pod.cls.labels, labels) for term in terms)
+
+
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _is_placed(pod: v1.Pod) -> bool:
+    return bool(pod.spec.node_name or pod.status.nominated_node_name)
+
+
+def _means(term: AffinityTerm, pod: v1.Pod | None) -> bool:
+    if pod is None:
+        return False
+    return term.matches(pod.metadata.namespace, pod.metadata.labels, NO_LABELS)
+
+
+def _all_mean(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
+    return bool(terms) and all(_means(term, pod) for term in terms)
+
+
+def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Return a key to be near on has a new value, or a key to be away on lost one."""
+    if not terms.required:
+        return old != new
+    for term in terms.required_affinity:
+        key = term.topology_key
+        if key in new and old.get(key) != new[key]:
+            return True
+    return any(
+        term.topology_key in old and old[term.topology_key] != new.get(term.topology_key)
+        for term in terms.required_anti_affinity
+    )

@@ -1,0 +1,341 @@
+"""InterPodAffinity: pods near or away from other pods, as they or the others ask for it.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity``. Pods are counted per row and
+term by event; what a pod costs is adding the counts up over the domains of the terms' topology
+keys. A pod that asks for nothing and that no other pod's term means skips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Resource,
+)
+from podsched.framework.nodes import ABSENT, Bools, ClusterView, Int64s, NodeColumns, PodQuery
+from podsched.framework.plugin import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Handle,
+    Lookahead,
+    PreFilterResult,
+)
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.inter_pod_affinity.hints import AffinityHints
+from podsched.plugins.inter_pod_affinity.relations import Relations, RelationsIndex
+from podsched.plugins.inter_pod_affinity.terms import (
+    PLUGIN,
+    REPELLING,
+    AffinityTerm,
+    AllTerms,
+    Meant,
+    RepelledBy,
+    SomeTerms,
+    terms_of,
+)
+from podsched.plugins.rows.topology_domains import TopologyDomains
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_NO_AFFINITY: Final = 1
+_ANTI_AFFINITY: Final = 2
+_EXISTING_ANTI_AFFINITY: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Sums over the domains of a topology key, per row, and the rows that have the key."""
+
+    key: str
+    present: Bools
+    counts: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Affinity:
+    """Pods that all required affinity terms mean. ``anywhere``: how often nodes have such pods.
+
+    ``self_match``: the pod itself is one of them, so it may be the first of its kind.
+    """
+
+    query: AllTerms
+    domains: tuple[_Counted, ...]
+    anywhere: int
+    self_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _AntiAffinity:
+    query: SomeTerms
+    domain: _Counted
+
+
+@dataclass(slots=True)
+class _Filtering:
+    """``verdicts``, of shape ``(size,)``, is what Filter says of each row outside of trials."""
+
+    meant: Meant
+    affinity: _Affinity | None
+    anti_affinity: tuple[_AntiAffinity, ...]
+    existing: tuple[_Counted, ...]
+    #: Number of distinct required anti-affinity terms carried by pods.
+    carried: int
+    verdicts: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
+
+
+@dataclass(slots=True)
+class _State:
+    """In CycleState: plain data and arrays. ``scores`` has shape ``(size,)``."""
+
+    filtering: _Filtering | None = None
+    scores: Int64s | None = None
+
+
+class _OwnRowAlone:
+    """``framework.plugin.Lookahead`` where a pod concerns no other row than its own."""
+
+    covers_own_row: bool = False
+
+    def place(self, row: int) -> bool:
+        return True
+
+
+class InterPodAffinity:
+    """Filter on required terms, of the pod and of others; Score on preferred ones of both."""
+
+    name: ClassVar[str] = PLUGIN
+    depends_on_feasible: ClassVar[bool] = False
+    normalizes_by_extremes: ClassVar[bool] = True
+
+    def __init__(self, hard_weight: int, handle: Handle, *, ignore_preferred: bool = False) -> None:
+        self._index = RelationsIndex(hard_weight, ignore_preferred=ignore_preferred)
+        self._domains = TopologyDomains()
+        self._hints = AffinityHints(handle)
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the terms that concern the class, the nodes' labels, and the counts of the terms."""
+        relations, serial = self._index.of(pod, cluster)
+        if not relations.queries:
+            return ()
+        nodes = cluster.nodes
+        counts = [nodes.counter_version(query) for query in relations.queries]
+        return (serial, nodes.topology_version, nodes.size, *counts)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Add up counts over domains; skips where neither the pod nor others demand anything."""
+        problem = terms_of(pod.cls).problem
+        if problem:
+            return PreFilterResult(unresolvable(f"parsing pod: {problem}"))
+        relations, _ = self._index.of(pod, cluster)
+        nodes = cluster.nodes
+        existing = tuple(
+            counted
+            for key, queries in relations.repelled
+            if (counted := self._counted(nodes, key, queries)).counts.any()
+        )
+        if not existing and not terms_of(pod.cls).required:
+            return PreFilterResult(SKIP)
+        filtering = _Filtering(
+            relations.meant,
+            self._affinity(relations, pod, nodes),
+            tuple(
+                _AntiAffinity(query, self._counted(nodes, key, [query]))
+                for key, query in relations.anti_affinity
+            ),
+            existing,
+            len(nodes.carried(REPELLING)),
+        )
+        rows = np.arange(nodes.size, dtype=np.intp)
+        filtering.verdicts = _judge(filtering, nodes, rows)
+        state.data[self.name] = _State(filtering)
+        return PreFilterResult()
+
+    def _affinity(self, relations: Relations, pod: PodInfo, nodes: NodeColumns) -> _Affinity | None:
+        query = relations.affinity
+        if query is None:
+            return None
+        domains = tuple(self._counted(nodes, key, [query]) for key in relations.affinity_keys)
+        counts = nodes.counter(query)
+        anywhere = sum(int(counts[domain.present].sum()) for domain in domains)
+        return _Affinity(query, domains, anywhere, bool(query.counts(pod)))
+
+    def _counted(self, nodes: NodeColumns, key: str, queries: Sequence[PodQuery]) -> _Counted:
+        domains = self._domains.of(nodes, key)
+        counts = nodes.counter(queries[0])
+        if len(queries) > 1:
+            counts = np.sum([nodes.counter(query) for query in queries], axis=0)
+        return _Counted(key, domains.present, domains.spread(counts))
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Return the first of the pod's affinity (unresolvable), its anti-affinity, and the others'."""
+        filtering = cast(_State, state.data[self.name]).filtering
+        assert filtering is not None
+        alone = nodes.base is nodes
+        found = filtering.verdicts[rows] if alone else _judge(filtering, nodes, rows)
+        verdicts = Verdicter(len(rows))
+        if found.any():
+            unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            verdicts.flag(found == _NO_AFFINITY, unresolvably, REASON_AFFINITY)
+            verdicts.flag(found == _ANTI_AFFINITY, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY)
+            existing = found == _EXISTING_ANTI_AFFINITY
+            verdicts.flag(existing, Code.UNSCHEDULABLE, REASON_EXISTING_ANTI_AFFINITY)
+        return verdicts.done()
+
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+        """Pods that only repel, from domains of one node each, change nothing on other rows."""
+        relations, _ = self._index.of(pod, cluster)
+        if relations.affinity is not None or relations.scores:
+            return None
+        keys = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
+        if all(self._domains.of(cluster.nodes, key).single for key in keys):
+            return _OwnRowAlone()
+        return None
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Sum of weights over domains; skips where no preference says anything about any node."""
+        problem = terms_of(pod.cls).problem
+        if problem:
+            return error(f"failed to parse pod: {problem}")
+        relations, _ = self._index.of(pod, cluster)
+        if not relations.scores:
+            return SKIP
+        scores = self._sums_of_weights(relations, cluster.nodes)
+        if not scores.any():
+            return SKIP
+        own = state.data.get(self.name)
+        filtering = own.filtering if isinstance(own, _State) else None
+        state.data[self.name] = _State(filtering, scores)
+        return SUCCESS
+
+    def _sums_of_weights(self, relations: Relations, nodes: NodeColumns) -> Int64s:
+        by_key: dict[str, Int64s] = {}
+
+        def add(key: str, counts: Int64s) -> None:
+            by_key[key] = by_key[key] + counts if key in by_key else counts
+
+        for key, query in relations.preferred:
+            add(key, nodes.counter(query))
+        for key, weighted in relations.weighted:
+            for weight, carried in weighted:
+                add(key, nodes.counter(carried) * weight)
+        total = np.zeros(nodes.size, dtype=np.int64)
+        for key, counts in by_key.items():
+            total += self._domains.of(nodes, key).spread(counts)
+        return total
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Return the weights of all preferences that pods in the node's domains fulfil."""
+        scores = cast(_State, state.data[self.name]).scores
+        assert scores is not None
+        return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        """From 0 for the lowest sum to 100 for the highest; all 0 if they are equal."""
+        if not len(scores):
+            return scores
+        lowest, highest = int(scores.min()), int(scores.max())
+        if lowest == highest:
+            return np.zeros_like(scores)
+        share = (scores - lowest).astype(np.float64) / float(highest - lowest)
+        return (float(MAX_NODE_SCORE) * share).astype(np.int64)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Placed pods that come, go or change labels, and nodes that come or change labels."""
+        pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return [
+            ClusterEventWithHint(ClusterEvent(Resource.POD, pod), self._hints.after_pod_change),
+            ClusterEventWithHint(ClusterEvent(Resource.NODE, node), self._hints.after_node_change),
+        ]
+
+
+def _judge(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
+    """Shape ``(len(rows),)``: the first rule that each row breaks, a fork's changes counted."""
+    base = rows if nodes.base is nodes else nodes.base_rows[rows]
+    result = np.zeros(len(rows), dtype=np.int8)
+    result[_repelled(filtering, nodes, rows, base)] = _EXISTING_ANTI_AFFINITY
+    for anti in filtering.anti_affinity:
+        counts = _with_trial(anti.domain, anti.query, nodes, rows, base)
+        result[counts > 0] = _ANTI_AFFINITY
+    if filtering.affinity is not None:
+        result[~_near(filtering.affinity, nodes, rows, base)] = _NO_AFFINITY
+    return result
+
+
+def _with_trial(
+    counted: _Counted, query: PodQuery, nodes: NodeColumns, rows: Rows, base: Rows
+) -> Int64s:
+    """Return the rows' counts, those of a fork with what its own pods change."""
+    counts = counted.counts[base]
+    delta = nodes.own_delta(query)
+    return counts if delta is None else counts + delta[rows] * counted.present[base]
+
+
+def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
+    """Rows that have all keys and the pods to be near, or on which the pod may be the first."""
+    has_keys = np.ones(len(rows), dtype=np.bool_)
+    has_pods = np.ones(len(rows), dtype=np.bool_)
+    anywhere: Int64s = np.full(len(rows), affinity.anywhere, dtype=np.int64)
+    delta = nodes.own_delta(affinity.query)
+    for domain in affinity.domains:
+        present, counts = domain.present[base], domain.counts[base]
+        if delta is not None:
+            changed = delta[rows] * present
+            counts = counts + changed
+            anywhere += changed
+        has_keys &= present
+        has_pods &= counts > 0
+    if affinity.self_match:
+        has_pods |= anywhere == 0
+    return has_keys & has_pods
+
+
+def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
+    """Rows in a domain with a pod whose required anti-affinity means the pod."""
+    result = np.zeros(len(rows), dtype=np.bool_)
+    if nodes.base is nodes:
+        for counted in filtering.existing:
+            result |= counted.counts[base] > 0
+        return result
+    for counted in filtering.existing:
+        query = RepelledBy(filtering.meant, counted.key)
+        result |= _with_trial(counted, query, nodes, rows, base) > 0
+    for key in _new_keys(filtering, nodes):
+        delta = nodes.own_delta(RepelledBy(filtering.meant, key))
+        if delta is not None:
+            result |= (delta[rows] > 0) & (nodes.label(key)[rows] != ABSENT)
+    return result
+
+
+def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
+    """Topology keys of anti-affinity terms that only pods added in the trial carry."""
+    terms: Mapping[Hashable, PodQuery] = nodes.carried(REPELLING)
+    if len(terms) == filtering.carried:
+        return set()
+    keys = {cast(AffinityTerm, term).topology_key for term in terms}
+    return keys - {counted.key for counted in filtering.existing}
+
+
+def new(args: Any, handle: Handle) -> InterPodAffinity:
+    """Return the plugin from its args: ``hard_pod_affinity_weight`` (1),
+    ``ignore_preferred_terms_of_existing_pods`` (False).
+    """
+    return InterPodAffinity(
+        getattr(args, "hard_pod_affinity_weight", 1),
+        handle,
+        ignore_preferred=getattr(args, "ignore_preferred_terms_of_existing_pods", False),
+    )

@@ -1,0 +1,5 @@
+"""NodeResourcesFit and NodeResourcesBalancedAllocation: requests against what nodes have.
+
+``fit`` and ``balanced_allocation`` have the extension points. ``scoring_strategies`` and
+``fit_events`` belong to the former; both read ``resource_amounts``.
+"""

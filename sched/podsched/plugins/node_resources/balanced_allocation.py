@@ -1,0 +1,105 @@
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod uses up more evenly.
+
+Formula: kube-scheduler v1.36 ``noderesources/balanced_allocation.go``: with s = (1 - standard
+deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with - s_without) / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
+from podsched.framework.plugin import MAX_NODE_SCORE, CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Status
+from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.node_resources.resource_amounts import (
+    NATIVE,
+    is_scalar,
+    resource_columns,
+    weighted_resources,
+)
+from podsched.plugins.rows.normalize import truncated_quotient
+
+_HALF = MAX_NODE_SCORE // 2
+
+
+class NodeResourcesBalancedAllocation:
+    """Score: how much more evenly the node's resources are used with the pod than without."""
+
+    name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    depends_on_feasible: ClassVar[bool] = False
+    normalize = None
+
+    def __init__(self, resources: Sequence[Any] | None = None) -> None:
+        self._resources = weighted_resources(resources)
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Skips pods that request none of the resources."""
+        requests = pod.cls.requests
+        if not any(
+            requests.get(r.name, 0)
+            for r in self._resources
+            if r.name in NATIVE or is_scalar(r.name)
+        ):
+            return SKIP
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """50..100 for two resources; 75 where the pod changes nothing."""
+        requests = pod.cls.requests
+        columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
+        there = [column.allocatable != 0 for column in columns]
+        shares = [np.maximum(column.allocatable, 1) for column in columns]
+        size = len(rows)
+        balance_with = _balance(
+            [_share(c.wanted, s) for c, s in zip(columns, shares, strict=True)], there, size
+        )
+        balance_without = _balance(
+            [_share(c.used, s) for c, s in zip(columns, shares, strict=True)], there, size
+        )
+        return _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
+
+
+def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:
+    return np.minimum(amount / capacity, 1.0)
+
+
+def _balance(shares: list[NDArray[np.float64]], there: list[Bools], size: int) -> Int64s:
+    """(1 - standard deviation) * 100 over the resources that the node has."""
+    if len(shares) == 2 and all(column.all() for column in there):
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+    else:
+        deviation = _deviation(shares, there, size)
+    return ((1.0 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _deviation(
+    shares: list[NDArray[np.float64]], there: list[Bools], size: int
+) -> NDArray[np.float64]:
+    count, total = np.zeros(size), np.zeros(size)
+    for share, has in zip(shares, there, strict=True):
+        count += has
+        total += np.where(has, share, 0.0)
+    divisor = np.maximum(count, 1.0)
+    mean = total / divisor
+    squares, first, difference = np.zeros(size), np.zeros(size), np.zeros(size)
+    seen = np.zeros(size)
+    for share, has in zip(shares, there, strict=True):
+        squares += np.where(has, (share - mean) * (share - mean), 0.0)
+        difference = np.where(has & (seen == 1), first - share, difference)
+        first = np.where(has & (seen == 0), share, first)
+        seen += has
+    pair = np.abs(difference / 2)
+    return np.where(count > 2, np.sqrt(squares / divisor), np.where(count == 2, pair, 0.0))
+
+
+def new(args: Any) -> NodeResourcesBalancedAllocation:
+    """Return the plugin from NodeResourcesBalancedAllocationArgs; None gives the defaults."""
+    return NodeResourcesBalancedAllocation(getattr(args, "resources", None))

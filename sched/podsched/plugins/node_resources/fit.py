@@ -1,0 +1,164 @@
+"""NodeResourcesFit: the pod's requests must fit beside those of the pods on the node.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score strategies are in
+``scoring_strategies``. Resources that DynamicResources would take over are not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from podsched.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    score_requests,
+)
+from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.node_resources.fit_events import FitEvents
+from podsched.plugins.node_resources.resource_amounts import (
+    NATIVE,
+    WeightedResource,
+    is_extended,
+    is_scalar,
+    resource_columns,
+    weighted_resources,
+)
+from podsched.plugins.node_resources.scoring_strategies import (
+    Strategy,
+    least_allocated,
+    strategy_of,
+)
+
+REASON_PODS = "Too many pods"
+REASON_INSUFFICIENT = "Insufficient {}"
+
+_ORDER = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """The plugin's arguments, resolved."""
+
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+    resources: tuple[WeightedResource, ...] = weighted_resources(None)
+    strategy: Strategy = least_allocated
+
+
+class NodeResourcesFit:
+    """Filter on requests against what is free; Score by the configured strategy."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    depends_on_feasible: ClassVar[bool] = False
+    normalize = None
+
+    #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
+    score_key: ClassVar[str] = "NodeResourcesFit/score"
+
+    def __init__(
+        self, options: FitOptions | None = None, cluster: ClusterView | None = None
+    ) -> None:
+        """``cluster``: where the hints find out what room an event has left."""
+        self._options = options or FitOptions()
+        self._cluster = cluster
+        # Profiles may ignore different resources, and classes are shared by all of them.
+        ignored = (self._options.ignored_resources, self._options.ignored_groups)
+        self._demand_key = f"{self.name}/demand/{sorted(ignored[0])}/{sorted(ignored[1])}"
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Nothing but the rows themselves."""
+        return ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Put the (resource, amount) pairs that Filter compares."""
+        requests = node_requests(pod.cls.requests)
+        state.data[self.name] = tuple(
+            (name, amount)
+            for name, amount in sorted(requests.items(), key=lambda r: (_ORDER.get(r[0], 3), r[0]))
+            if amount > 0 and not self._ignores(name)
+        )
+        return PreFilterResult()
+
+    def _ignores(self, name: str) -> bool:
+        if not is_extended(name):
+            return False
+        options = self._options
+        group = name.split("/", 1)[0]
+        return name in options.ignored_resources or group in options.ignored_groups
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """One reason for each resource that is short; unresolvable if more than all there is."""
+        verdicts = Verdicter(len(rows))
+        full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
+        verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
+        for resource, amount in state.data[self.name]:
+            allocatable = nodes.allocatable(resource)[rows]
+            short = amount > allocatable - nodes.requested(resource)[rows]
+            if not short.any():
+                continue
+            reason = REASON_INSUFFICIENT.format(resource)
+            never = amount > allocatable
+            verdicts.flag(short & never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+            verdicts.flag(short & ~never, Code.UNSCHEDULABLE, reason)
+        return verdicts.done()
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Put the pod's requests with 100m and 200Mi for containers that ask for nothing."""
+        state.data[self.score_key] = score_requests(pod.pod)
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Return the configured strategy's score."""
+        resources, requests = self._options.resources, state.data[self.score_key]
+        columns = resource_columns(nodes, rows, resources, requests, nonzero=True)
+        if not columns:
+            return np.zeros(len(rows), dtype=np.int64)
+        return self._options.strategy(columns)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """See ``fit_events``."""
+        return FitEvents(self._demand, self._cluster).registrations()
+
+    def _demand(self, cls: PodClass) -> Mapping[str, int]:
+        """Return what Filter compares, and one place among the node's pods."""
+        known = cls.compiled.get(self._demand_key)
+        if known is None:
+            wanted = node_requests(cls.requests).items()
+            known = {name: n for name, n in wanted if n > 0 and not self._ignores(name)}
+            known[PODS] = 1
+            cls.compiled[self._demand_key] = known
+        return cast(Mapping[str, int], known)
+
+
+def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
+    """Return the requests for resources that nodes count."""
+    return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
+
+
+def new(args: Any, handle: Handle) -> NodeResourcesFit:
+    """Return the plugin from NodeResourcesFitArgs; None gives the defaults."""
+    if args is None:
+        return NodeResourcesFit(cluster=handle.cluster)
+    scoring = args.scoring_strategy
+    return NodeResourcesFit(
+        FitOptions(
+            frozenset(args.ignored_resources or ()),
+            frozenset(args.ignored_resource_groups or ()),
+            weighted_resources(scoring.resources if scoring else None),
+            strategy_of(scoring) if scoring else least_allocated,
+        ),
+        handle.cluster,
+    )

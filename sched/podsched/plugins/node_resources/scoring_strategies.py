@@ -1,0 +1,107 @@
+"""NodeResourcesFit's scoring strategies: LeastAllocated, MostAllocated, RequestedToCapacityRatio.
+
+Formulas: kube-scheduler v1.36 ``noderesources/{least,most}_allocated.go`` and
+``requested_to_capacity_ratio.go``, in int64 that wraps and divisions that truncate, as in Go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from podsched.framework.nodes import Int64s
+from podsched.framework.plugin import MAX_NODE_SCORE
+from podsched.framework.verdicts import Scores
+from podsched.plugins.node_resources.resource_amounts import ResourceColumn
+from podsched.plugins.rows.normalize import truncated_quotient
+
+#: Scores, shape ``(rows,)``, of at least one resource's columns.
+Strategy = Callable[[Sequence[ResourceColumn]], Scores]
+
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+#: Shape points score 0..10.
+_SHAPE_SCALE = MAX_NODE_SCORE // 10
+
+
+def strategy_of(scoring: Any) -> Strategy:
+    """Return the strategy of a ``scoringStrategy``: its ``type``, and the ``shape`` of the ratio."""
+    if scoring.type == MOST_ALLOCATED:
+        return most_allocated
+    if scoring.type == REQUESTED_TO_CAPACITY_RATIO:
+        shape = scoring.requested_to_capacity_ratio.shape
+        return requested_to_capacity_ratio([(p.utilization, p.score) for p in shape])
+    return least_allocated
+
+
+def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
+    """Return the weighted mean of the free shares in percent; 0 for a resource that is overdrawn."""
+    return _weighted_mean(columns, _free_percent)
+
+
+def most_allocated(columns: Sequence[ResourceColumn]) -> Scores:
+    """Return the weighted mean of the used shares in percent, 100 at most."""
+    return _weighted_mean(columns, _used_percent)
+
+
+def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
+    """Return a broken line over the used share: points (utilization in percent, score 0..10), ascending.
+
+    Resources that score 0 take no part in the mean, which is rounded half up.
+    """
+    line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def score(columns: Sequence[ResourceColumn]) -> Scores:
+        total, weights = _zeros(columns), _zeros(columns)
+        for column in columns:
+            percent = np.clip(_used_percent(column), 0, 100)
+            points = np.where(column.allocatable == 0, 0, line[percent])
+            total += points * column.weight
+            weights += np.where(points > 0, column.weight, 0)
+        return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+
+    return score
+
+
+def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    before: tuple[int, int] | None = None
+    for utilization, score in shape:
+        if percent <= utilization:
+            if before is None:
+                return score * _SHAPE_SCALE
+            rise = (score - before[1]) * _SHAPE_SCALE
+            run = utilization - before[0]
+            step = abs(rise) * (percent - before[0]) // run
+            return before[1] * _SHAPE_SCALE + (step if rise >= 0 else -step)
+        before = (utilization, score)
+    return shape[-1][1] * _SHAPE_SCALE
+
+
+def _weighted_mean(
+    columns: Sequence[ResourceColumn], percent: Callable[[ResourceColumn], Int64s]
+) -> Scores:
+    total, weights = _zeros(columns), _zeros(columns)
+    for column in columns:
+        there = column.allocatable != 0
+        total += np.where(there, percent(column), 0) * column.weight
+        weights += there * np.int64(column.weight)
+    return truncated_quotient(total, np.maximum(weights, 1))
+
+
+def _zeros(columns: Sequence[ResourceColumn]) -> Int64s:
+    return np.zeros(len(columns[0].wanted), dtype=np.int64)
+
+
+def _free_percent(column: ResourceColumn) -> Int64s:
+    free = (column.allocatable - column.wanted) * MAX_NODE_SCORE
+    scores = truncated_quotient(free, np.maximum(column.allocatable, 1))
+    return np.where(column.wanted > column.allocatable, 0, scores)
+
+
+def _used_percent(column: ResourceColumn) -> Int64s:
+    used = np.minimum(column.wanted, column.allocatable)
+    return truncated_quotient(used * MAX_NODE_SCORE, np.maximum(column.allocatable, 1))

@@ -1,0 +1,232 @@
+"""How the pods that a spread constraint counts lie over its domains, as arrays over rows.
+
+Pure data and arithmetic: ``plugin`` says when to compute it. Everything here has one
+entry per row of the columns it was computed on, so any part of the rows can be judged on its own,
+and a fork's rows by what their own pods change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.api.tolerations import find_untolerated
+from podsched.framework.nodes import Bools, Int64s, NodeColumns
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+from podsched.plugins.node_affinity import required_affinity
+from podsched.plugins.pod_topology_spread.constraints import Constraint, Constraints, MatchingPods
+from podsched.plugins.rows.matching import per_taint_set
+from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
+
+#: The least count of a domain when there is no domain.
+NO_MINIMUM: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class HardSpread:
+    """A DoNotSchedule constraint and its counts. Arrays have shape ``(size,)``.
+
+    ``taking_part`` are the rows whose pods count, and domains without such rows count as none.
+    ``counts`` are the sums over the domains; ``minimum`` is the least of them, ``second`` the least
+    of the others when domain ``lowest`` is left out. ``enough``: there are minDomains of them.
+    """
+
+    max_skew: int
+    self_match: int
+    trial: MatchingPods
+    present: Bools
+    taking_part: Bools
+    counts: Int64s
+    ids: NDArray[np.intp]
+    lowest: int
+    minimum: int
+    second: int
+    enough: bool
+
+    def exceeded(self, rows: Rows) -> Bools:
+        """Shape ``(len(rows),)``: whether one more pod on the row exceeds maxSkew."""
+        minimum = self.minimum if self.enough else 0
+        return self.counts[rows] > self.max_skew + minimum - self.self_match
+
+    def exceeded_in_trial(self, fork: NodeColumns, rows: Rows) -> Bools:
+        """Return the same for rows of a fork, each with its own pods changed in the domain of its node."""
+        delta = fork.own_delta(self.trial)
+        base = fork.base_rows[rows]
+        counts = self.counts[base]
+        if delta is not None:
+            counts = counts + delta[rows] * self.taking_part[base]
+        if not self.enough:
+            return counts + self.self_match > self.max_skew
+        others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
+        # Where the domain counts as none, its count is 0, and no minimum makes that exceed.
+        return counts + self.self_match - np.minimum(others, counts) > self.max_skew
+
+
+@dataclass(frozen=True, slots=True)
+class SoftSpread:
+    """A ScheduleAnyway constraint and its counts over rows, of shape ``(size,)``.
+
+    ``query`` instead of ``counts`` where every node is a domain of its own (hostname): its pods are
+    counted when the row is scored.
+    """
+
+    max_skew: int
+    weight: float
+    present: Bools
+    query: MatchingPods
+    counts: Int64s | None
+
+    def add_score(self, total: NDArray[np.float64], nodes: NodeColumns, rows: Rows) -> None:
+        """Add count * weight + maxSkew - 1 where the node has the label."""
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        counts = nodes.counter(self.query)[rows] if self.counts is None else self.counts[base]
+        present = self.present[base]
+        total += np.where(present, counts * self.weight + float(self.max_skew - 1), 0.0)
+
+
+class Participation:
+    """Which rows take part in the constraints of a pod class: fixed while the topology stays."""
+
+    def __init__(
+        self, constraints: Constraints, pod: PodInfo, nodes: NodeColumns, domains: TopologyDomains
+    ) -> None:
+        rows = np.flatnonzero(nodes.alive)
+        self.hard_domains = [domains.of(nodes, c.topology_key) for c in constraints.hard]
+        self.soft_domains = [domains.of(nodes, c.topology_key) for c in constraints.soft]
+        self.soft_complete = _complete(self.soft_domains, nodes.alive)
+        self.hard = _taking_part(
+            constraints.hard, pod, nodes, rows, _complete(self.hard_domains, nodes.alive)
+        )
+        required = self.soft_complete if constraints.require_all else nodes.alive
+        self.soft = _taking_part(constraints.soft, pod, nodes, rows, required)
+        if not constraints.require_all:
+            self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
+        self.hard_counted = [
+            domain.having(part) for domain, part in zip(self.hard_domains, self.hard, strict=True)
+        ]
+
+
+def _complete(domains: list[Domains], alive: Bools) -> Bools:
+    """Return the rows that have the labels of all constraints."""
+    result = alive.copy()
+    for domain in domains:
+        result &= domain.present
+    return result
+
+
+def _taking_part(
+    constraints: tuple[Constraint, ...],
+    pod: PodInfo,
+    nodes: NodeColumns,
+    rows: Rows,
+    required: Bools,
+) -> list[Bools]:
+    """For each constraint the rows that its node inclusion policies let take part."""
+    with_affinity = with_taints = required
+    if any(constraint.honor_affinity for constraint in constraints):
+        with_affinity = required & _honored_affinity(pod, nodes, rows)
+    if any(constraint.honor_taints for constraint in constraints):
+        with_taints = required & _honored_taints(pod, nodes, rows)
+    return [
+        (with_affinity if constraint.honor_affinity else required)
+        & (with_taints if constraint.honor_taints else required)
+        for constraint in constraints
+    ]
+
+
+def _honored_affinity(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
+    result = np.zeros(nodes.size, dtype=np.bool_)
+    result[rows] = required_affinity(pod.cls).match(nodes, rows)
+    return result
+
+
+def _honored_taints(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
+    tolerations = pod.cls.spec.tolerations
+    untolerated = per_taint_set(
+        nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None
+    )
+    result = np.zeros(nodes.size, dtype=np.bool_)
+    result[rows] = untolerated == 0
+    return result
+
+
+def hard_spreads(
+    constraints: Constraints, pod: PodInfo, nodes: NodeColumns, known: Participation
+) -> list[HardSpread]:
+    """Return the counts of the pod's DoNotSchedule constraints, one pass over the rows for each."""
+    result = []
+    for index, constraint in enumerate(constraints.hard):
+        domains, taking_part = known.hard_domains[index], known.hard[index]
+        counted = known.hard_counted[index]
+        sums = domains.sums(nodes.counter(constraints.hard_queries[index]) * taking_part)
+        number = int(np.count_nonzero(counted))
+        lowest, minimum, second = _two_lowest(sums, counted)
+        result.append(
+            HardSpread(
+                max_skew=constraint.max_skew,
+                self_match=int(constraint.selector.matches(pod.cls.labels)),
+                trial=MatchingPods(pod.namespace, constraint.selector, in_trial=True),
+                present=domains.present,
+                taking_part=taking_part,
+                counts=sums[domains.ids],
+                ids=domains.ids,
+                lowest=lowest,
+                minimum=minimum,
+                second=second,
+                enough=number >= constraint.min_domains,
+            )
+        )
+    return result
+
+
+def _two_lowest(sums: Int64s, counted: Bools) -> tuple[int, int, int]:
+    """Return the counted domain of the least sum, its sum, and the least sum of the others."""
+    only = np.where(counted, sums, NO_MINIMUM)
+    lowest = int(only.argmin())
+    minimum = int(only[lowest])
+    only[lowest] = NO_MINIMUM
+    return lowest, minimum, int(only.min())
+
+
+def soft_spreads(
+    constraints: Constraints,
+    nodes: NodeColumns,
+    known: Participation,
+    scored: Rows,
+    hostname: str,
+) -> list[SoftSpread]:
+    """Return the counts and weights of ScheduleAnyway constraints for the feasible rows to be scored."""
+    result = []
+    for index, constraint in enumerate(constraints.soft):
+        domains, query = known.soft_domains[index], constraints.soft_queries[index]
+        counts = None
+        if constraint.topology_key == hostname:
+            size = len(scored)
+        else:
+            size, counts = _over_domains(
+                domains, nodes.counter(query) * known.soft[index], scored, nodes
+            )
+        result.append(
+            SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, counts)
+        )
+    return result
+
+
+def _over_domains(
+    domains: Domains, counts: Int64s, scored: Rows, nodes: NodeColumns
+) -> tuple[int, Int64s]:
+    """Return the number of domains among the rows to be scored, and the sum over its domain per row.
+
+    Rows without the label, if there are any to be scored, are a domain of their own in the number.
+    """
+    seen = np.zeros(domains.count + 1, dtype=np.bool_)
+    seen[domains.ids[scored]] = True
+    return int(np.count_nonzero(seen)), domains.sums(counts)[domains.ids]
+
+
+def _log_weight(size: int) -> float:
+    return float(np.log(size + 2))

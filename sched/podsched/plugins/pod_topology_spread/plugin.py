@@ -1,0 +1,316 @@
+"""PodTopologySpread: spreads pods evenly over topology domains, strictly or as well as it goes.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. Pods are counted per row and
+constraint by event; what a pod costs is adding the counts up over the domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from podsched.api.selectors import SelectorError
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.hint_index import KeyedIndex
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.plugin import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Handle,
+    Lookahead,
+    PreFilterResult,
+)
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.pod_topology_spread.constraints import (
+    HOSTNAME,
+    Constraint,
+    Constraints,
+    Defaulting,
+    own_constraints,
+)
+from podsched.plugins.pod_topology_spread.counts import (
+    HardSpread,
+    Participation,
+    SoftSpread,
+    hard_spreads,
+    soft_spreads,
+)
+from podsched.plugins.pod_topology_spread.lookahead import FollowedSpread, SpreadAhead
+from podsched.plugins.rows.topology_domains import TopologyDomains
+from podsched.v1 import objects_pb2 as v1
+
+REASON = "node(s) didn't match pod topology spread constraints"
+REASON_MISSING_LABEL = REASON + " (missing required label)"
+
+#: The raw score of nodes that lack a topology key; they get 0 and do not count in normalisation.
+IGNORED: Final = -1
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a class; of one without ``own`` constraints, as of ``version``."""
+
+    constraints: Constraints
+    own: bool
+    version: Hashable
+    #: Unlike any other that the class had.
+    serial: int
+    #: Why there are no constraints, although the pod has some.
+    problem: str = ""
+    participation: Participation | None = None
+    topology: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    """``ignored`` has shape ``(size,)``."""
+
+    spreads: list[SoftSpread]
+    ignored: Bools
+
+
+@dataclass(slots=True)
+class _State:
+    """In CycleState: plain data and arrays."""
+
+    hard: list[HardSpread] = field(default_factory=list)
+    scoring: _Scoring | None = None
+
+
+class PodTopologySpread:
+    """Filter on DoNotSchedule constraints, Score on ScheduleAnyway ones."""
+
+    name: ClassVar[str] = "PodTopologySpread"
+    depends_on_feasible: ClassVar[bool] = True
+
+    def __init__(self, defaulting: Defaulting, handle: Handle) -> None:
+        self._defaulting = defaulting
+        self._handle = handle
+        self._domains = TopologyDomains()
+        self._classes: WeakKeyDictionary[PodClass, _Known] = WeakKeyDictionary()
+        self._serial = 0
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the constraints, the nodes' labels and taints, and the counts of the pods selected."""
+        known = self._known(pod, cluster)
+        if not known.constraints.queries:
+            return known.problem
+        nodes = cluster.nodes
+        counts = [nodes.counter_version(query) for query in known.constraints.queries]
+        return (known.serial, nodes.topology_version, nodes.size, *counts)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Add up counts over domains; skips pods without DoNotSchedule constraints."""
+        known = self._known(pod, cluster)
+        if known.problem:
+            return PreFilterResult(error(f"get constraints from pod: {known.problem}"))
+        if not known.constraints.hard:
+            return PreFilterResult(SKIP)
+        participation = self._participation(known, pod, cluster.nodes)
+        spreads = hard_spreads(known.constraints, pod, cluster.nodes, participation)
+        state.data[self.name] = _State(spreads)
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects nodes without a key's label, unresolvably, and those that exceed a skew.
+
+        The first constraint that a node fails decides.
+        """
+        verdicts = Verdicter(len(rows))
+        in_trial = nodes.base is not nodes
+        base = nodes.base_rows[rows] if in_trial else rows
+        undecided = np.ones(len(rows), dtype=np.bool_)
+        for spread in cast(_State, state.data[self.name]).hard:
+            missing = undecided & ~spread.present[base]
+            exceeded = spread.exceeded_in_trial(nodes, rows) if in_trial else spread.exceeded(rows)
+            exceeded &= undecided & ~missing
+            verdicts.flag(missing, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_MISSING_LABEL)
+            verdicts.flag(exceeded, Code.UNSCHEDULABLE, REASON)
+            undecided &= ~(missing | exceeded)
+        return verdicts.done()
+
+    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+        """Follows the counts over domains, as long as they filter alone and do not score."""
+        known = self._known(pod, cluster)
+        own = state.data.get(self.name)
+        if known.constraints.soft or not isinstance(own, _State):
+            return None
+        counted = self._participation(known, pod, cluster.nodes).hard_counted
+        queries = known.constraints.hard_queries
+        return SpreadAhead(
+            [
+                FollowedSpread(spread, domains, query.counts(pod))
+                for spread, domains, query in zip(own.hard, counted, queries, strict=True)
+            ]
+        )
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Count and weights for the feasible nodes; skips pods without ScheduleAnyway ones."""
+        known = self._known(pod, cluster)
+        constraints, nodes = known.constraints, cluster.nodes
+        if not constraints.soft:
+            return SKIP
+        participation = self._participation(known, pod, nodes)
+        if constraints.require_all:
+            ignored = ~participation.soft_complete
+            feasible = feasible[participation.soft_complete[feasible]]
+        else:
+            ignored = ~nodes.alive
+        spreads = soft_spreads(constraints, nodes, participation, feasible, HOSTNAME)
+        own = state.data.get(self.name)
+        hard = own.hard if isinstance(own, _State) else []
+        state.data[self.name] = _State(hard, _Scoring(spreads, ignored))
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1; IGNORED without all keys."""
+        scoring = cast(_State, state.data[self.name]).scoring
+        assert scoring is not None
+        total = np.zeros(len(rows), dtype=np.float64)
+        for spread in scoring.spreads:
+            spread.add_score(total, nodes, rows)
+        whole = np.floor(total)
+        scores = (whole + (total - whole >= 0.5)).astype(np.int64)
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        scores[scoring.ignored[base]] = IGNORED
+        return scores
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        """100 * (max + min - score) / max, over nodes that have all keys; 100 if max is 0."""
+        ignored = scores == IGNORED
+        highest = int(scores.max(initial=IGNORED))
+        if highest <= 0:
+            return np.where(ignored, 0, MAX_NODE_SCORE).astype(np.int64)
+        lowest = int(scores.min(initial=highest, where=~ignored))
+        scaled = MAX_NODE_SCORE * (highest + lowest - scores) // highest
+        return np.where(ignored, 0, scaled)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Pods of the namespace that come, go or change labels, and nodes that do."""
+        pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return [
+            ClusterEventWithHint(
+                ClusterEvent(Resource.POD, pod | ActionType.DELETE),
+                self._after_pod_change,
+                index=lambda: KeyedIndex(_namespace, _namespaces),
+            ),
+            ClusterEventWithHint(
+                ClusterEvent(Resource.NODE, node | ActionType.DELETE), self._after_node_change
+            ),
+        ]
+
+    # ------------------------------------------------------------------ what is known of a class
+
+    def _known(self, pod: PodInfo, cluster: ClusterView) -> _Known:
+        known = self._classes.get(pod.cls)
+        if known is not None and (known.own or known.version == self._defaulting.versions(cluster)):
+            return known
+        return self._learn(pod, cluster, known)
+
+    def _learn(self, pod: PodInfo, cluster: ClusterView, known: _Known | None) -> _Known:
+        own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
+        version = () if own else self._defaulting.versions(cluster)
+        try:
+            constraints = own_constraints(pod) if own else self._defaulting.of(pod, cluster)
+        except SelectorError as failure:
+            constraints, problem = Constraints(pod.namespace), str(failure)
+        if known is not None and known.constraints == constraints:
+            known.version = version
+            return known
+        self._serial += 1
+        known = self._classes[pod.cls] = _Known(constraints, own, version, self._serial, problem)
+        return known
+
+    def _participation(self, known: _Known, pod: PodInfo, nodes: NodeColumns) -> Participation:
+        topology = (id(nodes.base), nodes.topology_version, nodes.size)
+        if known.participation is None or known.topology != topology:
+            known.participation = Participation(known.constraints, pod, nodes, self._domains)
+            known.topology = topology
+        return known.participation
+
+    # ------------------------------------------------------------------ hints
+
+    def _after_pod_change(
+        self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
+    ) -> QueueingHint:
+        if not all(_is_involved(changed, pod) for changed in (old, new) if changed is not None):
+            return QueueingHint.SKIP
+        hard = self._known(pod, self._handle.cluster).constraints.hard
+        if old is not None and new is not None:
+            return _queue_if(_update_helps(hard, pod, old, new))
+        changed = old if new is None else new
+        return _queue_if(changed is not None and _any_matches(hard, changed))
+
+    def _after_node_change(
+        self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
+    ) -> QueueingHint:
+        hard = self._known(pod, self._handle.cluster).constraints.hard
+        keys = [constraint.topology_key for constraint in hard]
+        before, after = _has_all(old, keys), _has_all(new, keys)
+        if old is None or new is None:
+            return _queue_if(before or after)
+        if before != after:
+            return QueueingHint.QUEUE
+        labels, others = old.metadata.labels, new.metadata.labels
+        moved = any(labels.get(key, "") != others.get(key, "") for key in keys)
+        return _queue_if(after and (moved or old.spec.taints != new.spec.taints))
+
+
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+
+def _namespace(pod: PodInfo) -> tuple[str]:
+    return (pod.namespace,)
+
+
+def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
+    return [changed.metadata.namespace for changed in (old, new) if changed is not None]
+
+
+def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
+    """Whether a pod is the waiting one, or has a place in its namespace (or a claim to one)."""
+    if changed.metadata.uid == pod.uid:
+        return True
+    placed = bool(changed.spec.node_name or changed.status.nominated_node_name)
+    return placed and changed.metadata.namespace == pod.namespace
+
+
+def _update_helps(hard: Sequence[Constraint], pod: PodInfo, old: v1.Pod, new: v1.Pod) -> bool:
+    own = new.metadata.uid == pod.uid
+    if own and any(c.honor_taints for c in hard) and old.spec.tolerations != new.spec.tolerations:
+        return True
+    before, after = old.metadata.labels, new.metadata.labels
+    if before == after:
+        return False
+    return any(c.selector.matches(before) != c.selector.matches(after) for c in hard)
+
+
+def _any_matches(hard: Sequence[Constraint], changed: v1.Pod) -> bool:
+    return any(constraint.selector.matches(changed.metadata.labels) for constraint in hard)
+
+
+def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
+    return node is not None and all(key in node.metadata.labels for key in keys)
+
+
+def new(args: Any, handle: Handle) -> PodTopologySpread:
+    """Return the plugin from its args: ``defaulting_type`` and ``default_constraints``."""
+    if getattr(args, "defaulting_type", "System") == "List":
+        return PodTopologySpread(Defaulting(tuple(args.default_constraints), False), handle)
+    return PodTopologySpread(Defaulting(), handle)

@@ -1,0 +1,1 @@
+"""What several plugins compute over rows: label matching, topology domains, normalised scores."""

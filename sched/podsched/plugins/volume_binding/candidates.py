@@ -1,0 +1,276 @@
+"""What unbound claims ask of volumes, which volumes suit them, and where some could be provisioned.
+
+Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-scheduler v1.36
+``volumebinding/binder.go`` that do not depend on the node. The rest is ``matching``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from podsched.api.quantity import value
+from podsched.api.selectors import (
+    NodeTerm,
+    NodeTerms,
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_node_selector,
+    compile_selector,
+)
+from podsched.framework.nodes import ClusterView
+from podsched.plugins.volumes.claims import (
+    ANN_SELECTED_NODE,
+    FILESYSTEM,
+    capacity,
+    claim_class,
+    get_class,
+    key_of,
+    requested_storage,
+    volume_class,
+)
+from podsched.v1 import objects_pb2 as v1
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+CSI_DRIVER = "CSIDriver"
+CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+
+
+class MatchingFailed(Exception):
+    """Something about a claim cannot be read; ends the pod's cycle with an error."""
+
+
+def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
+    """Return a volume's demands on its node's labels; None where it has none."""
+    return compile_node_selector(affinity.required) if affinity.HasField("required") else None
+
+
+def may_match(term: NodeTerm) -> bool:
+    if not term.valid or not (term.expressions or term.fields):
+        return False
+    # Volumes see nodes without their names: "In" fails, "NotIn" holds.
+    return all(requirement.operator == "NotIn" for requirement in term.fields)
+
+
+def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
+    """Return the same for one node message."""
+    if terms is None:
+        return True
+    labels = node.metadata.labels
+    return any(
+        may_match(term) and all(r.matches(labels) for r in term.expressions) for term in terms.terms
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVolume:
+    """A volume as matching looks at it. ``ref`` is (namespace, name, uid) of its claim."""
+
+    name: str
+    storage_class: str
+    capacity: Fraction
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    labels: Mapping[str, str]
+    affinity: NodeTerms | None
+    ref: tuple[str, str, str] | None
+    available: bool
+    deleting: bool
+
+    def is_bound_to(self, claim: v1.PersistentVolumeClaim) -> bool:
+        """Whether it is bound, or bound beforehand, to this very claim."""
+        if self.ref is None:
+            return False
+        meta, (namespace, name, uid) = claim.metadata, self.ref
+        return name == meta.name and namespace == meta.namespace and uid in ("", meta.uid)
+
+
+def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
+    """Read a volume. Raises QuantityError."""
+    spec, ref = volume.spec, volume.spec.claim_ref
+    return KnownVolume(
+        volume.metadata.name,
+        volume_class(volume),
+        capacity(volume),
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name,
+        frozenset(spec.access_modes),
+        dict(volume.metadata.labels),
+        affinity_terms(spec.node_affinity),
+        (ref.namespace, ref.name, ref.uid) if spec.HasField("claim_ref") else None,
+        volume.status.phase == "Available",
+        volume.metadata.HasField("deletion_timestamp"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A volume that suits a claim but for its node affinity."""
+
+    name: str
+    affinity: NodeTerms | None
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Where a volume could be made for a claim.
+
+    ``topologies`` None: anywhere. ``pools`` None: capacity is not looked at; else the nodes from
+    which a pool that is large enough can be reached.
+    """
+
+    possible: bool
+    topologies: tuple[tuple[Requirement, ...], ...] | None = None
+    pools: tuple[Selector, ...] | None = None
+
+    def keys(self) -> set[str]:
+        """Return the labels it asks about."""
+        terms = self.topologies or ()
+        keys = {requirement.key for term in terms for requirement in term}
+        for pool in self.pools or ():
+            keys |= {requirement.key for requirement in pool.requirements or ()}
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundClaim:
+    """A claim that waits for its first pod.
+
+    With a ``selected_node`` a volume is being provisioned there. ``prebound`` is the volume bound
+    to the claim beforehand, which decides alone; ``candidates`` are the others, smallest first.
+    """
+
+    key: str
+    size: Fraction
+    provision: Provision
+    selected_node: str | None = None
+    prebound: tuple[Candidate, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+
+def unbound_claim(
+    claim: v1.PersistentVolumeClaim, volumes: Iterable[KnownVolume], cluster: ClusterView
+) -> UnboundClaim:
+    """Read a claim; ``volumes`` are those of its class. Raises MatchingFailed, QuantityError."""
+    key, size = key_of(claim), requested_storage(claim)
+    provision = _provision(claim, cluster)
+    annotations = claim.metadata.annotations
+    if ANN_SELECTED_NODE in annotations:
+        return UnboundClaim(key, size, provision, annotations[ANN_SELECTED_NODE])
+    wanted = _wanted(claim, size)
+    prebound, others = [], []
+    for volume in volumes:
+        if volume.ref is not None and not volume.is_bound_to(claim):
+            continue
+        if not wanted.suits(volume):
+            continue
+        if volume.ref is not None:
+            prebound.append(volume)
+        elif wanted.is_met_by(volume):
+            others.append(volume)
+    others.sort(key=lambda volume: volume.capacity)
+    return UnboundClaim(key, size, provision, None, _candidates(prebound), _candidates(others))
+
+
+def _candidates(volumes: Iterable[KnownVolume]) -> tuple[Candidate, ...]:
+    return tuple(Candidate(volume.name, volume.affinity) for volume in volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a claim asks of a volume."""
+
+    size: Fraction
+    mode: str
+    attributes_class: str
+    access_modes: frozenset[str]
+    selector: Selector | None
+
+    def suits(self, volume: KnownVolume) -> bool:
+        """Return what is asked even of a volume that is bound to the claim beforehand."""
+        return (
+            volume.capacity >= self.size
+            and volume.mode == self.mode
+            and volume.attributes_class == self.attributes_class
+            and not volume.deleting
+        )
+
+    def is_met_by(self, volume: KnownVolume) -> bool:
+        """Return what is asked of a free volume besides."""
+        if not volume.available or not self.access_modes <= volume.access_modes:
+            return False
+        return self.selector is None or self.selector.matches(volume.labels)
+
+
+def _wanted(claim: v1.PersistentVolumeClaim, size: Fraction) -> _Wanted:
+    spec = claim.spec
+    return _Wanted(
+        size,
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name,
+        frozenset(spec.access_modes),
+        _selector(claim),
+    )
+
+
+def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
+    if not claim.spec.HasField("selector"):
+        return None
+    try:
+        return compile_selector(claim.spec.selector)
+    except SelectorError as error:
+        raise MatchingFailed(
+            f"error creating internal label selector for claim: {key_of(claim)}: {error}"
+        ) from error
+
+
+def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provision:
+    name = claim_class(claim)
+    if not name:
+        raise MatchingFailed(f'no class for claim "{key_of(claim)}"')
+    storage_class = get_class(cluster, name)
+    if storage_class is None:
+        raise MatchingFailed(f'failed to find storage class "{name}"')
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        return Provision(possible=False)
+    topologies = None
+    if storage_class.allowed_topologies:
+        topologies = tuple(
+            tuple(Requirement(e.key, "In", frozenset(e.values)) for e in t.match_label_expressions)
+            for t in storage_class.allowed_topologies
+            if t.match_label_expressions
+        )
+    return Provision(True, topologies, _pools(claim, storage_class, cluster))
+
+
+def _pools(
+    claim: v1.PersistentVolumeClaim, storage_class: v1.StorageClass, cluster: ClusterView
+) -> tuple[Selector, ...] | None:
+    """Where the driver has room for the claim; None where it does not say."""
+    requests = claim.spec.resources.requests
+    driver = cluster.get(CSI_DRIVER, "", storage_class.provisioner)
+    if "storage" not in requests or driver is None or not driver.spec.storage_capacity:
+        return None
+    size = value(requests["storage"])
+    found: dict[Selector, None] = {}
+    for pool in cluster.list(CSI_STORAGE_CAPACITY):
+        if pool.storage_class_name != storage_class.metadata.name:
+            continue
+        limit = volume_limit(pool)
+        if limit is None or limit < size or not pool.HasField("node_topology"):
+            continue
+        try:
+            found[compile_selector(pool.node_topology)] = None
+        except SelectorError:
+            continue
+    return tuple(found)
+
+
+def volume_limit(pool: v1.CSIStorageCapacity) -> int | None:
+    """Return the largest volume in bytes that a pool has room for, as far as it says."""
+    if pool.HasField("maximum_volume_size"):
+        return value(pool.maximum_volume_size)
+    return value(pool.capacity) if pool.HasField("capacity") else None

@@ -1,0 +1,88 @@
+"""The events that can lift a rejection of VolumeBinding, with their hints.
+
+Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_binding.go``.
+"""
+
+from __future__ import annotations
+
+from podsched.framework.events import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from podsched.framework.pods import PodInfo
+from podsched.plugins.volume_binding.candidates import volume_limit
+from podsched.plugins.volumes.claims import uses_claim, waiting_by_claim
+from podsched.plugins.volumes.csi_translation import ANN_MIGRATED_PLUGINS
+from podsched.v1 import objects_pb2 as v1
+
+_ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
+
+
+def volume_binding_events() -> list[ClusterEventWithHint]:
+    """Return new or other storage classes, claims, volumes, nodes, CSINodes and storage capacities."""
+    node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+    volume = ClusterEvent(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE)
+    storage_class = ClusterEvent(Resource.STORAGE_CLASS, _ADD_OR_UPDATE)
+    claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, _ADD_OR_UPDATE)
+    csi_node = ClusterEvent(Resource.CSI_NODE, _ADD_OR_UPDATE)
+    driver = ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE)
+    pool = ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _ADD_OR_UPDATE)
+    return [
+        ClusterEventWithHint(storage_class, _after_class_change),
+        ClusterEventWithHint(claim, _after_claim_change, index=waiting_by_claim),
+        ClusterEventWithHint(volume),
+        ClusterEventWithHint(node),
+        ClusterEventWithHint(csi_node, _after_csi_node_change),
+        ClusterEventWithHint(driver, _after_driver_change),
+        ClusterEventWithHint(pool, _after_capacity_change),
+    ]
+
+
+def _queue_if(may_help: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if may_help else QueueingHint.SKIP
+
+
+def _after_class_change(
+    pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
+) -> QueueingHint:
+    if new is None:
+        return QueueingHint.SKIP
+    return _queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+
+
+def _after_claim_change(
+    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
+) -> QueueingHint:
+    return _queue_if(new is not None and uses_claim(pod, new))
+
+
+def _after_csi_node_change(
+    pod: PodInfo, old: v1.CSINode | None, new: v1.CSINode | None
+) -> QueueingHint:
+    if old is None or new is None:
+        return _queue_if(new is not None)
+    before = old.metadata.annotations.get(ANN_MIGRATED_PLUGINS, "")
+    return _queue_if(before != new.metadata.annotations.get(ANN_MIGRATED_PLUGINS, ""))
+
+
+def _after_driver_change(
+    pod: PodInfo, old: v1.CSIDriver | None, new: v1.CSIDriver | None
+) -> QueueingHint:
+    if old is None or new is None or not old.spec.storage_capacity or new.spec.storage_capacity:
+        return QueueingHint.SKIP
+    mine = (v.csi.driver for v in pod.cls.spec.volumes if v.HasField("csi"))
+    return _queue_if(new.metadata.name in mine)
+
+
+def _after_capacity_change(
+    pod: PodInfo, old: v1.CSIStorageCapacity | None, new: v1.CSIStorageCapacity | None
+) -> QueueingHint:
+    if new is None:
+        return QueueingHint.SKIP
+    if old is None:
+        return QueueingHint.QUEUE
+    before, now = volume_limit(old), volume_limit(new)
+    return _queue_if(now is not None and (before is None or now > before))

@@ -1,0 +1,228 @@
+"""Which volumes unbound claims would get on which nodes.
+
+Rules: kube-scheduler v1.36 ``volumebinding/binder.go`` (FindPodVolumes) and component-helpers
+``FindMatchingVolume``. What depends on the node are labels alone, so nodes are grouped by the
+labels that any candidate asks about, and each group is decided once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.api.selectors import NodeTerm, NodeTerms, Requirement
+from podsched.framework.nodes import Bools, NodeColumns
+from podsched.framework.verdicts import Rows
+from podsched.plugins.rows.matching import match_requirement
+from podsched.plugins.volume_binding.candidates import Candidate, Provision, UnboundClaim, may_match
+
+NO_VOLUME = -1
+
+
+def match_affinity(terms: NodeTerms | None, nodes: NodeColumns, rows: Rows) -> Bools:
+    """Whether each row's node labels meet a volume's demands; a node's name is not looked at."""
+    if terms is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    result = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms.terms:
+        result |= _match_term(term, nodes, rows)
+    return result
+
+
+def _match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
+    result = np.full(len(rows), may_match(term))
+    if result.any():
+        for requirement in term.expressions:
+            result &= match_requirement(requirement, nodes, rows)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What became of the claims on each row; all arrays have the shape ``(len(rows),)``.
+
+    ``chosen`` holds, for each claim that may get an existing volume, the index into its prebound
+    volumes and candidates, or NO_VOLUME where one would have to be provisioned.
+    """
+
+    satisfied: Bools
+    enough_storage: Bools
+    chosen: tuple[tuple[UnboundClaim, NDArray[np.int64]], ...] = ()
+
+
+def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
+    """Find volumes for the claims on each row, as FindPodVolumes does for unbound claims."""
+    elsewhere = np.zeros(len(rows), dtype=np.bool_)
+    for claim in claims:
+        if claim.selected_node is not None:
+            elsewhere |= ~_is_node(claim.selected_node, nodes, rows)
+    groups, of_row = _group(_label_keys(claims), nodes, rows)
+    found = _match_groups(claims, nodes, groups)
+    return Matching(
+        found.satisfied[of_row] & ~elsewhere,
+        found.enough_storage[of_row] | elsewhere,
+        tuple((claim, chosen[of_row]) for claim, chosen in found.chosen),
+    )
+
+
+def _is_node(name: str, nodes: NodeColumns, rows: Rows) -> Bools:
+    base = nodes.base
+    of_base = rows if base is nodes else nodes.base_rows[rows]
+    row = base.row_of(name)
+    return np.zeros(len(rows), dtype=np.bool_) if row is None else of_base == row
+
+
+def _label_keys(claims: Iterable[UnboundClaim]) -> list[str]:
+    keys: set[str] = set()
+    for claim in claims:
+        keys |= claim.provision.keys()
+        for candidate in (*claim.prebound, *claim.candidates):
+            if candidate.affinity is not None:
+                for term in candidate.affinity.terms:
+                    keys |= {requirement.key for requirement in term.expressions}
+    return sorted(keys)
+
+
+def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
+    """Rows that stand for all with the same labels, and which of them stands for each row."""
+    if not len(rows) or not keys:
+        return rows[:1], np.zeros(len(rows), dtype=np.intp)
+    labels = np.stack([nodes.label(key)[rows] for key in keys], axis=1)
+    if labels.shape[1] == 1:
+        _, first, inverse = np.unique(labels[:, 0], return_index=True, return_inverse=True)
+    else:
+        _, first, inverse = np.unique(labels, axis=0, return_index=True, return_inverse=True)
+    return rows[first], inverse.reshape(-1)
+
+
+def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
+    search = _Search(nodes, rows)
+    searching = [claim for claim in claims if claim.selected_node is None]
+    chosen = []
+    for claim in sorted(searching, key=lambda claim: claim.size):
+        chosen.append((claim, search.choose(claim)))
+    everywhere = np.ones(len(rows), dtype=np.bool_)
+    waiting = [(claim, everywhere) for claim in claims if claim.selected_node is not None]
+    waiting += [(claim, choice == NO_VOLUME) for claim, choice in chosen]
+    satisfied, enough = _provisionable(waiting, nodes, rows)
+    return Matching(satisfied, enough, tuple(chosen))
+
+
+class _Search:
+    """Chooses volumes for one claim after another; none is chosen twice on a row."""
+
+    def __init__(self, nodes: NodeColumns, rows: Rows) -> None:
+        self._nodes = nodes
+        self._rows = rows
+        self._affinities: dict[NodeTerms | None, Bools] = {}
+        #: Volume -> positions of the rows on which an earlier claim has it.
+        self._taken: dict[str, set[int]] = {}
+
+    def choose(self, claim: UnboundClaim) -> NDArray[np.int64]:
+        """For each row the index of the claim's volume, or NO_VOLUME."""
+        count = len(claim.prebound)
+        choice = np.full(len(self._rows), NO_VOLUME, dtype=np.int64)
+        undecided = np.ones(len(self._rows), dtype=np.bool_)
+        for index, candidate in enumerate(claim.prebound):
+            # A volume bound to the claim beforehand is the only one it may get.
+            free = undecided & self._free(candidate)
+            choice[free & self._fits(candidate)] = index
+            undecided &= ~free
+        if undecided.any():
+            found = self._first_of(claim.candidates, undecided)
+            chosen = undecided & (found != NO_VOLUME)
+            choice[chosen] = found[chosen] + count
+        all_volumes = (*claim.prebound, *claim.candidates)
+        for place in np.flatnonzero(choice != NO_VOLUME).tolist():
+            self._taken.setdefault(all_volumes[choice[place]].name, set()).add(place)
+        return choice
+
+    def _first_of(self, candidates: Sequence[Candidate], undecided: Bools) -> NDArray[np.int64]:
+        """For each row the first candidate that fits and is free, or NO_VOLUME."""
+        pinned: dict[str, dict[int, list[int]]] = {}
+        found = np.full(len(self._rows), len(candidates), dtype=np.int64)
+        missing = undecided.copy()
+        for index, candidate in enumerate(candidates):
+            pin = _pin(candidate.affinity)
+            if pin is not None:
+                by_value = pinned.setdefault(pin.key, {})
+                for value_ in pin.values:
+                    by_value.setdefault(self._nodes.value_id(value_), []).append(index)
+            elif missing.any():
+                here = missing & self._free(candidate) & self._fits(candidate)
+                found[here] = index
+                missing &= ~here
+        for key, by_value in pinned.items():
+            labels = self._nodes.label(key)[self._rows].tolist()
+            for place, label in enumerate(labels):
+                for index in by_value.get(label, ()):
+                    if place not in self._taken.get(candidates[index].name, ()):
+                        found[place] = min(found[place], index)
+                        break
+        found[found == len(candidates)] = NO_VOLUME
+        return found
+
+    def _fits(self, candidate: Candidate) -> Bools:
+        mask = self._affinities.get(candidate.affinity)
+        if mask is None:
+            mask = match_affinity(candidate.affinity, self._nodes, self._rows)
+            self._affinities[candidate.affinity] = mask
+        return mask
+
+    def _free(self, candidate: Candidate) -> Bools:
+        free = np.ones(len(self._rows), dtype=np.bool_)
+        free[list(self._taken.get(candidate.name, ()))] = False
+        return free
+
+
+def _pin(terms: NodeTerms | None) -> Requirement | None:
+    """Return the one label that decides, as with local volumes; these are looked up and not compared."""
+    if terms is None or len(terms.terms) != 1:
+        return None
+    term = terms.terms[0]
+    if term.fields or len(term.expressions) != 1 or not term.valid:
+        return None
+    return term.expressions[0] if term.expressions[0].operator == "In" else None
+
+
+def _provisionable(
+    waiting: Sequence[tuple[UnboundClaim, Bools]], nodes: NodeColumns, rows: Rows
+) -> tuple[Bools, Bools]:
+    """(satisfied, enough storage): the first claim that fails on a row decides it."""
+    satisfied = np.ones(len(rows), dtype=np.bool_)
+    enough = np.ones(len(rows), dtype=np.bool_)
+    for claim, here in waiting:
+        undecided = here & satisfied & enough
+        if not undecided.any():
+            continue
+        possible = _in_topology(claim.provision, nodes, rows)
+        satisfied[undecided & ~possible] = False
+        enough[undecided & possible & ~_has_room(claim.provision, nodes, rows)] = False
+    return satisfied, enough
+
+
+def _in_topology(provision: Provision, nodes: NodeColumns, rows: Rows) -> Bools:
+    if provision.topologies is None:
+        return np.full(len(rows), provision.possible)
+    return _any_of(provision.topologies, nodes, rows)
+
+
+def _has_room(provision: Provision, nodes: NodeColumns, rows: Rows) -> Bools:
+    if provision.pools is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    return _any_of([pool.requirements for pool in provision.pools], nodes, rows)
+
+
+def _any_of(terms: Iterable[Sequence[Requirement] | None], nodes: NodeColumns, rows: Rows) -> Bools:
+    result = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        if term is None:
+            continue
+        matches = np.ones(len(rows), dtype=np.bool_)
+        for requirement in term:
+            matches &= match_requirement(requirement, nodes, rows)
+        result |= matches
+    return result

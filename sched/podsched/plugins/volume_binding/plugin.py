@@ -1,0 +1,323 @@
+"""VolumeBinding: bound volumes must be reachable from the node, unbound claims must get one there.
+
+Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. Claims are *bound*; or *immediate*,
+which the volume controller has to bind before the pod can go anywhere; or they wait for their
+first pod, and then the node decides: an existing volume is bound to the claim (static), or one is
+made for it (dynamic). What Reserve decides is assumed until the API confirms it
+(``assumptions``); PreBind writes it and waits for the volume controller
+(``reservation``). Scoring belongs to a feature gate that is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from podsched.api.selectors import NodeTerms
+from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.rows.matching import named
+from podsched.plugins.volume_binding.assumptions import Assumptions
+from podsched.plugins.volume_binding.candidates import (
+    CSI_DRIVER,
+    CSI_STORAGE_CAPACITY,
+    MatchingFailed,
+    UnboundClaim,
+    affinity_terms,
+    unbound_claim,
+)
+from podsched.plugins.volume_binding.events import volume_binding_events
+from podsched.plugins.volume_binding.matching import NO_VOLUME, match_affinity, match_claims
+from podsched.plugins.volume_binding.reservation import Reservation, bind_plan, reservation
+from podsched.plugins.volumes.claims import (
+    CLAIM,
+    CLASS,
+    VOLUME,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    controller_uid,
+    get_claim,
+    get_class,
+    is_fully_bound,
+    not_found,
+    not_owner,
+    pod_claims,
+)
+from podsched.plugins.volumes.csi_translation import (
+    Untranslatable,
+    in_tree_plugin,
+    migrated_plugins,
+    translated_affinity,
+)
+from podsched.v1 import objects_pb2 as v1
+
+REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+REASON_VOLUME_NOT_EXIST = (
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+)
+REASON_UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+WAITING_FOR_CLAIM = (
+    'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
+)
+CLAIM_LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'
+
+CSI_NODE = "CSINode"
+
+_KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundVolume:
+    """What a bound claim demands of the node.
+
+    ``migrated_nodes`` see the volume as the CSI volume that ``translated`` describes; with
+    ``untranslatable`` it cannot be told what it demands there.
+    """
+
+    affinity: NodeTerms | None
+    migrated_nodes: frozenset[str] = frozenset()
+    translated: NodeTerms | None = None
+    untranslatable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingState:
+    """The pod's claims: bound ones (None where the volume is gone) and those that wait for it."""
+
+    bound: tuple[BoundVolume | None, ...]
+    unbound: tuple[UnboundClaim, ...]
+
+
+class VolumeBinding:
+    """PreFilter sorts the pod's claims, Filter matches them with nodes, Reserve and PreBind act."""
+
+    name: ClassVar[str] = "VolumeBinding"
+    depends_on_feasible: ClassVar[bool] = False
+    normalize = None
+
+    def __init__(self, handle: Handle, bind_timeout: float = 600.0) -> None:
+        self._handle = handle
+        self._bind_timeout = bind_timeout
+        self._assumptions = Assumptions()
+        #: By uid: pods on their way to a node where something of theirs has to be bound.
+        self._reserved: dict[str, Reservation] = {}
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """All storage objects, and what is assumed of them."""
+        if not pod_claims(pod):
+            return ()
+        return (self._assumptions.version, *(cluster.version(kind) for kind in _KINDS))
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        """Skips pods without claims; a claim that is missing, going or waiting is unresolvable."""
+        if not pod_claims(pod):
+            return PreFilterResult(SKIP)
+        wrong = _unusable_claim(pod, cluster)
+        if wrong:
+            return PreFilterResult(unresolvable(wrong))
+        try:
+            found = self._read_claims(pod, cluster)
+        except MatchingFailed as why:
+            return PreFilterResult(error(str(why)))
+        if found is None:
+            return PreFilterResult(unresolvable(REASON_UNBOUND_IMMEDIATE))
+        state.data[self.name] = found
+        return PreFilterResult()
+
+    def _read_claims(self, pod: PodInfo, cluster: ClusterView) -> BindingState | None:
+        """None where a claim should have been bound already. Raises MatchingFailed."""
+        bound: list[BoundVolume | None] = []
+        delayed: list[v1.PersistentVolumeClaim] = []
+        immediate = False
+        for mine in pod_claims(pod):
+            claim = self._assumptions.claim(cluster, pod.namespace, mine.name)
+            if claim is None:
+                raise MatchingFailed(f'error getting PVC "{pod.namespace}/{mine.name}"')
+            if is_fully_bound(claim):
+                bound.append(self._bound_volume(claim, cluster))
+            elif _waits_for_pod(claim, cluster) and not claim.spec.volume_name:
+                delayed.append(claim)
+            else:
+                immediate = True
+        if immediate:
+            return None
+        unbound = []
+        for claim in delayed:
+            volumes = self._assumptions.volumes_of_class(cluster, claim_class(claim))
+            unbound.append(unbound_claim(claim, volumes, cluster))
+        return BindingState(tuple(bound), tuple(unbound))
+
+    def _bound_volume(
+        self, claim: v1.PersistentVolumeClaim, cluster: ClusterView
+    ) -> BoundVolume | None:
+        volume = self._assumptions.volume(cluster, claim.spec.volume_name)
+        if volume is None:
+            return None
+        affinity = affinity_terms(volume.spec.node_affinity)
+        plugin = in_tree_plugin(volume.spec)
+        if plugin is None or not plugin.migrated:
+            return BoundVolume(affinity)
+        nodes = frozenset(
+            csi_node.metadata.name
+            for csi_node in cluster.list(CSI_NODE)
+            if plugin.name in migrated_plugins(csi_node)
+        )
+        try:
+            translated = affinity_terms(translated_affinity(plugin, volume))
+        except Untranslatable as why:
+            return BoundVolume(affinity, nodes, None, f"could not translate pv: {why}")
+        return BoundVolume(affinity, nodes, translated)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        """Rejects, unresolvably, nodes that a bound volume or no volume at all can be had from."""
+        mine: BindingState = state.data[self.name]
+        verdicts = Verdicter(len(rows))
+        unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        conflict, gone, failed = _check_bound(mine.bound, nodes, rows, verdicts)
+        ok = ~failed
+        verdicts.flag(conflict & ok, unresolvably, REASON_NODE_CONFLICT)
+        if mine.unbound:
+            matching = match_claims(mine.unbound, nodes, rows)
+            verdicts.flag(~matching.satisfied & ok, unresolvably, REASON_BIND_CONFLICT)
+            verdicts.flag(~matching.enough_storage & ok, unresolvably, REASON_NOT_ENOUGH_SPACE)
+        verdicts.flag(gone & ok, unresolvably, REASON_VOLUME_NOT_EXIST)
+        return verdicts.done()
+
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
+    ) -> Status:
+        """Always skips: scoring by capacity belongs to StorageCapacityScoring, which is off."""
+        return SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        """Zero everywhere."""
+        return np.zeros(len(rows), dtype=np.int64)
+
+    # ------------------------------------------------------------------ binding
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Assumes volumes bound to the pod's claims, and claims provisioned for, on the node."""
+        cluster = self._handle.cluster
+        mine = state.data.get(self.name)
+        if not isinstance(mine, BindingState) or not mine.unbound:
+            return SUCCESS
+        try:
+            now = self._read_claims(pod, cluster)
+        except MatchingFailed as why:
+            return error(str(why))
+        row = cluster.nodes.row_of(node_name)
+        if now is None or row is None:
+            return error(f'no pod volumes found for node "{node_name}"')
+        if not now.unbound:
+            return SUCCESS
+        matching = match_claims(now.unbound, cluster.nodes, np.array([row], dtype=np.intp))
+        if not (matching.satisfied[0] and matching.enough_storage[0]):
+            return error(f'volumes of node "{node_name}" were taken by another pod')
+        volumes: dict[str, str] = {}
+        for claim, chosen in matching.chosen:
+            index = int(chosen[0])
+            if index != NO_VOLUME:
+                volumes[claim.key] = (*claim.prebound, *claim.candidates)[index].name
+        keys = [claim.key for claim in now.unbound]
+        self._reserved[pod.uid] = reservation(node_name, keys, volumes, self._assumptions, cluster)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Take back what was assumed for the pod; do nothing where nothing was."""
+        reserved = self._reserved.pop(pod.uid, None)
+        if reserved is not None:
+            self._assumptions.restore(reserved.keys)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Skips pods whose volumes are all bound."""
+        return SUCCESS if pod.uid in self._reserved else SKIP
+
+    def pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
+    ) -> PreBindPlan:
+        """Write what Reserve assumed, then waits until every claim is bound."""
+        reserved = self._reserved.get(pod.uid)
+        if reserved is None:
+            return PreBindPlan()
+
+        def wait(now: ClusterView) -> Status:
+            status = reserved.check(pod, now)
+            if status.ok:
+                self._reserved.pop(pod.uid, None)
+                self._assumptions.settle(now, reserved.keys)
+            return status
+
+        return bind_plan(reserved, wait, self._bind_timeout)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Change of storage objects and nodes' labels."""
+        return volume_binding_events()
+
+
+def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
+    """Why a claim of the pod can do for no node, "" where all may."""
+    for mine in pod_claims(pod):
+        name = mine.name
+        claim = get_claim(cluster, pod.namespace, name)
+        if claim is None:
+            missing = not_found("persistentvolumeclaim", name)
+            return WAITING_FOR_CLAIM.format(name) if mine.ephemeral else missing
+        if claim.status.phase == "Lost":
+            return CLAIM_LOST.format(name, claim.spec.volume_name)
+        if claim.metadata.HasField("deletion_timestamp"):
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        if mine.ephemeral and controller_uid(claim) != pod.uid:
+            return not_owner(pod, name)
+    return ""
+
+
+def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> bool:
+    """Whether the claim's class binds for the first pod. Raises MatchingFailed."""
+    name = claim_class(claim)
+    storage_class = get_class(cluster, name) if name else None
+    if storage_class is None:
+        return False
+    if not storage_class.volume_binding_mode:
+        raise MatchingFailed(f'VolumeBindingMode not set for StorageClass "{name}"')
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _check_bound(
+    bound: Sequence[BoundVolume | None], nodes: NodeColumns, rows: Rows, verdicts: Verdicter
+) -> tuple[Bools, Bools, Bools]:
+    """(affinity conflict, volume gone, failed) by row: the first claim that is not fine decides."""
+    conflict = np.zeros(len(rows), dtype=np.bool_)
+    gone, failed = conflict.copy(), conflict.copy()
+    for volume in bound:
+        undecided = ~(conflict | gone | failed)
+        if volume is None:
+            gone |= undecided
+            break
+        matches = match_affinity(volume.affinity, nodes, rows)
+        if volume.migrated_nodes:
+            migrated = named(nodes, rows, volume.migrated_nodes)
+            if volume.untranslatable:
+                wrong = undecided & migrated
+                verdicts.flag(wrong, Code.ERROR, volume.untranslatable)
+                failed |= wrong
+            else:
+                translated = match_affinity(volume.translated, nodes, rows)
+                matches = np.where(migrated, translated, matches)
+        conflict |= undecided & ~matches
+    return conflict, gone, failed
+
+
+def new(args: Any, handle: Handle) -> VolumeBinding:
+    """Return the plugin from VolumeBindingArgs; None gives the defaults."""
+    if args is None:
+        return VolumeBinding(handle)
+    return VolumeBinding(handle, float(args.bind_timeout_seconds))

@@ -1,0 +1,288 @@
+"""What a pod that is on its way to a node needs bound there: assumed, written, waited for.
+
+Rules: AssumePodVolumes, bindAPIUpdate and checkBindings of kube-scheduler v1.36
+``volumebinding/binder.go``. A static binding fills in the volume's claimRef and leaves the rest to
+the volume controller; dynamic provisioning is asked for by the annotation
+``volume.kubernetes.io/selected-node`` on the claim, and whoever cannot provision there removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ObjectPatch, PreBindPlan
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.plugins.volume_binding.assumptions import Assumptions, ObjectKey
+from podsched.plugins.volume_binding.candidates import affinity_holds, affinity_terms
+from podsched.plugins.volumes.claims import (
+    ANN_BOUND_BY_CONTROLLER,
+    ANN_SELECTED_NODE,
+    CLAIM,
+    VOLUME,
+    get_claim,
+    get_volume,
+    is_bound_to,
+    is_fully_bound,
+    key_of,
+)
+from podsched.plugins.volumes.csi_translation import (
+    Untranslatable,
+    in_tree_plugin,
+    migrated_plugins,
+    translated_affinity,
+)
+from podsched.v1 import objects_pb2 as v1
+
+PENDING = Status(Code.PENDING, ("binding volumes",))
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBinding:
+    """A volume to bind to a claim. ``base`` is the volume as it was, ``patched`` as it shall be."""
+
+    claim: v1.PersistentVolumeClaim
+    base: v1.PersistentVolume
+    patched: v1.PersistentVolume
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the API has it so already."""
+        return self.patched is self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """A claim that a volume is to be made for."""
+
+    base: v1.PersistentVolumeClaim
+    is_written: bool
+
+
+class _Failed(Exception):
+    """Binding has to be given up and the pod scheduled again; caught in ``check``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """All that has to be bound for one pod on one node."""
+
+    node_name: str
+    static: tuple[StaticBinding, ...]
+    dynamic: tuple[Provisioning, ...]
+
+    @property
+    def keys(self) -> list[ObjectKey]:
+        """The objects of which something may be assumed."""
+        volumes = [(VOLUME, "", binding.base.metadata.name) for binding in self.static]
+        metas = [claim.base.metadata for claim in self.dynamic]
+        return volumes + [(CLAIM, meta.namespace, meta.name) for meta in metas]
+
+    def patches(self) -> tuple[ObjectPatch, ...]:
+        """Return what is to be written; each only onto the object it was decided on."""
+        volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
+        claims = [
+            _patch(CLAIM, claim.base, {"metadata": {"annotations": self._annotations}})
+            for claim in self.dynamic
+            if not claim.is_written
+        ]
+        return (*volumes, *claims)
+
+    @property
+    def _annotations(self) -> Mapping[str, str]:
+        return {ANN_SELECTED_NODE: self.node_name}
+
+    def check(self, pod: PodInfo, cluster: ClusterView) -> Status:
+        """SUCCESS when every claim is bound, PENDING before, ERROR when that will not come."""
+        try:
+            node = self._node(pod, cluster)
+            bound = [self._is_bound(binding, node, cluster) for binding in self.static]
+            bound += [self._is_provisioned(claim, node, cluster) for claim in self.dynamic]
+        except _Failed as why:
+            return error(f"binding volumes: {why}")
+        return SUCCESS if all(bound) else PENDING
+
+    def _node(self, pod: PodInfo, cluster: ClusterView) -> v1.Node:
+        node: v1.Node | None = cluster.get("Node", "", self.node_name)
+        if node is None:
+            text = f'failed to get node "{self.node_name}": node "{self.node_name}" not found'
+            raise _Failed(text)
+        if cluster.get("Pod", pod.namespace, pod.name) is None:
+            raise _Failed(f'pod does not exist any more: pod "{pod.name}" not found')
+        return node
+
+    def _is_bound(self, binding: StaticBinding, node: v1.Node, cluster: ClusterView) -> bool:
+        name = binding.base.metadata.name
+        volume = get_volume(cluster, name)
+        if volume is None:
+            raise _Failed(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+        claim = _claim_now(binding.claim, "failed to check binding", cluster)
+        if volume is binding.base and not binding.is_written:
+            return False
+        _check_reachable(volume, node, cluster)
+        if not volume.spec.claim_ref.uid and binding.claim.metadata.uid:
+            raise _Failed(f'ClaimRef got reset for pv "{name}"')
+        return is_fully_bound(claim)
+
+    def _is_provisioned(self, mine: Provisioning, node: v1.Node, cluster: ClusterView) -> bool:
+        claim = _claim_now(mine.base, "failed to check provisioning pvc", cluster)
+        if claim is mine.base and not mine.is_written:
+            return False
+        name = claim.metadata.name
+        if not claim.metadata.annotations:
+            raise _Failed(f'selectedNode annotation reset for PVC "{name}"')
+        # Whoever fails to provision on the node removes the annotation, to have another chosen.
+        if claim.metadata.annotations.get(ANN_SELECTED_NODE, "") != self.node_name:
+            raise _Failed(f'provisioning failed for PVC "{name}"')
+        if claim.spec.volume_name:
+            volume = get_volume(cluster, claim.spec.volume_name)
+            if volume is None:
+                return False
+            _check_reachable(volume, node, cluster)
+        return is_fully_bound(claim)
+
+
+def reservation(
+    node_name: str,
+    claims: Sequence[str],
+    volumes: Mapping[str, str],
+    assumptions: Assumptions,
+    cluster: ClusterView,
+) -> Reservation:
+    """Assumes what is decided: ``volumes`` maps claims to existing volumes; others are provisioned.
+
+    ``claims`` are all keys ("namespace/name"), of claims that exist.
+    """
+    static, dynamic = [], []
+    for key in claims:
+        namespace, _, name = key.partition("/")
+        claim = assumptions.claim(cluster, namespace, name)
+        assert claim is not None, key
+        if key in volumes:
+            static.append(_assume_bound(claim, volumes[key], assumptions, cluster))
+        else:
+            dynamic.append(_assume_provisioning(claim, node_name, assumptions, cluster))
+    return Reservation(node_name, tuple(static), tuple(dynamic))
+
+
+def _assume_bound(
+    claim: v1.PersistentVolumeClaim,
+    volume_name: str,
+    assumptions: Assumptions,
+    cluster: ClusterView,
+) -> StaticBinding:
+    volume = assumptions.volume(cluster, volume_name)
+    base = get_volume(cluster, volume_name)
+    assert volume is not None and base is not None, volume_name
+    patched = bound_to(volume, claim)
+    if patched is not base:
+        assumptions.assume(VOLUME, base, patched)
+    return StaticBinding(claim, base, patched)
+
+
+def _assume_provisioning(
+    claim: v1.PersistentVolumeClaim,
+    node_name: str,
+    assumptions: Assumptions,
+    cluster: ClusterView,
+) -> Provisioning:
+    meta = claim.metadata
+    base = get_claim(cluster, meta.namespace, meta.name)
+    assert base is not None, key_of(claim)
+    if base.metadata.annotations.get(ANN_SELECTED_NODE) == node_name:
+        return Provisioning(base, is_written=True)
+    assumed = v1.PersistentVolumeClaim()
+    assumed.CopyFrom(base)
+    assumed.metadata.annotations[ANN_SELECTED_NODE] = node_name
+    assumptions.assume(CLAIM, base, assumed)
+    return Provisioning(base, is_written=False)
+
+
+def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
+    """Return the volume bound to the claim (GetBindVolumeToClaim); the same object where it is already."""
+    meta, ref = claim.metadata, volume.spec.claim_ref
+    mine = is_bound_to(volume, claim)
+    if mine and ref.uid == meta.uid:
+        return volume
+    bound = v1.PersistentVolume()
+    bound.CopyFrom(volume)
+    bound.spec.claim_ref.CopyFrom(
+        v1.ObjectReference(
+            kind=CLAIM,
+            api_version="v1",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+    )
+    if not mine and ANN_BOUND_BY_CONTROLLER not in volume.metadata.annotations:
+        bound.metadata.annotations[ANN_BOUND_BY_CONTROLLER] = "yes"
+    return bound
+
+
+def bind_plan(
+    reserved: Reservation, wait: Callable[[ClusterView], Status], timeout: float
+) -> PreBindPlan:
+    """Return what PreBind has to do: the patches, then ``wait`` for ``timeout`` seconds at most."""
+    return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=timeout)
+
+
+def _patch(
+    kind: str, base: v1.PersistentVolumeClaim | v1.PersistentVolume, body: object
+) -> ObjectPatch:
+    meta = base.metadata
+    assert isinstance(body, dict)
+    return ObjectPatch(kind, meta.namespace, meta.name, body, meta.resource_version)
+
+
+def _volume_patch(base: v1.PersistentVolume, patched: v1.PersistentVolume) -> ObjectPatch:
+    ref = patched.spec.claim_ref
+    claim_ref = {
+        "kind": ref.kind,
+        "apiVersion": ref.api_version,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "uid": ref.uid,
+        "resourceVersion": ref.resource_version,
+    }
+    body: dict[str, object] = {"spec": {"claimRef": claim_ref}}
+    known = base.metadata.annotations
+    added = {k: text for k, text in patched.metadata.annotations.items() if k not in known}
+    if added:
+        body["metadata"] = {"annotations": added}
+    return _patch(VOLUME, base, body)
+
+
+def _claim_now(
+    claim: v1.PersistentVolumeClaim, doing: str, cluster: ClusterView
+) -> v1.PersistentVolumeClaim:
+    meta = claim.metadata
+    found = get_claim(cluster, meta.namespace, meta.name)
+    if found is None:
+        raise _Failed(f'{doing}: could not find v1.PersistentVolumeClaim "{key_of(claim)}"')
+    return found
+
+
+def _check_reachable(volume: v1.PersistentVolume, node: v1.Node, cluster: ClusterView) -> None:
+    """Raise _Failed when the volume's node affinity leaves the node out."""
+    affinity = volume.spec.node_affinity
+    plugin = in_tree_plugin(volume.spec)
+    csi_node = cluster.get("CSINode", "", node.metadata.name)
+    if (
+        plugin is not None
+        and plugin.migrated
+        and csi_node is not None
+        and plugin.name in migrated_plugins(csi_node)
+    ):
+        try:
+            affinity = translated_affinity(plugin, volume)
+        except Untranslatable as why:
+            raise _Failed(f"failed to translate pv to csi: could not translate pv: {why}") from why
+    if not affinity_holds(affinity_terms(affinity), node):
+        raise _Failed(
+            f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
+            f'"{node.metadata.name}": no matching NodeSelectorTerms'
+        )

@@ -1,0 +1,98 @@
+"""Remembered dry runs of preemption say what trying every node anew says."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.framework.plugin import FilterRunner
+from podsched.framework.pods import PodInfo
+from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
+from podsched.plugins.default_preemption.dry_run_cache import Trials
+from podsched.v1 import objects_pb2 as v1
+from support.engine_world import World
+
+
+def restate(world: World) -> None:
+    """A placed pod turns out to have started at some time."""
+    if world.placed:
+        placed = world.random.choice(world.placed)
+        placed.start_time = float(world.random.randrange(100))
+        row = world.cluster.nodes.row_of(placed.node_name)
+        assert row is not None
+        # As the cache does when an update of the pod arrives.
+        world.cache.columns._note_restated(row)
+
+
+def budget(world: World) -> v1.PodDisruptionBudget:
+    found = v1.PodDisruptionBudget()
+    found.metadata.namespace, found.metadata.name = "default", "budget"
+    found.spec.selector.match_labels["app"] = "x"
+    found.status.disruptions_allowed = world.random.randrange(3)
+    return found
+
+
+def both(world: World, trials: Trials, pending: PodInfo) -> tuple[DryRun, DryRun]:
+    """What is remembered or tried, and what trying everything finds."""
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    cluster = world.cluster
+    runner: FilterRunner = ProfileFilters(
+        world.runtime, cluster, evaluation.outcome(), evaluation.last_inputs
+    )
+    live = np.flatnonzero(cluster.nodes.alive)
+    chosen = [row for row in live.tolist() if world.random.random() < 0.7]
+    rows = np.array(chosen, dtype=np.intp)
+    remembered = trials.dry_run(evaluation.state, pending, cluster, rows, runner)
+    budgets = Budgets(cluster.list("PodDisruptionBudget"))
+    return remembered, dry_run(evaluation.state, pending, cluster.nodes, rows, runner, budgets)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_after_any_changes_the_victims_are_those_of_a_fresh_trial(seed: int) -> None:
+    world = World(seed)
+    world.templates = [
+        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
+    ]
+    trials = Trials()
+    for _ in range(25):
+        for _ in range(world.random.choice((0, 1, 2))):
+            change = world.random.random()
+            if change < 0.7:
+                world.mutate()
+            elif change < 0.9:
+                restate(world)
+            else:
+                world.cluster.put("PodDisruptionBudget", budget(world))
+        remembered, fresh = both(world, trials, world.pending(world.random.choice((2, 3))))
+        assert remembered.candidates == fresh.candidates
+        assert remembered.rejected == fresh.rejected
+
+
+def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
+    world = World(7, nodes=0)
+    world.templates = [{"priority": 0}, {"priority": 10}, {}, {}]
+    for _ in range(5):
+        world.cache.add_node(world.random_node())
+    for name in list(world.cluster.nodes.names)[:5]:
+        world.cache.assume(world.pending(0), name)
+    trials, tried = Trials(), []
+    evaluation = world.evaluation(world.pending(1))
+    evaluation.refresh(world.pending(1))
+
+    class Counting(ProfileFilters):
+        def run_filters(self, state, pod, nodes, rows):  # type: ignore[no-untyped-def]
+            tried.append(nodes.size)
+            return super().run_filters(state, pod, nodes, rows)
+
+    runner = Counting(world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs)
+    rows = np.flatnonzero(world.cluster.nodes.alive)
+    trials.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
+    assert set(tried) == {5}
+    tried.clear()
+    world.cache.assume(world.pending(0), world.cluster.nodes.names[int(rows[0])])
+    trials.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
+    assert set(tried) == {1}

@@ -1,0 +1,184 @@
+"""NodeResourcesFit: what fits, why not, what it scores, what wakes a pod."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from podsched.api.objects import Node, Pod
+from podsched.engine.state import PluginHandle
+from podsched.framework.events import ActionType, QueueingHint, Resource
+from podsched.framework.status import Code
+from podsched.plugins.node_resources.fit import NodeResourcesFit, new
+from podsched.plugins.node_resources.resource_amounts import ResourceColumn
+from podsched.plugins.node_resources.scoring_strategies import requested_to_capacity_ratio
+from support.engine_world import container, node, pod
+from support.plugin_world import cluster, filtered, hinted, info, rejections, scored
+
+QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+NODE_ADD = (Resource.NODE, ActionType.ADD)
+NODE_UPDATE = (Resource.NODE, ActionType.UPDATE_NODE_ALLOCATABLE)
+POD_DELETE = (Resource.ASSIGNED_POD, ActionType.DELETE)
+POD_SCALE_DOWN = (Resource.ASSIGNED_POD, ActionType.UPDATE_POD_SCALE_DOWN)
+
+
+def asking(name: str = "pending", node_name: str = "", **requests: str) -> Pod:
+    named = {key.replace("gpu", "example.com/gpu"): text for key, text in requests.items()}
+    return pod(name, {"containers": [container(named)], "nodeName": node_name})
+
+
+def giving(name: str = "n", **allocatable: str) -> Node:
+    named = {key.replace("gpu", "example.com/gpu"): text for key, text in allocatable.items()}
+    return node(name, allocatable={"cpu": "1", "memory": "1Gi", "pods": "10", **named})
+
+
+@pytest.mark.parametrize(
+    ("used", "wanted", "given", "code", "reasons"),
+    [
+        ({}, {"cpu": "1"}, {}, Code.SUCCESS, ()),
+        ({"cpu": "1m"}, {"cpu": "1"}, {}, Code.UNSCHEDULABLE, ("Insufficient cpu",)),
+        ({}, {"cpu": "1001m"}, {}, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
+        (
+            {"memory": "1Gi"},
+            {"cpu": "2", "memory": "1"},
+            {},
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            ("Insufficient cpu", "Insufficient memory"),
+        ),
+        ({"cpu": "1"}, {}, {}, Code.SUCCESS, ()),
+        ({"cpu": "1"}, {"cpu": "0"}, {}, Code.SUCCESS, ()),
+        ({}, {}, {"pods": "1"}, Code.UNSCHEDULABLE, ("Too many pods",)),
+        ({}, {}, {"pods": "0"}, Code.UNSCHEDULABLE, ("Too many pods",)),
+        (
+            {"gpu": "1"},
+            {"gpu": "1"},
+            {"gpu": "1"},
+            Code.UNSCHEDULABLE,
+            ("Insufficient example.com/gpu",),
+        ),
+    ],
+)
+def test_a_pod_fits_where_every_request_is_left(
+    used: dict[str, str],
+    wanted: dict[str, str],
+    given: dict[str, str],
+    code: Code,
+    reasons: tuple[str, ...],
+) -> None:
+    state = cluster(giving(**given), pods=[asking("there", "n", **used)])
+    status = filtered(NodeResourcesFit(), asking(**wanted), state)["n"]
+    assert (status.code, status.reasons) == (code, reasons)
+
+
+def fit_args(**args: Any) -> Any:
+    defaults = {"ignored_resources": (), "ignored_resource_groups": (), "scoring_strategy": None}
+    return SimpleNamespace(**{**defaults, **args})
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{"ignored_resources": ("example.com/gpu",)}, {"ignored_resource_groups": ("example.com",)}],
+)
+def test_ignored_extended_resources_are_not_compared(args: dict[str, Any]) -> None:
+    state = cluster(giving())
+    assert rejections(NodeResourcesFit(), asking(gpu="1"), state)
+    ignoring = new(fit_args(**args), PluginHandle(state, Random(0)))
+    assert not rejections(ignoring, asking(gpu="1"), state)
+    without = giving()
+    assert hinted(ignoring, asking(gpu="1"), NODE_ADD, None, without) is QUEUE
+
+
+def strategy(kind: str, *resources: tuple[str, int]) -> NodeResourcesFit:
+    listed = [SimpleNamespace(name=name, weight=weight) for name, weight in resources]
+    scoring = SimpleNamespace(type=kind, resources=listed)
+    return new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "used", "wanted", "score"),
+    [
+        (strategy("LeastAllocated"), {}, {"cpu": "500m", "memory": "256Mi"}, 62),
+        (strategy("LeastAllocated"), {"cpu": "900m"}, {"cpu": "200m", "memory": "0"}, 50),
+        (strategy("LeastAllocated"), {}, {}, (90 + 80) // 2),
+        (strategy("MostAllocated"), {}, {"cpu": "500m", "memory": "256Mi"}, 37),
+        (strategy("MostAllocated", ("cpu", 3), ("memory", 1)), {}, {"cpu": "1", "memory": "0"}, 75),
+        (strategy("LeastAllocated", ("example.com/gpu", 1)), {}, {"gpu": "1"}, 50),
+        (strategy("LeastAllocated", ("example.com/gpu", 1)), {}, {"cpu": "1"}, 0),
+        (strategy("LeastAllocated", ("nonsense", 1)), {}, {"cpu": "1"}, 0),
+    ],
+)
+def test_the_score_is_that_of_the_strategy(
+    plugin: NodeResourcesFit, used: dict[str, str], wanted: dict[str, str], score: int
+) -> None:
+    there = [asking("there", "n", **{"memory": "0", "cpu": "0", **used})] if used else []
+    state = cluster(giving(gpu="2"), pods=there)
+    assert scored(plugin, asking(**wanted), state) == {"n": score}
+
+
+def test_large_amounts_wrap_around_as_in_go() -> None:
+    huge = 10**17
+    state = cluster(giving(memory=str(huge)))
+    wrapped = (huge - 1) * 100 - 2**64
+    assert wrapped < 0
+    score = scored(strategy("LeastAllocated", ("memory", 1)), asking(memory="1"), state)
+    assert score == {"n": -(-wrapped // huge)}
+
+
+@pytest.mark.parametrize(
+    ("percent", "score"), [(0, 0), (25, 50), (50, 100), (60, 80), (75, 50), (100, 0)]
+)
+def test_the_ratio_follows_the_broken_line(percent: int, score: int) -> None:
+    shape = [SimpleNamespace(utilization=u, score=s) for u, s in ((0, 0), (50, 10), (100, 0))]
+    scoring = SimpleNamespace(
+        type="RequestedToCapacityRatio",
+        resources=[SimpleNamespace(name="example.com/gpu", weight=1)],
+        requested_to_capacity_ratio=SimpleNamespace(shape=shape),
+    )
+    plugin = new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
+    state = cluster(giving(gpu="100"), pods=[asking("there", "n", gpu=str(max(percent - 1, 0)))])
+    wanted = asking(gpu="1") if percent else asking()
+    assert scored(plugin, wanted, state) == {"n": score}
+
+
+def test_a_falling_line_rounds_towards_zero_as_in_go() -> None:
+    strategy_of_shape = requested_to_capacity_ratio([(0, 10), (3, 0)])
+    one = np.array([1], dtype=np.int64)
+    column = ResourceColumn(1, one, one, one * 100)
+    assert strategy_of_shape([column]).tolist() == [100 - 33]
+
+
+@pytest.mark.parametrize(
+    ("event", "old", "new_object", "hint"),
+    [
+        (NODE_ADD, None, giving(cpu="500m"), QUEUE),
+        (NODE_ADD, None, giving(cpu="499m"), SKIP),
+        (NODE_ADD, None, giving(pods="0"), SKIP),
+        (NODE_UPDATE, giving(cpu="500m"), giving(cpu="600m"), QUEUE),
+        (NODE_UPDATE, giving(cpu="600m"), giving(cpu="500m"), SKIP),
+        (NODE_UPDATE, giving(memory="1Gi"), giving(memory="2Gi"), SKIP),
+        (NODE_UPDATE, giving(pods="1"), giving(pods="2"), QUEUE),
+        (POD_DELETE, asking("other", "n", cpu="1"), None, QUEUE),
+        (POD_DELETE, asking("other", cpu="1"), None, SKIP),
+        (POD_SCALE_DOWN, asking("o", "n", cpu="2"), asking("o", "n", cpu="1"), QUEUE),
+        (POD_SCALE_DOWN, asking("o", "n", memory="2"), asking("o", "n", memory="1"), SKIP),
+        (POD_SCALE_DOWN, asking("o", cpu="2"), asking("o", cpu="1"), SKIP),
+        (POD_SCALE_DOWN, asking(cpu="2"), asking(cpu="1"), QUEUE),
+    ],
+)
+def test_events_wake_a_pod_that_asks_500m_when_they_can_help(
+    event: tuple[Resource, ActionType], old: Any, new_object: Any, hint: QueueingHint
+) -> None:
+    assert hinted(NodeResourcesFit(), asking(cpu="500m"), event, old, new_object) is hint
+
+
+def test_the_index_of_node_events_names_the_pods_that_the_hint_wakes() -> None:
+    registered = NodeResourcesFit().events_to_register()[2]
+    assert registered.index is not None
+    index = registered.index()
+    index.add("small", info(asking("a", cpu="500m")))
+    index.add("large", info(asking("b", cpu="2")))
+    assert list(index.candidates(None, giving(cpu="1")) or ()) == ["small"]
