@@ -30,6 +30,7 @@ from podsched.engine.evaluation.filtering import (
     renumbered,
     run_with_nominees,
 )
+from podsched.engine.evaluation.row_sets import union
 from podsched.engine.evaluation.scoring import pre_score_one, score_one
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
@@ -308,7 +309,7 @@ class ClassEvaluation:
         self.runtime.meter.looked_at(len(looked_at), all_of_class=stale)
         judged = None
         if changed is not None and not stale:
-            judged = _union(changed, self._renominated())
+            judged = union(changed, self._renominated())
         self._judge(pod, judged, rows, everything=everything)
         self._stale.clear()
 
@@ -340,7 +341,9 @@ class ClassEvaluation:
             stale = everything or column.named.name in self._stale
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
-        asked = self._feasible_rows if adopted else _union(rows[self.feasible[rows]], fresh)
+        # After a look at every row, those to score are the feasible ones: no set to put together.
+        whole = everything or adopted
+        asked = self._feasible_rows if whole else union(rows[self.feasible[rows]], fresh)
         self._score(pod, rows, asked, feasible_changed=feasible_changed, weigh_all=weigh_all)
 
     def _renominated(self) -> Rows:
@@ -348,7 +351,7 @@ class ClassEvaluation:
         rows = self._read_nominations()
         if self._overruled is not None:
             again = np.array([self._overruled], dtype=np.intp)
-            rows = _union(rows, again[self._candidate[again]])
+            rows = union(rows, again[self._candidate[again]])
             self._overruled = None
         return rows
 
@@ -585,11 +588,3 @@ class ClassEvaluation:
         for column in columns:
             total += column.scores
         np.copyto(self.total, total if self.scores else 1, where=self.feasible)
-
-
-def _union(rows: Rows, more: Rows) -> Rows:
-    if not len(more):
-        return rows
-    if not len(rows):
-        return more
-    return np.union1d(rows, more)

@@ -1,0 +1,38 @@
+"""Sets of rows, as ascending arrays without duplicates.
+
+Every set of rows that the evaluation handles is ascending to begin with, and mostly complete or
+empty. So nothing here hashes or sorts from scratch: ``np.union1d`` does, and at 5,000 nodes took
+more time than all plugins together when each pod was of a class of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podsched.framework.verdicts import Rows
+
+NO_ROWS: Rows = np.empty(0, dtype=np.intp)
+
+
+def union(rows: Rows, more: Rows) -> Rows:
+    """Return the rows of two ascending sets, in time linear in their sizes.
+
+    Where one of them is all of the union, that array itself is returned.
+    """
+    if not len(more):
+        return rows
+    if not len(rows):
+        return more
+    if len(rows) == len(more) and np.array_equal(rows, more):
+        return rows
+    if rows[-1] < more[0]:
+        return np.concatenate([rows, more])
+    if more[-1] < rows[0]:
+        return np.concatenate([more, rows])
+    both = np.concatenate([rows, more])
+    # The stable sort is a merge sort that recognises its input as two ascending runs.
+    both.sort(kind="stable")
+    first = np.empty(len(both), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]
