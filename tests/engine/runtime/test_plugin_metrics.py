@@ -9,7 +9,12 @@ import pytest
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import PluginFailure
-from podsched.engine.runtime.plugin_metrics import SAMPLE_EVERY, EngineMeter, PluginRuns
+from podsched.engine.runtime.plugin_metrics import (
+    SAMPLE_EVERY,
+    EngineMeter,
+    EvaluationCost,
+    PluginRuns,
+)
 from podsched.framework.status import Code
 from podsched.telemetry.instruments import CounterCell, MetricRegistry
 from podsched.telemetry.metrics import EvaluationMetrics, SchedulerMetrics
@@ -44,6 +49,37 @@ def test_a_run_that_fails_is_timed_as_an_error() -> None:
     with pytest.raises(PluginFailure, match="running P: no"):
         runs.call("P", "running {}", fail)
     assert timed == ["Error"]
+
+
+def test_the_time_of_a_refresh_is_split_at_the_points_it_comes_to() -> None:
+    times = iter([10.0, 11.0, 13.0, 13.5, 14.0, 17.0])
+    cost = EvaluationCost(lambda: next(times))
+    cost.begin()
+    cost.pre_filter_done()
+    cost.filter_done()
+    cost.time_pre_score(lambda: None)
+    cost.end(feasible=True)
+    assert (cost.pre_filter, cost.filter, cost.pre_score, cost.score) == (1.0, 2.0, 0.5, 4.0)
+    assert cost.reached is ExtensionPoint.SCORE
+    assert cost.phases == (10.0, 13.0, 17.0)
+
+
+def test_a_refresh_that_ends_in_pre_filter_costs_no_other_point_anything() -> None:
+    times = iter([10.0, 12.0])
+    cost = EvaluationCost(lambda: next(times))
+    cost.begin()
+    cost.end(feasible=True)
+    assert (cost.pre_filter, cost.filter, cost.score) == (2.0, 0.0, 0.0)
+    assert cost.reached is ExtensionPoint.PRE_FILTER
+
+
+def test_without_a_clock_an_evaluation_still_tells_how_far_it_came() -> None:
+    cost = EvaluationCost()
+    cost.begin()
+    cost.pre_filter_done()
+    cost.filter_done()
+    cost.end(feasible=False)
+    assert cost.reached is ExtensionPoint.FILTER
 
 
 def test_a_pod_is_charged_its_share_of_its_batch() -> None:

@@ -77,7 +77,7 @@ class CycleMeter:
         self.queue = QueueMeter(self.scheduler)
         self._preemption = PreemptionMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
-        self.plugins = EngineMeter(self.scheduler, self._evaluation)
+        self.plugins = EngineMeter(self.scheduler, self._evaluation, time.monotonic)
         self._binding = BindingMetrics(registry)
         self._tracer = tracer
         self._attempts: dict[str, Span] = {}

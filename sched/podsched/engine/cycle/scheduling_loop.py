@@ -270,7 +270,7 @@ class SchedulingLoop:
                     return
             began = self._clock()
             decisions = self._decider.decide(runtime, remaining)
-            phases = self._decider.evaluation(runtime, first.info.cls).phases
+            phases = self._decider.evaluation(runtime, first.info.cls).cost.phases
             self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
             remaining = remaining[len(decisions) :]
             unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None

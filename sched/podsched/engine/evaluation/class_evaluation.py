@@ -12,9 +12,9 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,10 +111,7 @@ class ClassEvaluation:
         self._nodes_version: int | None = None
         #: Whether only pods came and went since the last refresh.
         self._same_nodes = False
-        #: When the last refresh began, knew the feasible rows, and had scored; monotonic seconds.
-        self.phases = (0.0, 0.0, 0.0)
-        self._filtered_at = self._pre_filtered_at = 0.0
-        self.cost = EvaluationCost()
+        self.cost = EvaluationCost(runtime.meter.clock)
 
     def _plugins_with_inputs(self) -> list[tuple[str, Any]]:
         """Plugins that name their inputs but have no PreFilter."""
@@ -220,17 +217,13 @@ class ClassEvaluation:
     def refresh(self, pod: PodInfo) -> None:
         """Brings everything up to date for a pod of the class."""
         self.failure = None
-        began = time.monotonic()
-        self._filtered_at = self._pre_filtered_at = 0.0
+        self.cost.begin()
         try:
             self._refresh(pod)
         except PluginFailure as failure:
             self.failure = failure
             self._position = None
-        ended = time.monotonic()
-        filtered_at = self._filtered_at if len(self._feasible_rows) else 0.0
-        self.cost.add(began, self._pre_filtered_at, filtered_at, ended)
-        self.phases = (began, self._filtered_at or ended, ended)
+        self.cost.end(feasible=bool(len(self._feasible_rows)))
 
     # ------------------------------------------------------------------ evaluation elsewhere
 
@@ -297,7 +290,7 @@ class ClassEvaluation:
         if not self.pre_filtered.status.ok:
             self._reject_all()
             return
-        self._pre_filtered_at = time.monotonic()
+        self.cost.pre_filter_done()
         changed = self._changed_rows()
         everything = changed is None
         rows = self._candidates() if changed is None else self._update_candidates(changed)
@@ -332,7 +325,7 @@ class ClassEvaluation:
         self._filter_with_nominees(pod, self._candidates() if judged is None else judged)
         self._raise_errors()
         fresh, feasible_changed = self._update_feasible(judged)
-        self._filtered_at = time.monotonic()
+        self.cost.filter_done()
         weigh_all = everything or adopted
         for column in self.scores:
             if adopted:
@@ -556,9 +549,12 @@ class ClassEvaluation:
             if not column.known:
                 if not len(feasible):
                     continue
-                began = time.monotonic()
-                pre_score_one(self.runtime, column.named, self.state, pod, self.cluster, feasible)
-                self.cost.pre_score += time.monotonic() - began
+                self.cost.time_pre_score(
+                    partial(
+                        pre_score_one,
+                        self.runtime, column.named, self.state, pod, self.cluster, feasible,
+                    )
+                )  # fmt: skip
                 column.active = column.named.name not in self.state.skip_score
                 column.known = all_touched = weigh = True
                 unscored = feasible

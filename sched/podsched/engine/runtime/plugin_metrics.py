@@ -3,11 +3,13 @@
 Runs are those that take place: a batch of equal pods is filtered and scored by a few of them, over
 many rows each. The time of an extension point is a pod's share of its batch's. Points at which a
 profile has no plugin are not counted.
+
+Deciding code reads no clock: ``EngineMeter`` is given one, and whoever is to be timed goes through the
+meter. Where nobody reads the metrics (actors, simulations) the clock stands still.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -22,23 +24,33 @@ from podsched.telemetry.metrics import EvaluationMetrics, SchedulerMetrics
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: Returns monotonic seconds.
+Clock = Callable[[], float]
+
 #: One run in so many is timed: kube-scheduler's pluginMetricsSamplePercent is 10.
 SAMPLE_EVERY = 10
+
+
+def stopped_clock() -> float:
+    """Return 0.0: the clock where nobody reads what is timed."""
+    return 0.0
 
 
 class PluginRuns:
     """The runs of one plugin at one extension point."""
 
-    __slots__ = ("_observe", "_total", "_until_timed")
+    __slots__ = ("_clock", "_observe", "_total", "_until_timed")
 
     def __init__(
         self,
         total: CounterCell | None = None,
         observe: Callable[[str, float], None] = lambda status, seconds: None,
+        clock: Clock = stopped_clock,
     ) -> None:
-        """observe: takes the status and the seconds of a run that was timed."""
+        """``observe`` takes the status and the seconds of a run that was timed."""
         self._total = total or CounterCell()
         self._observe = observe
+        self._clock = clock
         self._until_timed = 0
 
     def call(
@@ -50,13 +62,13 @@ class PluginRuns:
             self._until_timed -= 1
             return guarded(plugin, wording, run, *args, **kwargs)
         self._until_timed = SAMPLE_EVERY - 1
-        status, began = Code.ERROR, time.monotonic()
+        status, began = Code.ERROR, self._clock()
         try:
             result = guarded(plugin, wording, run, *args, **kwargs)
             status = _code_of(result)
             return result
         finally:
-            self._observe(status.text, time.monotonic() - began)
+            self._observe(status.text, self._clock() - began)
 
 
 def _code_of(result: object) -> Code:
@@ -66,28 +78,61 @@ def _code_of(result: object) -> Code:
 
 
 class EvaluationCost:
-    """What the refreshes of an evaluation cost since this was last taken; seconds."""
+    """What the refreshes of an evaluation cost since this was last taken; seconds.
 
-    __slots__ = ("filter", "pre_filter", "pre_score", "reached", "score", "scored")
+    A refresh calls ``begin``, ``pre_filter_done`` and ``filter_done`` as far as it comes, and
+    ``end``. PreScore runs in between: its time is a part of Score's.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_began", "_clock", "_filtered", "_pre_filtered", "_pre_score",
+        "filter", "phases", "pre_filter", "pre_score", "reached", "score", "scored",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock = stopped_clock) -> None:
+        self._clock = clock
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
         #: The last extension point that the last refresh came to.
         self.reached = ExtensionPoint.PRE_FILTER
         self.scored = False
+        #: When the last refresh began, knew the feasible rows, and ended.
+        self.phases = (0.0, 0.0, 0.0)
+        self._began = self._pre_score = 0.0
+        self._pre_filtered: float | None = None
+        self._filtered: float | None = None
 
-    def add(self, began: float, pre_filtered: float, filtered: float, ended: float) -> None:
-        """One refresh; ``pre_score`` has been added to before, as a part of what came last.
+    def begin(self) -> None:
+        """Start timing a refresh."""
+        self._began = self._clock()
+        self._pre_filtered = self._filtered = None
+        self._pre_score = 0.0
 
-        ``pre_filtered`` and ``filtered`` (nodes were left to be scored) are 0.0 where the refresh
-        did not come so far.
-        """
-        if not pre_filtered:
+    def pre_filter_done(self) -> None:
+        """Note that Filter begins."""
+        self._pre_filtered = self._clock()
+
+    def filter_done(self) -> None:
+        """Note that the feasible rows are known."""
+        self._filtered = self._clock()
+
+    def time_pre_score(self, run: Callable[[], None]) -> None:
+        """Run a plugin's PreScore."""
+        began = self._clock()
+        run()
+        self._pre_score += self._clock() - began
+
+    def end(self, *, feasible: bool) -> None:
+        """Add up a refresh that is over; ``feasible``: nodes were left to be scored."""
+        began, ended = self._began, self._clock()
+        pre_filtered, filtered = self._pre_filtered, self._filtered
+        self.phases = (began, ended if filtered is None else filtered, ended)
+        self.pre_score += self._pre_score
+        if pre_filtered is None:
             self.reached = ExtensionPoint.PRE_FILTER
             self.pre_filter += ended - began
             return
         self.pre_filter += pre_filtered - began
-        if not filtered:
+        if filtered is None or not feasible:
             self.reached = ExtensionPoint.FILTER
             self.filter += ended - pre_filtered
             return
@@ -96,13 +141,19 @@ class EvaluationCost:
         self.filter += filtered - pre_filtered
         self.score += ended - filtered
 
+    def take(self) -> None:
+        """Begin anew: what was added up has been reported."""
+        self.pre_filter = self.filter = self.pre_score = self.score = 0.0
+        self.scored = False
+
 
 class ProfileMeter:
     """What one profile's plugins cost."""
 
     def __init__(
-        self, profile: str, metrics: SchedulerMetrics, evaluation: EvaluationMetrics
+        self, profile: str, metrics: SchedulerMetrics, evaluation: EvaluationMetrics, clock: Clock
     ) -> None:
+        self.clock = clock
         self._profile = profile
         self._metrics = metrics
         self._points: dict[tuple[ExtensionPoint, Code], HistogramCell] = {}
@@ -112,7 +163,7 @@ class ProfileMeter:
     def runs(self, point: ExtensionPoint, plugin: str) -> PluginRuns:
         """Count a plugin's runs at a point."""
         total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
-        return PluginRuns(total, partial(self._timed, plugin, point.label))
+        return PluginRuns(total, partial(self._timed, plugin, point.label), self.clock)
 
     def _timed(self, plugin: str, point: str, status: str, seconds: float) -> None:
         durations = self._metrics.plugin_execution_duration_seconds
@@ -146,8 +197,7 @@ class ProfileMeter:
                 self.passed(point, Code.SUCCESS, share, count - errors)
             if errors:
                 self.passed(point, Code.ERROR, seconds / count)
-        cost.pre_filter = cost.filter = cost.pre_score = cost.score = 0.0
-        cost.scored = False
+        cost.take()
 
     def looked_at(self, rows: int, *, all_of_class: bool) -> None:
         """Filter looked at rows: all, or those that had changed."""
@@ -157,7 +207,13 @@ class ProfileMeter:
 class EngineMeter:
     """The meters of all profiles."""
 
-    def __init__(self, metrics: SchedulerMetrics, evaluation: EvaluationMetrics) -> None:
+    def __init__(
+        self,
+        metrics: SchedulerMetrics,
+        evaluation: EvaluationMetrics,
+        clock: Clock = stopped_clock,
+    ) -> None:
+        self._clock = clock
         self._metrics = metrics
         self._evaluation = evaluation
         self._profiles: dict[str, ProfileMeter] = {}
@@ -172,6 +228,6 @@ class EngineMeter:
         """Return the meter of a profile."""
         meter = self._profiles.get(profile)
         if meter is None:
-            meter = ProfileMeter(profile, self._metrics, self._evaluation)
+            meter = ProfileMeter(profile, self._metrics, self._evaluation, self._clock)
             self._profiles[profile] = meter
         return meter
