@@ -13,6 +13,7 @@ from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_binder import RayBinder
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.actors.terms import StaleTerm
+from podsched.api.etcd_keys import term_key
 from podsched.cache.columns import Columns
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
@@ -48,7 +49,7 @@ class Api:
     client: ApiClient
 
     async def new_term(self) -> api_pb2.Fence:
-        result = await self.store.txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        result = await self.store.txn([], [Put(term_key(LOCK), b"me")])
         return api_pb2.Fence(lock=LOCK, term=result.revision)
 
 

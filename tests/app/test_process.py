@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from podsched.api.etcd_keys import OBJECTS
 from podsched.api.objects import Node, Pod
 from podsched.app.stored_state import read_truth
 from podsched.store.memory import MemoryStore
@@ -69,7 +70,7 @@ async def test_the_truth_is_every_pod_and_node_in_the_store_by_key() -> None:
     pod, node = Pod(), Node()
     pod.metadata.name, node.metadata.name = "a", "n1"
     for key, message in (("pods/default/a", pod), ("nodes/n1", node), ("leases/x/y", node)):
-        put = Put(f"/podsched/objects/{key}", message.SerializeToString())
+        put = Put(OBJECTS + key, message.SerializeToString())
         await store.write(Write((), (put,)))
     truth = await read_truth(store)
     assert truth.pods == {"default/a": pod}

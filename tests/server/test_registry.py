@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Event, Node, Pod
 from podsched.api.reasons import StatusCode
 from podsched.server.core import ServerCore
@@ -418,14 +420,14 @@ async def test_an_outage_of_the_store_is_unavailable(world: World) -> None:
 async def test_events_expire(world: World) -> None:
     """Event objects hang on an etcd lease."""
     await world.core.registry.create(event("e1"))
-    kv = (await world.store.get("/podsched/objects/events/default/e1")).kv
+    kv = (await world.store.get(object_key(KINDS["Event"], "default/e1"))).kv
     assert kv is not None and kv.lease
 
 
 async def test_a_lost_event_lease_is_replaced(world: World) -> None:
     """The lease shared by events has ended early: the next event gets a new one."""
     await world.core.registry.create(event("e1"))
-    kv = (await world.store.get("/podsched/objects/events/default/e1")).kv
+    kv = (await world.store.get(object_key(KINDS["Event"], "default/e1"))).kv
     assert kv is not None
     await world.store.lease_revoke(kv.lease)
     await world.core.registry.create(event("e2"))

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.server.entries import Entry
-from podsched.server.keys import object_key
 from podsched.server.watchcache import ExpiredError, WatchCache
 from podsched.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 from podsched.agent.agent import Agent
+from podsched.api.etcd_keys import term_key
 from podsched.api.objects import Pod
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
@@ -26,7 +27,7 @@ class AgentWorld(NamedTuple):
 
     async def new_term(self, lock: str) -> Fence:
         """A leader takes the lock."""
-        result = await self.store.txn([], [Put(f"/podsched/terms/{lock}", b"me")])
+        result = await self.store.txn([], [Put(term_key(lock), b"me")])
         return Fence(lock=lock, term=result.revision)
 
     async def play(self, **settings: Any) -> Agent:

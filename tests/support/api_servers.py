@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from podsched.api.etcd_keys import ROOT, term_key
 from podsched.client.api_client import ApiClient
 from podsched.server.calls import CallObserver
 from podsched.server.server import ApiServer
@@ -54,7 +55,7 @@ class Servers:
 
     async def new_term(self) -> Fence:
         """A leader takes the lock."""
-        result = await self.stores[0].txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        result = await self.stores[0].txn([], [Put(term_key(LOCK), b"me")])
         return Fence(lock=LOCK, term=result.revision)
 
     async def stop(self) -> None:
@@ -76,6 +77,6 @@ async def api_servers(endpoint: str) -> AsyncIterator[Servers]:
     finally:
         await servers.stop()
         store = await connect(EtcdOptions((endpoint,)))
-        kvs = (await store.range("/podsched/", keys_only=True)).kvs
+        kvs = (await store.range(ROOT, keys_only=True)).kvs
         await store.write_many([Write((), (Delete(kv.key),)) for kv in kvs])
         await store.close()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from podsched.api.etcd_keys import term_key
 from podsched.server.core import ServerCore
 from podsched.server.settings import ServerSettings
 from podsched.store.memory import MemoryStore
@@ -26,7 +27,7 @@ class World:
 
     async def new_term(self) -> Fence:
         """A leader takes the lock."""
-        result = await self.store.txn([], [Put(f"/podsched/terms/{LOCK}", b"me")])
+        result = await self.store.txn([], [Put(term_key(LOCK), b"me")])
         return Fence(lock=LOCK, term=result.revision)
 
     async def another(self, settings: ServerSettings | None = None) -> ServerCore:

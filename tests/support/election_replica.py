@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 
+from podsched.api.etcd_keys import term_key
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import ElectionCallbacks, LeaderElector
 from podsched.election.events import StopReason
-from podsched.election.record import LockKeys
 from podsched.store.errors import StoreError
 from podsched.store.etcd import EtcdOptions, connect
 from podsched.store.protocol import Compare, Put, Store
@@ -30,8 +30,7 @@ def say(event: str, **fields: object) -> None:
 
 async def write(store: Store, identity: str, fence: api_pb2.Fence) -> None:
     """Write as a leader that never looks whether it still leads, until cancelled."""
-    namespace, name = fence.lock.split("/")
-    held = [Compare.mod_revision_is(LockKeys(namespace, name).term, fence.term)]
+    held = [Compare.mod_revision_is(term_key(fence.lock), fence.term)]
     before = None
     while True:
         with contextlib.suppress(StoreError):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from podsched.api.etcd_keys import kind_prefix
+from podsched.api.kinds import KINDS
 from podsched.api.objects import Node, Pod
 from podsched.store.protocol import Store
 
-PODS = "/podsched/objects/pods/"
-NODES = "/podsched/objects/nodes/"
+PODS = kind_prefix(KINDS["Pod"])
+NODES = kind_prefix(KINDS["Node"])
 
 
 @dataclass(slots=True)

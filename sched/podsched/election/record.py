@@ -1,12 +1,11 @@
 """The election record, its keys in etcd, and its form as a Kubernetes Lease.
 
-Three keys belong to a lock "namespace/name":
+Three keys (``podsched.api.etcd_keys``) belong to a lock "namespace/name":
 
-    /podsched/objects/leases/NS/NAME   the record, a Lease object, so that clients can look at it
-    /podsched/terms/NS/NAME            the fence: put by every acquisition, never by a renewal,
-                                       deleted by a release; its mod revision is the term
-    /podsched/liveness/NS/NAME         attached to the holder's etcd lease; gone soon after the
-                                       holder is
+    record     a Lease object, so that clients can look at it
+    term       the fence: put by every acquisition, never by a renewal, deleted by a release; its
+               mod revision is the term
+    liveness   attached to the holder's etcd lease; gone soon after the holder is
 
 The record says who holds the lock. Whether a *write* is the holder's is said by the term alone.
 Values and their encoding; nothing here reads a clock or a store.
@@ -21,6 +20,7 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.etcd_keys import lease_key, liveness_key, term_key
 from podsched.lib.ids import Revision, Term
 from podsched.v1 import objects_pb2 as v1
 
@@ -52,17 +52,17 @@ class LockKeys:
     @property
     def record(self) -> str:
         """Key of the Lease object."""
-        return f"/podsched/objects/leases/{self.lock}"
+        return lease_key(self.lock)
 
     @property
     def term(self) -> str:
         """Key whose mod revision is the term."""
-        return f"/podsched/terms/{self.lock}"
+        return term_key(self.lock)
 
     @property
     def liveness(self) -> str:
         """Key that lives as long as its holder."""
-        return f"/podsched/liveness/{self.lock}"
+        return liveness_key(self.lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 
-from podsched.server import keys
+from podsched.api import etcd_keys
 from podsched.server.entries import Entry
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
@@ -54,7 +54,7 @@ class Feed:
                 await self._load()
                 self.ready.set()
                 async for batch in self._store.watch(
-                    keys.ROOT, start_revision=self._cache.revision + 1
+                    etcd_keys.ROOT, start_revision=self._cache.revision + 1
                 ):
                     self._cache.apply(batch)
             except Compacted as error:
@@ -64,12 +64,12 @@ class Feed:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _load(self) -> None:
-        page = await self._store.range(keys.OBJECTS, limit=_PAGE)
+        page = await self._store.range(etcd_keys.OBJECTS, limit=_PAGE)
         revision = page.revision
         kvs = page.kvs
         while page.more:
             page = await self._store.range(
-                keys.OBJECTS, limit=_PAGE, start_after=page.kvs[-1].key, revision=revision
+                etcd_keys.OBJECTS, limit=_PAGE, start_after=page.kvs[-1].key, revision=revision
             )
             kvs += page.kvs
         self._cache.load([e for e in map(Entry.of, kvs) if e is not None], revision)
@@ -85,7 +85,7 @@ class Feed:
         if before is not None:
             await asyncio.wait([before])
         self._reading, self._queued = self._queued, None
-        return (await self._store.get(keys.SYNC)).revision
+        return (await self._store.get(etcd_keys.SYNC)).revision
 
     async def fresh(self) -> None:
         """Wait until the cache shows every write completed before this call.
@@ -106,7 +106,7 @@ class Feed:
     async def _nudge(self) -> None:
         """Write a key under the watched prefix, whose change the watch must deliver."""
         with contextlib.suppress(StoreError):
-            await self._store.write(Write((), (Put(keys.SYNC, b""),)))
+            await self._store.write(Write((), (Put(etcd_keys.SYNC, b""),)))
 
 
 def _heard(task: asyncio.Task[int]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from podsched.api.etcd_keys import parse_object_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.server import frames
-from podsched.server.keys import parse_key
 from podsched.store.protocol import KeyValue
 
 
@@ -28,7 +28,7 @@ class Entry:
     @classmethod
     def of(cls, kv: KeyValue) -> Entry | None:
         """Return the object under an etcd key; None when the key holds no object of a known kind."""
-        found = parse_key(kv.key)
+        found = parse_object_key(kv.key)
         if found is None:
             return None
         return cls(found[0], found[1], kv.value, kv.mod_revision, kv.create_revision)

@@ -11,8 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
-from podsched.server.keys import object_key
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
 from podsched.store.protocol import Delete, Store

@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from podsched.api.etcd_keys import kind_prefix, object_key
 from podsched.server import errors, frames
 from podsched.server.cache_reflector import Feed
 from podsched.server.entries import Entry
-from podsched.server.keys import kind_prefix, object_key
 from podsched.server.scope import Scope, kind_named
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from podsched.api.conditions import set_pod_condition
+from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
@@ -19,7 +20,6 @@ from podsched.server.cache_reflector import Feed
 from podsched.server.deletion import check_preconditions, deletion_step
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.keys import object_key
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from podsched.api.defaulting import generated_name
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS, Kind, kind_of
 from podsched.api.objects import AnyObject, Namespace, Pod, PriorityClass
 from podsched.api.priorities import PriorityClasses, system_priority_classes
@@ -31,7 +32,6 @@ from podsched.server.deletion import check_preconditions, deletion_step, is_over
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EVENT, EventExpiry
-from podsched.server.keys import local_key
 from podsched.server.listing import Lister
 from podsched.server.patching import parse_patch, patched
 from podsched.server.scope import Scope, kind_named

@@ -15,11 +15,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from podsched.api.etcd_keys import object_key, term_key
 from podsched.api.kinds import Kind
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.keys import object_key, term_key
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import MaybeApplied, StoreError, TooLarge
