@@ -20,8 +20,8 @@ from podsched.client.channels import ClientOptions
 from podsched.config.settings import EvaluatorSettings
 from podsched.engine.writes.bind_batches import BinderUnavailable
 from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2
 from support.api_objects import LOCK, node, pod
 from support.api_servers import start_api_server

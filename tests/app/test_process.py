@@ -11,8 +11,8 @@ import pytest
 from podsched.api.etcd_keys import OBJECTS
 from podsched.api.objects import Node, Pod
 from podsched.app.stored_state import read_truth
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put, Write
+from podsched.testing.memory_store import MemoryStore
 
 PROGRAM = """
 import asyncio

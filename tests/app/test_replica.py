@@ -9,7 +9,6 @@ import pytest
 from podsched.app.process import Process, ProcessOptions
 from podsched.app.replica import Replica, ReplicaOptions, unique_identity
 from podsched.app.replica_lease import lease_name
-from podsched.client.fake import FakeCluster
 from podsched.config.load import default_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.election.elector import ElectionOptions
@@ -18,6 +17,7 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.testing.fake_cluster import FakeCluster
 from support.engine_world import node, pod
 
 PENDING = {"schedulerName": "default-scheduler", "priority": 0}

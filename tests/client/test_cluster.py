@@ -11,8 +11,8 @@ import pytest
 from podsched.api.objects import AnyObject, Pod, PodCondition, PodDisruptionBudget
 from podsched.client.cluster import Cluster, GrpcCluster
 from podsched.client.errors import NotFound
-from podsched.client.fake import FakeCluster
 from podsched.client.informer import Batch
+from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK, binding, budget, event, node, pod
 from support.api_servers import api_servers

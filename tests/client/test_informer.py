@@ -9,8 +9,8 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.client.errors import Unavailable
-from podsched.client.fake import FakeCluster
 from podsched.client.informer import Batch, Event, EventType, Informer
+from podsched.testing.fake_cluster import FakeCluster
 from support.api_objects import node, pod
 
 

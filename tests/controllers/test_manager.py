@@ -10,10 +10,10 @@ import pytest
 
 from podsched.api.objects import Node, ObjectMeta, Pod, PodDisruptionBudget
 from podsched.client.errors import FenceLost, NotFound, Unavailable
-from podsched.client.fake import FakeCluster
 from podsched.client.informer import Informer
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from podsched.testing.fake_cluster import FakeCluster
 from support.controller_world import START, bound_pod, ready_node
 
 LOCK = "kube-system/kube-scheduler"

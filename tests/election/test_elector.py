@@ -11,8 +11,8 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
 from podsched.election.record import LockKeys
 from podsched.store.errors import Unavailable
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Compare, Put, Write
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import objects_pb2 as v1
 
 pytestmark = pytest.mark.looptime

@@ -13,7 +13,7 @@ from podsched.lib.ids import Revision, Term
 from podsched.server.core import ServerCore
 from podsched.server.errors import ApiError
 from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
 from support.api_objects import pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from podsched.server.core import ServerCore
 from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
+from podsched.testing.memory_store import MemoryStore
 from support.api_world import World
 
 

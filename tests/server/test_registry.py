@@ -15,7 +15,7 @@ from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.settings import ServerSettings
 from podsched.store.errors import Unavailable
-from podsched.store.memory import MemoryStore
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import budget, event, node, pod, priority_class
 from support.api_world import World

@@ -9,8 +9,8 @@ import pytest
 
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.store.etcd import EtcdOptions, connect
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Store
+from podsched.testing.memory_store import MemoryStore
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 from podsched.config.settings import AgentSettings
 from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import Fence
 from support.api_servers import start_api_server
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from podsched.api.etcd_keys import term_key
 from podsched.server.core import ServerCore
 from podsched.server.settings import ServerSettings
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import Put
+from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.api_pb2 import Fence
 from support.api_objects import LOCK

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.client.errors import FenceLost
-from podsched.client.fake import FakeCluster
 from podsched.client.informer import Batch
 from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
@@ -39,6 +38,7 @@ from podsched.framework.status import SUCCESS, Status
 from podsched.plugins.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
+from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
 

@@ -1,5 +1,5 @@
-"""The only code that talks to etcd, and its verified in-memory fake.
+"""The only code that talks to etcd.
 
-`etcd.connect(EtcdOptions)` opens the real store, `memory.MemoryStore()` is the fake, and
-`embedded.EmbeddedEtcd` runs an etcd of our own. Both stores keep the contract of `protocol`.
+``etcd.connect(EtcdOptions)`` opens the store, ``embedded.EmbeddedEtcd`` runs an etcd of our own. The
+contract is ``protocol``; ``podsched.testing.memory_store`` keeps it in memory, for tests.
 """

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from podsched.store.errors import LeaseNotFound, Unavailable
-from podsched.store.memory import MemoryStore
 from podsched.store.protocol import EventType, Put, Write
+from podsched.testing.memory_store import MemoryStore
 
 
 def put(key: str, lease: int = 0) -> Write:

@@ -1,7 +1,7 @@
-"""The store's contract kept in memory: the fake that unit tests of all layers run on.
+"""The store's contract in memory: the fake that unit tests of all layers run on.
 
 Verified by the same contract suite as the etcd store. Leases count time on the event loop's
-clock, so under a virtual-time loop they expire in virtual time. Several `session()`s share
+clock, so under a virtual-time loop they expire in virtual time. Several ``session()``s share
 one set of keys, as several processes share one etcd, and each can be cut off by itself.
 
 Not for production: nothing is durable, and scans cost O(keys).
@@ -52,7 +52,7 @@ class _Lease:
 
 
 class _History:
-    """All revisions of all keys, synchronous; shared by the sessions of one `MemoryStore`."""
+    """All revisions of all keys, synchronous; shared by the sessions of one ``MemoryStore``."""
 
     def __init__(self) -> None:
         self.revision = 1  # as a fresh etcd
@@ -133,7 +133,7 @@ class _History:
                 waker.set()
 
     def events_since(self, revision: int) -> list[tuple[int, list[WatchEvent]]]:
-        """Committed changes from a revision on."""
+        """Return the committed changes from a revision on."""
         if revision < self.compacted:
             raise Compacted(self.compacted)
         return self._log[bisect_left(self._log, revision, key=lambda entry: entry[0]) :]
@@ -161,7 +161,7 @@ class _History:
         return lease.ttl
 
     def end_lease(self, lease_id: int) -> None:
-        """Return the lease is over: delete its keys in one revision."""
+        """End the lease: delete its keys in one revision."""
         lease = self._lease(lease_id)
         if lease.timer:
             lease.timer.cancel()
@@ -176,7 +176,7 @@ class _History:
 
 
 class MemoryStore:
-    """A `Store` in memory.
+    """A ``Store`` in memory.
 
     fault: when set, every call raises it (watches stall instead, as they do on a real
     outage) until it is set to None again: how a test cuts this session off.
@@ -189,12 +189,12 @@ class MemoryStore:
         self._wakers: set[asyncio.Event] = set()
 
     def session(self) -> MemoryStore:
-        """Another store over the same keys, as another process has it."""
+        """Return another store over the same keys, as another process has it."""
         return MemoryStore(self._history)
 
     @property
     def fault(self) -> StoreError | None:
-        """What every call raises at present."""
+        """The error that every call raises now; None: calls succeed."""
         return self._fault
 
     @fault.setter
@@ -213,7 +213,7 @@ class MemoryStore:
         return self._history
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
-        """See `Store.get`."""
+        """See ``Store.get``."""
         history = await self._enter()
         history.check_readable(revision)
         return GetResult(history.at(key, revision), history.revision)
@@ -227,7 +227,7 @@ class MemoryStore:
         revision: int | None = None,
         keys_only: bool = False,
     ) -> RangeResult:
-        """See `Store.range`."""
+        """See ``Store.range``."""
         history = await self._enter()
         history.check_readable(revision)
         kvs = history.select(prefix, revision)
@@ -239,11 +239,11 @@ class MemoryStore:
         return RangeResult(page, len(page) < len(kvs), len(kvs), history.revision)
 
     async def write(self, write: Write) -> WriteResult:
-        """See `Store.write`."""
+        """See ``Store.write``."""
         return _apply(await self._enter(), write)
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """See `Store.write_many`."""
+        """See ``Store.write_many``."""
         try:
             history = await self._enter()
         except StoreError as fault:
@@ -256,13 +256,13 @@ class MemoryStore:
         on_success: Sequence[TxnOp],
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
-        """See `Store.txn`."""
+        """See ``Store.txn``."""
         return (await self._enter()).run(compares, on_success, on_failure)
 
     async def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """See `Store.watch`."""
+        """See ``Store.watch``."""
         prefixes = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         history = self._history
         following = start_revision or history.revision + 1
@@ -286,28 +286,28 @@ class MemoryStore:
             self._wakers.discard(waker)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
-        """See `Store.lease_grant`."""
+        """See ``Store.lease_grant``."""
         return (await self._enter()).grant(ttl)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        """See `Store.lease_keep_alive`."""
+        """See ``Store.lease_keep_alive``."""
         return (await self._enter()).keep_alive(lease_id)
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """See `Store.lease_revoke`."""
+        """See ``Store.lease_revoke``."""
         (await self._enter()).end_lease(lease_id)
 
     async def compact(self, revision: int) -> None:
-        """See `Store.compact`."""
+        """See ``Store.compact``."""
         (await self._enter()).compact(revision)
 
     async def status(self) -> StoreStatus:
-        """See `Store.status`."""
+        """See ``Store.status``."""
         revision = (await self._enter()).revision
         return StoreStatus("memory", "memory", revision, 0, 1, 1, 1)
 
     async def close(self) -> None:
-        """See `Store.close`."""
+        """See ``Store.close``."""
         self._closed = True
         for waker in self._wakers:
             waker.set()

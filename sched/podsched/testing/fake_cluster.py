@@ -1,8 +1,8 @@
-"""A cluster in memory: the port's semantics for tests of what runs on it, without sockets or etcd.
+"""A cluster in memory: the semantics of ``Cluster``, without sockets and without etcd.
 
-Verified by the contract suite that also runs on `GrpcCluster` (tests/client/test_cluster.py).
-Informers on it are the real ones. `fault` makes every call fail, `break_watches` and `compact`
-are what happens to streams.
+Verified by the contract suite that also runs on ``GrpcCluster`` (tests/client/test_cluster.py).
+Informers on it are the real ones. ``fault`` makes every call fail; ``break_watches`` and
+``compact`` do to streams what a network and etcd do.
 
 Not for production: nothing is validated or defaulted, label and field selectors are not applied.
 """
@@ -51,10 +51,7 @@ _revision_of = attrgetter("revision")
 
 
 class FakeCluster:
-    """A `Cluster` in memory.
-
-    now: Unix time in seconds, for timestamps.
-    """
+    """A ``Cluster`` in memory; ``now`` gives Unix time in seconds, for timestamps."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self.revision = 1
@@ -70,7 +67,7 @@ class FakeCluster:
         self._changed = asyncio.Event()
         self._uids = itertools.count(1)
 
-    # ------------------------------------------------------------------ the test's hand
+    # ------------------------------------------------------------------ for tests
 
     def create(self, item: AnyObject) -> AnyObject:
         """Store a new object, with a uid if it has none."""
@@ -98,39 +95,39 @@ class FakeCluster:
         self._record(gone, v1.DELETED)
 
     def object(self, kind: str, key: str) -> AnyObject:
-        """Return an object by kind and key. NotFound."""
+        """Return a copy of an object. Raises NotFound."""
         return _copy(self._existing(find_kind(kind).name, key))
 
     def objects(self, kind: str) -> list[AnyObject]:
-        """All objects of a kind, in the order of their keys."""
+        """Return all objects of a kind, in the order of their keys."""
         name = find_kind(kind).name
         return [_copy(item) for (k, _), item in sorted(self._objects.items()) if k == name]
 
     def new_term(self, lock: str) -> v1.Fence:
-        """Return a new leader: the fences of earlier terms guard nothing any more."""
+        """Begin a new term of the lock: writes with the fences of earlier terms are refused."""
         self.revision += 1
         self._terms[lock] = self.revision
         return v1.Fence(lock=lock, term=self.revision)
 
     def break_watches(self) -> None:
-        """All streams break; informers resume."""
+        """Break all streams; informers resume."""
         self._breaks += 1
         self._wake()
 
     def compact(self) -> None:
-        """Return the history up to now is gone; who resumes from it has to list again."""
+        """Forget the history up to now: whoever resumes from it has to list again."""
         self._compacted = self.revision
         self._log.clear()
         self.break_watches()
 
-    # ------------------------------------------------------------------ the port
+    # ------------------------------------------------------------------ as in Cluster
 
     def informer(self, kinds: Sequence[str]) -> Informer:
-        """See `Cluster.informer`."""
+        """See ``Cluster.informer``."""
         return Informer(self, kinds)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """See `Cluster.get`."""
+        """See ``Cluster.get``."""
         await self._enter()
         found = find_kind(kind)
         key = f"{namespace or 'default'}/{name}" if found.namespaced else name
@@ -139,33 +136,33 @@ class FakeCluster:
     async def bind(
         self, bindings: Sequence[v1.Binding], fence: v1.Fence, *, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        """See `Cluster.bind`."""
+        """See ``Cluster.bind``."""
         await self._enter()
         return [self._fenced(fence) or self._bind(binding) for binding in bindings]
 
     async def evict(
         self, evictions: Sequence[v1.EvictRequest], fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See `Cluster.evict`."""
+        """See ``Cluster.evict``."""
         await self._enter()
         return [self._fenced(fence) or self._evict(eviction) for eviction in evictions]
 
     async def patch_status(
         self, patches: Sequence[v1.PodStatusPatch], fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See `Cluster.patch_status`."""
+        """See ``Cluster.patch_status``."""
         await self._enter()
         return [self._fenced(fence) or self._patch_status(patch) for patch in patches]
 
     async def patch(
         self, patches: Sequence[v1.PatchRequest], fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See `Cluster.patch`."""
+        """See ``Cluster.patch``."""
         await self._enter()
         return [self._fenced(fence) or self._patch(patch) for patch in patches]
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """See `Cluster.record_events`."""
+        """See ``Cluster.record_events``."""
         await self._enter()
         for event in new:
             self.create(event)
@@ -174,7 +171,7 @@ class FakeCluster:
                 self.update(event)
 
     async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        """Return what `Informer` follows, as `ApiClient.watch` does it."""
+        """Stream changes to an ``Informer`` as ``ApiClient.watch`` does."""
         await self._enter()
         breaks, seen = self._breaks, request.from_revision
         if request.send_initial_events or not seen:
