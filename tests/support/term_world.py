@@ -32,9 +32,15 @@ from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.engine.state import WATCHED_KINDS, build_state
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.fenced_writes import ClientBinder
-from podsched.framework.plugin import CycleState, PermitResult, PreBindPlan, Victims
+from podsched.framework.plugin import (
+    CycleState,
+    PermitResult,
+    PostFilterResult,
+    PreBindPlan,
+    Victims,
+)
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import SUCCESS, Status
+from podsched.framework.status import SKIP, SUCCESS, Status, unschedulable
 from podsched.plugins.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
@@ -63,9 +69,18 @@ class Script:
         self.on_permit: Callable[[PodInfo], PermitResult] = lambda pod: PermitResult()
         self.on_pre_bind: Callable[[PodInfo], PreBindPlan] | None = None
         self.on_post_bind: Callable[[PodInfo], None] = lambda pod: None
+        self.on_post_filter: Callable[[PodInfo], PostFilterResult] = lambda pod: PostFilterResult(
+            unschedulable()
+        )
 
     def _note(self, what: str, pod: PodInfo) -> None:
         self.log.append(f"{self.name}.{what} {pod.name}")
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, cluster: Any, runner: Any
+    ) -> PostFilterResult:
+        self._note("postFilter", pod)
+        return self.on_post_filter(pod)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         self._note("reserve", pod)
@@ -79,8 +94,6 @@ class Script:
         return self.on_permit(pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        from podsched.framework.status import SKIP
-
         return SUCCESS if self.on_pre_bind is not None else SKIP
 
     def pre_bind(

@@ -187,6 +187,31 @@ class PreemptionPlugin(Protocol):
         ...
 
 
+@runtime_checkable
+class EvictionListener(Protocol):
+    """A PostFilter plugin that follows the evictions of the victims it returned.
+
+    The engine evicts all victims but one, releases the preemptor, and evicts the last one, whose
+    deletion is then the event that wakes the preemptor. A plugin that is no EvictionListener has
+    its victims evicted all the same.
+    """
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        """Keep the preemptor out of the queue; count the victims as terminating."""
+        ...
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        """Let the preemptor into the queue: the last victim is about to go, or an eviction failed.
+
+        May be called more than once.
+        """
+        ...
+
+    def evictions_ended(self, victims: Victims) -> None:
+        """Judge the victims by the cache again: it has seen them go, or an eviction failed."""
+        ...
+
+
 #: Uids of victims, the most important first, and how many of them a budget protects.
 VictimUids = tuple[tuple[str, ...], int]
 

@@ -9,7 +9,7 @@ import pytest
 
 from podsched.engine.cycle.preemption import Evictor, Preemption
 from podsched.engine.cycle.waiting_pods import WaitingPods
-from podsched.framework.plugin import Victims
+from podsched.framework.plugin import EvictionListener, Victims
 from podsched.framework.pods import PodInfo
 from podsched.v1 import api_pb2
 from support.engine_pods import pod_info
@@ -18,11 +18,34 @@ pytestmark = pytest.mark.looptime
 
 
 class Plugin:
-    """Keeps the mark that holds a preemptor back."""
+    """An EvictionListener that holds the preemptor back and knows whose eviction is under way."""
 
     def __init__(self) -> None:
-        self.preempting: set[str] = set()
-        self.evicting: set[str] = set()
+        self.held_back: set[str] = set()
+        self.going: set[str] = set()
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        self.held_back.add(preemptor.uid)
+        self.going.update(victim.uid for victim in victims.pods)
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        self.held_back.discard(preemptor.uid)
+
+    def evictions_ended(self, victims: Victims) -> None:
+        self.going.difference_update(victim.uid for victim in victims.pods)
+
+
+class BrokenPlugin:
+    """An EvictionListener that fails whenever it is told of something."""
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        raise RuntimeError("started")
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        raise RuntimeError("released")
+
+    def evictions_ended(self, victims: Victims) -> None:
+        raise RuntimeError("ended")
 
 
 class World:
@@ -30,6 +53,7 @@ class World:
 
     def __init__(self) -> None:
         self.plugin = Plugin()
+        self.listener: EvictionListener | None = self.plugin
         self.waiting = WaitingPods()
         self.in_pre_bind: set[str] = set()
         self.answers: dict[str, str] = {}
@@ -51,20 +75,24 @@ class World:
     async def _evict(
         self, requests: Sequence[api_pb2.EvictRequest]
     ) -> Sequence[api_pb2.BatchResult]:
-        held_back = self.preemptor.uid in self.plugin.preempting
+        held_back = self.preemptor.uid in self.plugin.held_back
         self.calls.append(([request.name for request in requests], held_back))
         self.requests += requests
         await asyncio.sleep(1)
         reasons = [self.answers.get(request.name, "") for request in requests]
         return [api_pb2.BatchResult(code=5 if reason else 0, reason=reason) for reason in reasons]
 
-    def _cancel(self, pod: PodInfo) -> bool:
+    def _cancel(self, pod: PodInfo, plugin: str) -> bool:
         found = pod.name in self.in_pre_bind
         self.in_pre_bind.discard(pod.name)
         return found
 
+    def start(self, *victims: PodInfo) -> None:
+        asked = Victims(victims)
+        self.evictor.start(Preemption(self.preemptor, "n1", asked, "Preempts", self.listener))
+
     async def preempt(self, *victims: PodInfo) -> None:
-        self.evictor.start(self.plugin, Preemption(self.preemptor, "n1", Victims(victims)))
+        self.start(*victims)
         await asyncio.sleep(10)
 
 
@@ -84,30 +112,28 @@ async def test_a_single_victim_goes_without_the_mark() -> None:
 
 async def test_the_preemptor_is_held_back_from_the_moment_on_that_preemption_starts() -> None:
     world = World()
-    victims = Victims((pod_info("a"), pod_info("b")))
-    world.evictor.start(world.plugin, Preemption(world.preemptor, "n1", victims))
-    assert world.plugin.preempting == {world.preemptor.uid}
+    world.start(pod_info("a"), pod_info("b"))
+    assert world.plugin.held_back == {world.preemptor.uid}
     await asyncio.sleep(0.5)
     await world.evictor.stop()
-    assert not world.plugin.preempting
+    assert not world.plugin.held_back
 
 
 async def test_victims_count_as_going_until_the_cache_must_have_seen_it() -> None:
     world = World()
-    victims = Victims((pod_info("a"), pod_info("b")))
-    world.evictor.start(world.plugin, Preemption(world.preemptor, "n1", victims))
+    world.start(pod_info("a"), pod_info("b"))
     await asyncio.sleep(3)
     assert world.results
-    assert world.plugin.evicting == {"uid-a", "uid-b"}
+    assert world.plugin.going == {"uid-a", "uid-b"}
     await asyncio.sleep(5)
-    assert not world.plugin.evicting
+    assert not world.plugin.going
 
 
 async def test_victims_of_a_preemption_that_failed_do_not_count_as_going() -> None:
     world = World()
     world.answers["a"] = "UNAVAILABLE"
     await world.preempt(pod_info("a"))
-    assert not world.plugin.evicting
+    assert not world.plugin.going
 
 
 async def test_victims_are_evicted_by_uid_past_their_budgets_with_the_condition_that_says_why() -> (
@@ -134,7 +160,7 @@ async def test_an_eviction_that_fails_spares_the_last_victim_and_activates_the_p
     assert world.calls == [(["a", "b"], True)]
     assert world.told == ["b"]
     assert world.activated == ["vip"]
-    assert not world.plugin.preempting
+    assert not world.plugin.held_back
 
 
 async def test_a_last_eviction_that_fails_activates_the_preemptor() -> None:
@@ -169,12 +195,24 @@ async def test_victims_that_are_terminating_are_left_alone_and_are_not_the_last(
     assert world.calls == [(["a"], True), (["c"], False)]
 
 
+@pytest.mark.parametrize("listener", [None, BrokenPlugin()])
+async def test_victims_go_whether_or_not_their_plugin_can_be_told(
+    listener: EvictionListener | None,
+) -> None:
+    world = World()
+    world.listener = listener
+    await world.preempt(pod_info("a"), pod_info("b"))
+    assert [names for names, _ in world.calls] == [["a"], ["b"]]
+    assert world.results == [("success", pytest.approx(2))]
+
+
 async def test_a_victim_that_waits_at_permit_is_turned_down_and_not_evicted() -> None:
     world = World()
     victim = pod_info("a")
     waiting = world.waiting.add(victim, "n1", {"P": 60})
     await world.preempt(victim)
-    assert (await waiting.outcome()).message == "preempted"
+    outcome = await waiting.outcome()
+    assert (outcome.message, outcome.plugin) == ("preempted", "Preempts")
     assert not world.calls
     assert world.told == ["a"]
 

@@ -255,7 +255,7 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
         await asyncio.sleep(1)
         [waiting] = world.term.waiting
         waiting.allow("Script")
-        assert world.term._preempt_in_pre_bind(waiting.pod)
+        assert world.term._preempt_in_pre_bind(waiting.pod, "DefaultPreemption")
         await asyncio.sleep(0.1)
         assert len(world.term.waiting) == 0
         assert world.log.count("Script.unreserve a") == 1

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from podsched.framework.plugin import PermitResult, PreBindPlan
-from podsched.framework.pods import PodInfo
-from podsched.framework.status import SUCCESS, Code, Status
+from podsched.framework.plugin import PermitResult, PostFilterResult, PreBindPlan, Victims
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.v1 import api_pb2
 from support.term_world import TermWorld
 
@@ -216,3 +216,72 @@ async def test_a_preemptor_deleted_meanwhile_lets_its_room_go() -> None:
         await asyncio.sleep(0.5)
         assert world.nodes_of("other") == ["n1"]
         world.check()
+
+
+#: A profile that preempts by the test's own plugins alone.
+OWN_POST_FILTER = {
+    "plugins": {
+        "preEnqueue": {"disabled": [{"name": "DefaultPreemption"}]},
+        "postFilter": {
+            "enabled": [{"name": "Script"}, {"name": "SecondScript"}],
+            "disabled": [{"name": "DefaultPreemption"}],
+        },
+        "permit": {"enabled": [{"name": "Script"}]},
+        "preBind": {"enabled": [{"name": "Script"}]},
+    }
+}
+
+
+def world_with_own_post_filter(*victims_of_second: str) -> TermWorld:
+    """The second plugin wants these pods evicted from n1; the first finds nothing."""
+    world = TermWorld([OWN_POST_FILTER])
+
+    def post_filter(pod: PodInfo) -> PostFilterResult:
+        known = world.state.cache.cluster.pods
+        if pod.name in victims_of_second:
+            return PostFilterResult(unschedulable())
+        going = tuple(known[f"default/{name}"] for name in victims_of_second)
+        return PostFilterResult(SUCCESS, "n1", Victims(going))
+
+    world.second.on_post_filter = post_filter
+    return world
+
+
+async def test_victims_of_a_users_plugin_are_evicted_when_nothing_else_preempts() -> None:
+    world = world_with_own_post_filter("low")
+    world.node("n1")
+    world.pod("low", cpu="3", on="n1")
+    async with world.running():
+        world.pod("high", cpu="3")
+        await asyncio.sleep(30)
+        assert pods(world) == ["high"]
+        assert world.nodes_of("high") == ["n1"]
+        world.check()
+
+
+@pytest.mark.parametrize("at", ["permit", "preBind"])
+async def test_a_pod_preempted_before_it_is_bound_was_rejected_by_the_plugin_that_asked(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_with_own_post_filter("low")
+    world.node("n1")
+    if at == "permit":
+        world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), 60)
+    else:
+        waiting = Status(Code.PENDING, ("not yet",))
+        world.script.on_pre_bind = lambda pod: PreBindPlan(wait=lambda _: waiting, timeout=60)
+    rejections: list[tuple[str, set[str]]] = []
+    requeue = world.state.queue.add_unschedulable_if_not_present
+
+    def noting(queued: QueuedPodInfo, now: float, **plugins: set[str]) -> None:
+        rejections.append((queued.info.name, plugins["unschedulable_plugins"]))
+        requeue(queued, now, **plugins)
+
+    async with world.running():
+        world.pod("low", cpu="3")
+        await asyncio.sleep(0.5)
+        assert world.state.cache.is_assumed("uid-low")
+        monkeypatch.setattr(world.state.queue, "add_unschedulable_if_not_present", noting)
+        world.pod("high", cpu="3", priority=10)
+        await asyncio.sleep(0.5)
+        assert ("low", {"SecondScript"}) in rejections

@@ -16,7 +16,7 @@ from podsched.config.load import load_config
 from podsched.engine.cycle.placement import Decision, Placer
 from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.engine.state import build_state
-from podsched.framework.plugin import PostFilterResult
+from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
@@ -363,10 +363,12 @@ def test_while_evictions_are_under_way_the_preemptor_stays_out_of_the_queue() ->
     assert isinstance(plugin, DefaultPreemption)
     info = make_pod_info(manifest(HIGH), world.cache.classes)
     assert plugin.pre_enqueue(info).ok
-    plugin.preempting.add(info.uid)
+    plugin.evictions_started(info, Victims(()))
     status = plugin.pre_enqueue(info)
     assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.message == "waiting for the preemption for this pod to be finished"
+    plugin.preemptor_released(info)
+    assert plugin.pre_enqueue(info).ok
 
 
 # ---------------------------------------------------------------------- against the plain rules

@@ -9,7 +9,7 @@ import pytest
 from podsched.config.load import default_config
 from podsched.engine.cycle.placement import Decision, Placer
 from podsched.engine.state import SchedulingState, build_state
-from podsched.framework.plugin import PostFilterResult
+from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
@@ -44,6 +44,13 @@ class Room:
         assert isinstance(named.plugin, DefaultPreemption)
         return named.plugin
 
+    def evict(self, victim: str) -> None:
+        """Be in the middle of a preemption of that pod: the preemptor may be tried again."""
+        pods = self.state.cache.cluster.pods
+        victims = Victims((pods[f"default/{victim}"],))
+        self.plugin.evictions_started(pods["default/preemptor"], victims)
+        self.plugin.preemptor_released(pods["default/preemptor"])
+
     def preempt(self) -> PostFilterResult:
         self.state.queue.add(self.state.cache.cluster.pods["default/preemptor"], 1.0)
         queued = self.state.queue.pop(1.0)
@@ -63,12 +70,12 @@ def test_a_pod_nominated_nowhere_may_preempt() -> None:
 def test_a_pod_whose_victim_is_being_evicted_on_its_node_asks_for_no_other(nominated: str) -> None:
     room = Room()
     room.state.cache.nominate(room.state.cache.cluster.pods["default/preemptor"], nominated)
-    room.plugin.evicting.add(f"uid-on-{nominated}")
+    room.evict(f"on-{nominated}")
     assert room.preempt().status.message == GOING
 
 
 def test_an_eviction_on_another_node_than_its_own_does_not_keep_a_pod_from_preempting() -> None:
     room = Room()
     room.state.cache.nominate(room.state.cache.cluster.pods["default/preemptor"], "n1")
-    room.plugin.evicting.add("uid-on-n2")
+    room.evict("on-n2")
     assert room.preempt().status.ok

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -192,6 +192,7 @@ class Placer:
                 )
             except PluginFailure as failure:
                 return PostFilterResult(failure.status)
+            result = attributed(result, named.name)
             if result.status.ok:
                 break
         return result
@@ -219,3 +220,8 @@ def own_state(evaluation: ClassEvaluation) -> CycleState:
     """Return the class's state for one pod to go on with: what plugins add does not leak to the next."""
     state = evaluation.state
     return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))
+
+
+def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:
+    """Return a PostFilter result with the name of the plugin that gave it."""
+    return replace(result, status=result.status.by(plugin))

@@ -31,7 +31,7 @@ from podsched.engine.cycle.failure import (
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.placement import Decision, Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
-from podsched.engine.cycle.preemption import PREEMPTED, PREEMPTION_PLUGIN, Evictor, Preemption
+from podsched.engine.cycle.preemption import PREEMPTED, Evictor, Preemption
 from podsched.engine.cycle.reserve_permit import (
     refused,
     run_permit,
@@ -49,7 +49,7 @@ from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.evictions import EvictionBatches
 from podsched.engine.writes.fenced_writes import FencedWrites
 from podsched.engine.writes.status_writer import StatusWriter
-from podsched.framework.plugin import CycleState, PostFilterResult
+from podsched.framework.plugin import CycleState, EvictionListener, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
@@ -98,6 +98,8 @@ class SchedulingLoop:
         self._bind_room = asyncio.Event()
         self.waiting = parts.state.waiting
         self._slow: dict[str, asyncio.Task[None]] = {}
+        #: By uid of a pod whose binding cycle was cancelled: the plugin that preempted it.
+        self._preempted_by: dict[str, str] = {}
         self._writes = FencedWrites(parts.cluster, parts.fence, self._fence_lost)
         self._statuses = StatusWriter(self._writes.patch_statuses, self._fence_lost)
         self._binding = BindingQueue(
@@ -432,12 +434,15 @@ class SchedulingLoop:
         if result.victims is None:
             return
         self._meter.preempting(pod.uid, result.nominated_node_name, len(result.victims.pods))
-        preemption = Preemption(pod, result.nominated_node_name, result.victims)
+        name = result.status.plugin
+        plugin = runtime.plugins.get(name)
+        listener = plugin if isinstance(plugin, EvictionListener) else None
+        node_name, victims = result.nominated_node_name, result.victims
+        preemption = Preemption(pod, node_name, victims, name, listener)
         if not preemption.evicts_anybody:
             return
-        self._clear_lower_nominations(pod, result.nominated_node_name)
-        plugin = next(n.plugin for n in runtime.post_filter if hasattr(n.plugin, "preempting"))
-        self._evictor.start(plugin, preemption)  # type: ignore[arg-type]
+        self._clear_lower_nominations(pod, node_name)
+        self._evictor.start(preemption)
 
     def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
         """P9: pods of lower priority do not get the room that is being made."""
@@ -485,7 +490,7 @@ class SchedulingLoop:
                 if self._over.is_set():
                     raise
                 self.waiting.remove(pod.uid)
-                status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
+                status = self._preempted_status(pod)
             if status.ok:
                 assignment.decided_at = self._clock()
                 self._meter.phase(
@@ -508,9 +513,10 @@ class SchedulingLoop:
         if task.cancelled() and not self._over.is_set():
             # Cancelled before its first step: nothing of the cycle has run, so nothing undid it.
             self.waiting.remove(uid)
-            self._undo(
-                runtime, assignment, Status(Code.UNSCHEDULABLE, (PREEMPTED,), PREEMPTION_PLUGIN)
-            )
+            self._undo(runtime, assignment, self._preempted_status(assignment.pod))
+
+    def _preempted_status(self, pod: PodInfo) -> Status:
+        return Status(Code.UNSCHEDULABLE, (PREEMPTED,), self._preempted_by.pop(pod.uid, ""))
 
     # ------------------------------------------------------------------ outcomes of Bind
 
@@ -592,10 +598,11 @@ class SchedulingLoop:
         elif task is not None:
             task.cancel()
 
-    def _preempt_in_pre_bind(self, victim: PodInfo) -> bool:
+    def _preempt_in_pre_bind(self, victim: PodInfo, plugin: str) -> bool:
         task = self._slow.get(victim.uid)
         if task is None or task.done():
             return False
+        self._preempted_by[victim.uid] = plugin
         task.cancel()
         return True
 

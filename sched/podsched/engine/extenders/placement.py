@@ -23,7 +23,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsched.engine.cycle.placement import POST_FILTER_WORDING, Decision, Placer, own_state
+from podsched.engine.cycle.placement import (
+    POST_FILTER_WORDING,
+    Decision,
+    Placer,
+    attributed,
+    own_state,
+)
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.selection import Selector
@@ -129,6 +135,7 @@ class ExtendedPlacer:
         for named in runtime.post_filter:
             try:
                 result = await self._run_post_filter(runtime, named, decision, clients)
+                result = attributed(result, named.name)
             except PluginFailure as failure:
                 return PostFilterResult(failure.status)
             except ExtenderError as failure:

@@ -72,17 +72,30 @@ class DefaultPreemption:
         self._trials = Trials()
         #: The uid of the pod that trials were planned for, and the number drawn for it.
         self._drawn: tuple[str, float] | None = None
-        #: uids of the pods whose evictions are being carried out; the engine keeps it.
-        self.preempting: set[str] = set()
-        #: uids of victims whose eviction has been asked for; the engine keeps it. They count as
-        #: terminating before the cache has seen them so.
-        self.evicting: set[str] = set()
+        #: uids of the pods whose evictions are being carried out.
+        self._preempting: set[str] = set()
+        #: uids of victims whose eviction has been asked for. They count as terminating before the
+        #: cache has seen them so.
+        self._evicting: set[str] = set()
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Keep a preemptor out of the queue until its evictions have been asked for (P10)."""
-        if pod.uid in self.preempting:
+        if pod.uid in self._preempting:
             return unresolvable(REASON_IN_PROGRESS)
         return SUCCESS
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        """Hold the preemptor back, and ask for nobody else meanwhile."""
+        self._preempting.add(preemptor.uid)
+        self._evicting.update(victim.uid for victim in victims.pods)
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        """Let the preemptor into the queue."""
+        self._preempting.discard(preemptor.uid)
+
+    def evictions_ended(self, victims: Victims) -> None:
+        """Judge the victims by the cache from now on."""
+        self._evicting.difference_update(victim.uid for victim in victims.pods)
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -135,7 +148,7 @@ class DefaultPreemption:
         if len(index) and runner.status(int(index[0])).code is unhelpful:
             return SUCCESS
         for other in cluster.nodes.pods(row).values():
-            going = other.uid in self.evicting or is_terminating_by_preemption(other)
+            going = other.uid in self._evicting or is_terminating_by_preemption(other)
             if going and other.priority < pod.priority:
                 return unschedulable(REASON_TERMINATING)
         return SUCCESS
