@@ -67,11 +67,23 @@ class _Field:
 
 def _string(value: object) -> str:
     if isinstance(value, str):
-        return value
+        return _text(value)
     raise _Mismatch(f"expected a string, got {type_name(value)} {_shown(value)}")
 
 
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _Mismatch(
+            f"not Unicode text, it has half a surrogate pair: {_shown(value)}"
+        ) from None
+    return value
+
+
 def _shown(value: object) -> str:
+    if isinstance(value, str):
+        value = value.encode("utf-8", "backslashreplace").decode()
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -79,7 +91,7 @@ def _shown(value: object) -> str:
 def _number_or_string(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise _Mismatch(f"expected a string or a number, got {type_name(value)}")
-    return value if isinstance(value, str) else _plain_number(value)
+    return _text(value) if isinstance(value, str) else _plain_number(value)
 
 
 def _plain_number(value: float) -> str:
@@ -275,6 +287,8 @@ class Reader:
             here = f"{path}[{key}]"
             if not isinstance(key, str):
                 self._mismatch(here, key, f"expected a string as key, got {_got(key)}")
+            elif self._scalar(_string, key, _shown(here)) is None:
+                continue
             elif item is None:
                 target.pop(key, None)
             elif field.scalar is not None:
@@ -287,10 +301,10 @@ class Reader:
                     target[key].CopyFrom(stamp)
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
-        merged = _merged(_message_json(message), content)
-        message.Clear()
-        message.SetInParent()
         try:
+            merged = _merged(_message_json(message), content)
+            message.Clear()
+            message.SetInParent()
             message.update(merged)
         except (TypeError, ValueError, RecursionError) as error:
             self._mismatch(path, content, f"not a JSON object: {error}")

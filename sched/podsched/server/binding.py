@@ -5,10 +5,13 @@ Pure: a version of the pod and the time in, a step or a refusal out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, Timestamp
 from podsched.api.reasons import StatusReason
+from podsched.api.validation.storable import validate_storable
 from podsched.server import errors
 from podsched.server.deletion import check_preconditions
 from podsched.server.entries import Entry
@@ -47,11 +50,23 @@ def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -
     return Step(pod.SerializeToString())
 
 
+def check_conditions(name: str, conditions: Iterable[PodCondition]) -> None:
+    """Raise ApiError for a condition that no reader could use once it is stored."""
+    found = [
+        error
+        for condition in conditions
+        for error in validate_storable(condition, f"status.conditions[{condition.type}]")
+    ]
+    if found:
+        raise errors.invalid(POD, name, [errors.Violation.of(error) for error in found])
+
+
 def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | None:
     """Return the pod with conditions and nomination set; None when it has them already."""
     check_preconditions(entry, Preconditions(uid=patch.uid))
     pod = entry.decode()
     assert isinstance(pod, Pod)
+    check_conditions(patch.name, patch.conditions)
     changed = False
     for condition in patch.conditions:
         changed |= set_pod_condition(pod.status, condition, now)

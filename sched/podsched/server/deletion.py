@@ -13,12 +13,16 @@ Pure: `now` is an argument.
 from __future__ import annotations
 
 from podsched.api.conditions import is_finished
+from podsched.api.field_errors import invalid
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Pod, timestamp
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.storage import Step
 from podsched.v1.api_pb2 import Preconditions
+
+#: 68 years: with more, the time of the end is soon one that cannot be represented.
+MAX_GRACE_PERIOD = 2**31 - 1
 
 
 def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
@@ -35,13 +39,19 @@ def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
 
 
 def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
-    """Seconds between the mark and the end; 0 for all that ends at once."""
+    """Seconds between the mark and the end; 0 for all that ends at once.
+
+    Raises ApiError when more are asked for than MAX_GRACE_PERIOD.
+    """
     if kind.name != "Pod" or not isinstance(message, Pod):
         return 0
     if not message.spec.node_name or is_finished(message):
         return 0
+    if asked is not None and asked > MAX_GRACE_PERIOD:
+        found = invalid("gracePeriodSeconds", asked, f"must be at most {MAX_GRACE_PERIOD}")
+        raise errors.invalid(kind, message.metadata.name, [errors.Violation.of(found)])
     grace = asked if asked is not None else message.spec.termination_grace_period_seconds
-    return grace if grace >= 0 else 1
+    return min(grace, MAX_GRACE_PERIOD) if grace >= 0 else 1
 
 
 def deletion_step(entry: Entry, asked: int | None, now: float) -> Step | None:

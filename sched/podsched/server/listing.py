@@ -30,6 +30,8 @@ from podsched.v1.api_pb2 import ListRequest
 
 _by_key = attrgetter("key")
 _ETCD_PAGE = 1000
+#: Characters; one that is given out has a key of at most 400.
+_MAX_TOKEN = 4096
 # Objects looked at before others get their turn on the event loop: some 2 ms.
 _SLICE = 2000
 
@@ -154,7 +156,13 @@ def _encode_token(revision: int, after: str) -> str:
 
 def _decode_token(token: str) -> tuple[int, str]:
     try:
+        if len(token) > _MAX_TOKEN:
+            raise ValueError("longer than any that is given out")
         content = json.loads(base64.urlsafe_b64decode(token.encode()))
-        return int(content["rv"]), str(content["start"])
-    except (binascii.Error, ValueError, KeyError, TypeError):
+        revision, start = content["rv"], content["start"]
+        if type(revision) is not int or not 0 < revision < 2**63 or not isinstance(start, str):
+            raise ValueError("not what is given out")
+        start.encode()
+    except (binascii.Error, ValueError, KeyError, TypeError, RecursionError):
         raise errors.bad_request("continue key is not valid", "continue") from None
+    return revision, start

@@ -43,6 +43,8 @@ def parse_patch(request: PatchRequest) -> dict[str, Any]:
         patch = json.loads(request.merge_patch)
     except ValueError as error:
         raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
+    except RecursionError:
+        raise errors.bad_request("the patch is nested too deeply", "mergePatch") from None
     if not isinstance(patch, dict):
         raise errors.bad_request("the patch must be a JSON object", "mergePatch")
     return patch

@@ -14,7 +14,7 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
-from podsched.server.binding import bind_step, status_step
+from podsched.server.binding import bind_step, check_conditions, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
 from podsched.server.cache_reflector import Feed
 from podsched.server.deletion import check_preconditions, deletion_step
@@ -112,6 +112,7 @@ class PodOperations:
         pod = entry.decode()
         assert isinstance(pod, Pod)
         condition: PodCondition = request.condition
+        check_conditions(request.name, [condition])
         set_pod_condition(pod.status, condition, timestamp(self._now(), whole=True))
         return Entry(POD, entry.key, pod.SerializeToString(), entry.revision, entry.created)
 

@@ -49,6 +49,8 @@ from podsched.v1.api_pb2 import (
 
 _GENERATED_NAME_TRIES = 8
 _DELETE_AT_ONCE = 500
+#: As for DNS subdomains, the longest names that are valid.
+_MAX_NAME = 253
 
 
 class Registry:
@@ -350,6 +352,10 @@ def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
     kind = kind_named(kind_name)
     if not name:
         raise errors.bad_request("name must be specified", "name")
+    for field, value in (("name", name), ("namespace", namespace)):
+        if len(value) > _MAX_NAME:
+            # No object can be called so, and a long text would be copied into keys and messages.
+            raise errors.bad_request(f"{field} must be no more than {_MAX_NAME} characters", field)
     return kind, local_key(kind, local_namespace(kind, namespace), name)
 
 

@@ -5,7 +5,8 @@ apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is their
 validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
 pods of one template are validated once.
 
-Beyond Kubernetes: lists and maps are bounded (`MAX_ITEMS`). Non-goal: what only a kubelet or a
+Beyond Kubernetes: lists and maps are bounded (`MAX_ITEMS`), and so is what no schema bounds
+(``storable``). Non-goal: what only a kubelet or a
 cloud would refuse.
 """
 
@@ -20,6 +21,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.validation import cluster, pod_updates, pods, storage, workloads
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
 from podsched.api.validation.names import NameRule, dns1035_label, dns1123_label, dns1123_subdomain
+from podsched.api.validation.storable import validate_storable
 
 __all__ = ["validate", "validate_status"]
 
@@ -66,6 +68,8 @@ def validate(
     )
     if old is not None:
         errors += validate_metadata_update(message.metadata, old.metadata)
+    # What a pod's spec holds is checked with the spec, whose outcome is remembered.
+    errors += validate_storable(message, without=("spec",) if found.name == "Pod" else ())
     check = _CREATE.get(found.name)
     if check is not None:
         errors += check(message)
@@ -79,6 +83,7 @@ def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) ->
     """Every mistake of an update of the status alone."""
     found = KINDS[kind] if isinstance(kind, str) else kind
     errors = validate_metadata_update(message.metadata, old.metadata)
+    errors += validate_storable(message, without=("spec",))
     if isinstance(message, o.Pod):
         errors += pods.validate_pod_status(message)
     elif isinstance(message, o.Node) and found.name == "Node":

@@ -29,6 +29,9 @@ from podsched.api.validation.names import label_value, percent
 from podsched.api.validation.placement import TAINT_EFFECTS
 from podsched.api.validation.resource_lists import validate_quantities
 
+#: Characters. Beyond some thousands of digits, Python refuses to make a number of them.
+_MAX_INT_OR_PERCENT = 20
+
 
 def validate_node(node: Node) -> list[FieldError]:
     """Taints and resources."""
@@ -113,6 +116,8 @@ def validate_disruption_budget(item: PodDisruptionBudget) -> list[FieldError]:
 
 
 def _int_or_percent(path: str, text: str) -> list[FieldError]:
+    if len(text) > _MAX_INT_OR_PERCENT:
+        return [invalid(path, text, "must be a number or a percentage of a few digits")]
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit():
         number = int(text)

@@ -19,6 +19,7 @@ from podsched.api.resources import is_sidecar
 from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import bounded, not_negative, one_of, validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
+from podsched.api.validation.storable import validate_storable
 
 _CACHE = 4096
 _MAX_PORT = 65535
@@ -38,7 +39,8 @@ def _validate_content(content: bytes) -> tuple[FieldError, ...]:
 def validate_spec(spec: PodSpec) -> list[FieldError]:
     """Every mistake of a pod's spec."""
     volumes = _volume_names(spec.volumes)
-    errors = _volumes(spec.volumes)
+    errors = validate_storable(spec, "spec")
+    errors += _volumes(spec.volumes)
     errors += _containers(spec, volumes)
     errors += _policies(spec)
     errors += _names(spec)
