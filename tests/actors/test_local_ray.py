@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from podsched.actors.local_ray import LocalRay
 from podsched.lib.processes import session_members
+from support.eventually import eventually
 from support.listening import addresses_of
 
 pytestmark = pytest.mark.integration
@@ -26,8 +24,8 @@ async def test_it_listens_on_loopback_alone_and_leaves_nothing_behind(tmp_path: 
         assert ray.pid is not None
         session, files = ray.pid, ray._temp_dir
         # The head takes connections before all of its parts are up.
-        await eventually(lambda: "raylet" in names(session))
-        await eventually(lambda: "ray::RuntimeEnvAgent" in names(session))
+        await eventually("a raylet", lambda: "raylet" in names(session))
+        await eventually("its agent", lambda: "ray::RuntimeEnvAgent" in names(session))
         assert addresses_of(session_members(session)) == {"127.0.0.1"}
     finally:
         await ray.stop()
@@ -45,13 +43,6 @@ def names(session: int) -> str:
         with contextlib.suppress(OSError):
             found.append(Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace"))
     return "\n".join(found)
-
-
-async def eventually(condition: Callable[[], bool], within: float = 15.0) -> None:
-    give_up = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < give_up, f"it did not come to hold within {within} s"
-        await asyncio.sleep(0.1)
 
 
 def _mentions(pid: str, files: Path) -> bool:

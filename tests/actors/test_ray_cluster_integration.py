@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,17 +19,11 @@ from podsched.engine.writes.bind_batches import Binder
 from podsched.v1 import api_pb2
 from support.engine_world import World
 from support.evaluations import seen
+from support.eventually import eventually
 from support.fake_ray import CountingMetrics
 from support.preemption_world import PreemptionWorld
 
 pytestmark = pytest.mark.integration
-
-
-async def eventually(condition: Callable[[], bool], within: float) -> None:
-    give_up = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < give_up, f"it did not come to hold within {within} s"
-        await asyncio.sleep(0.05)
 
 
 class DirectBinder:
@@ -97,14 +91,16 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
     try:
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
-            await eventually(lambda: all_current(actors), within=180)
+            await eventually("all shards are current", lambda: all_current(actors), within=180)
             await agree(world, actors)
             assert metrics.calls["evaluate", "ok"]
             await preempt_alike(world, actors)
             assert metrics.calls["dry_run_rows", "ok"]
 
             # A binder actor that does not reach the API server: the batch goes out directly.
-            await eventually(lambda: all(b.ready for b in actors.binders), within=90)
+            await eventually(
+                "all binders are ready", lambda: all(b.ready for b in actors.binders), within=90
+            )
             results = await actors.binder.bind([api_pb2.Binding(name="p")], api_pb2.Fence(), "")
             assert len(results) == 1 and direct.batches == 1
 
@@ -113,13 +109,13 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await cluster.kill(handle)
             await preempt_alike(world, actors, 2)
             await agree(world, actors)
-            await eventually(lambda: metrics.replaced == ["evaluator"], within=60)
-            await eventually(lambda: all_current(actors), within=60)
+            await eventually("one is replaced", lambda: metrics.replaced, ["evaluator"], within=60)
+            await eventually("all shards are current", lambda: all_current(actors), within=60)
             await agree(world, actors)
 
         # The next leader takes the actors over; the old one is refused.
         async with term_of(cluster, world, 6, direct) as following:
-            await eventually(lambda: all_current(following), within=60)
+            await eventually("all shards are current", lambda: all_current(following), within=60)
             await agree(world, following)
             assert metrics.replaced == ["evaluator"]
             feed = actors.evaluator.feeds[0]
@@ -131,12 +127,14 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             began = time.monotonic()
             await agree(world, following)
             assert time.monotonic() - began < 5
-            await eventually(lambda: not cluster.joined.is_set(), within=30)
+            await eventually(
+                "Ray is noticed to be gone", lambda: not cluster.joined.is_set(), within=30
+            )
             assert following.evaluator.mode == "local"
             await agree(world, following)
             await local.start()
             cluster.address = local.address
-            await eventually(lambda: all_current(following), within=90)
+            await eventually("all shards are current", lambda: all_current(following), within=90)
             await agree(world, following)
     finally:
         joining.cancel()

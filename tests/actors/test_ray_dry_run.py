@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,6 +31,7 @@ from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.default_preemption import dry_run_cache
+from support.eventually import eventually
 from support.fake_ray import FakeRay
 from support.preemption_world import PreemptionWorld
 
@@ -53,20 +54,14 @@ async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncItera
     world.remote = world.decider(trials)
     tasks = [asyncio.create_task(feed.run()) for feed in feeds]
     try:
-        await until_current(feeds)
+        await eventually(
+            "the shards are current", lambda: all(feed.current for feed in feeds), pause=0
+        )
         yield trials
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until_current(feeds: Sequence[ShardSync]) -> None:
-    for _ in range(5000):
-        if all(feed.current for feed in feeds):
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the shards did not become current")
 
 
 async def run_world(seed: int, count: int) -> FakeRay:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -27,18 +27,10 @@ from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import Tracer
 from support.engine_world import World
 from support.evaluations import seen
+from support.eventually import eventually
 from support.fake_ray import FakeRay
 
 TERM = 7
-
-
-async def eventually(condition: Callable[[], bool], pause: float = 0.0) -> None:
-    """Lets the other tasks go on until it holds."""
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(pause)
-    raise AssertionError("it did not come to hold")
 
 
 def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardSync]:
@@ -97,7 +89,9 @@ async def run_world(seed: int, shards: int) -> None:
     for _ in range(10):
         world.mutate()
     async with running(evaluator.feeds):
-        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        await eventually(
+            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+        )
         for _ in range(6):
             for _ in range(world.random.choice((0, 1, 4))):
                 world.mutate()
@@ -117,7 +111,9 @@ async def test_shards_do_take_part() -> None:
     evaluator = RayEvaluator(1.0, ray.metrics)
     evaluator.feeds = feeds_of(ray, world, 2)
     async with running(evaluator.feeds):
-        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        await eventually(
+            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+        )
         took_part = [await compare(world, evaluator, 0) for _ in range(8)]
     assert any(took_part) and ray.metrics.calls["evaluate", "ok"]
     assert ray.metrics.modes == ["local", "ray"]
@@ -128,11 +124,17 @@ async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -
     evaluator = RayEvaluator(1.0, ray.metrics)
     evaluator.feeds = feeds_of(ray, world, 2)
     async with running(evaluator.feeds):
-        await eventually(lambda: all(feed.current for feed in evaluator.feeds))
+        await eventually(
+            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+        )
         ray.kill_all()
         for _ in range(4):
             await compare(world, evaluator, 1)
-        await eventually(lambda: all(feed.current for feed in evaluator.feeds), pause=0.001)
+        await eventually(
+            "the shards are current",
+            lambda: all(feed.current for feed in evaluator.feeds),
+            pause=0.001,
+        )
         await compare(world, evaluator, 0)
     assert ray.metrics.replaced == ["evaluator", "evaluator"]
 
@@ -152,10 +154,10 @@ async def test_a_new_leader_takes_the_actors_over_and_the_old_one_is_refused() -
     world, ray = World(5), FakeRay()
     old, new = feeds_of(ray, world, 1), feeds_of(ray, world, 1, TERM + 1)
     async with running(old):
-        await eventually(lambda: old[0].current)
+        await eventually("the shards are current", lambda: old[0].current, pause=0)
     actor = ray.actors["evaluator-0"]
     async with running(new):
-        await eventually(lambda: new[0].current)
+        await eventually("the shards are current", lambda: new[0].current, pause=0)
         assert ray.actors["evaluator-0"] is actor and ray.created == ["evaluator-0"]
         evaluator = RayEvaluator(1.0, ray.metrics)
         evaluator.feeds = old
@@ -169,7 +171,7 @@ async def test_an_actor_of_another_configuration_is_replaced() -> None:
     ray.actors["evaluator-0"] = foreign
     feeds = feeds_of(ray, world, 1)
     async with running(feeds):
-        await eventually(lambda: feeds[0].current, pause=0.001)
+        await eventually("the shards are current", lambda: feeds[0].current, pause=0.001)
     assert ray.actors["evaluator-0"] is not foreign
 
 
@@ -243,7 +245,9 @@ async def test_the_actors_of_a_term_are_made_when_ray_is_there() -> None:
     )
     actors = TermActors(ray, options, TERM, world.cache.columns, None)  # type: ignore[arg-type]
     task = asyncio.create_task(actors.run())
-    await eventually(lambda: actors.evaluator.mode == "ray" and len(ray.actors) == 5)
+    await eventually(
+        "Ray evaluates", lambda: actors.evaluator.mode == "ray" and len(ray.actors) == 5, pause=0
+    )
     assert sorted(ray.actors) == ["binder-0", "binder-1", *(f"evaluator-{i}" for i in range(3))]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

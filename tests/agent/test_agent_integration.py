@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from support.agent_world import AgentWorld, eventually
+from support.agent_world import AgentWorld
 from support.api_objects import binding, node, pod
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ async def test_nodes_are_registered_ready_and_keep_their_leases_fresh(world: Age
         )
 
     began = time.monotonic()
-    await eventually(renewed)
+    await eventually("all leases are renewed", renewed)
     await asyncio.sleep(max(0.0, began + 1.2 - time.monotonic()))
     assert await renewed()
 
@@ -39,22 +40,15 @@ async def test_a_bound_pod_runs_and_leaves_when_its_grace_is_over(world: AgentWo
     await world.client.create(item)
     await world.client.bind(binding("web", "node-0000"))
 
-    async def running() -> bool:
-        return await world.phase("web") == "Running"
-
-    await eventually(running)
+    await eventually("the pod runs", lambda: world.phase("web"), "Running")
     found = await world.pod("web")
     assert found is not None and found.status.HasField("start_time")
     ready = {c.type: c.status for c in found.status.conditions}
     assert ready["Ready"] == ready["PodScheduled"] == "True"
     began = time.monotonic()
     await world.client.delete("Pod", "web")
-    await eventually(lambda: gone(world, "web"))
+    await eventually("the pod is gone", lambda: world.phase("web"), "gone")
     assert time.monotonic() - began >= 0.9
-
-
-async def gone(world: AgentWorld, name: str) -> bool:
-    return await world.pod(name) is None
 
 
 async def test_a_pod_that_says_how_long_it_runs_ends(world: AgentWorld) -> None:
@@ -66,10 +60,8 @@ async def test_a_pod_that_says_how_long_it_runs_ends(world: AgentWorld) -> None:
         item.metadata.annotations["podsched.io/exit-code"] = code
         await world.client.create(item)
 
-    async def ended() -> bool:
-        return [await world.phase(n) for n in ("good", "bad")] == ["Succeeded", "Failed"]
-
-    await eventually(ended)
+    await eventually("one ends well", lambda: world.phase("good"), "Succeeded")
+    await eventually("one fails", lambda: world.phase("bad"), "Failed")
 
 
 async def test_pods_of_other_nodes_are_left_alone(world: AgentWorld) -> None:
@@ -80,10 +72,7 @@ async def test_pods_of_other_nodes_are_left_alone(world: AgentWorld) -> None:
         item.spec.node_name = where
         await world.client.create(item)
 
-    async def running() -> bool:
-        return await world.phase("ours") == "Running"
-
-    await eventually(running)
+    await eventually("the pod runs", lambda: world.phase("ours"), "Running")
     assert await world.phase("theirs") == "Pending"
 
 
@@ -95,10 +84,7 @@ async def test_an_agent_that_starts_again_goes_on(world: AgentWorld) -> None:
     await world.client.create(item)
     await world.play(nodes=1)
 
-    async def running() -> bool:
-        return await world.phase("web") == "Running"
-
-    await eventually(running)
+    await eventually("the pod runs", lambda: world.phase("web"), "Running")
 
 
 async def test_a_silent_node_does_nothing_until_it_resumes(world: AgentWorld) -> None:
@@ -113,7 +99,4 @@ async def test_a_silent_node_does_nothing_until_it_resumes(world: AgentWorld) ->
     assert await world.phase("web") == "Pending"
     await world.client.patch("Node", "n1", {"metadata": {"annotations": None}})
 
-    async def running() -> bool:
-        return await world.phase("web") == "Running"
-
-    await eventually(running)
+    await eventually("the pod runs", lambda: world.phase("web"), "Running")

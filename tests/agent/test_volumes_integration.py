@@ -9,7 +9,8 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import PersistentVolume, PersistentVolumeClaim
-from support.agent_world import AgentWorld, eventually
+from support.agent_world import AgentWorld
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -63,12 +64,11 @@ async def read_volume(world: AgentWorld, name: str) -> PersistentVolume:
     return found
 
 
-def bound(world: AgentWorld, name: str) -> Any:
-    async def check() -> bool:
-        found = await read_claim(world, name)
-        return found.status.phase == "Bound"
+async def until_bound(world: AgentWorld, name: str) -> None:
+    async def phase() -> str:
+        return (await read_claim(world, name)).status.phase
 
-    return check
+    await eventually(f"claim {name} is bound", phase, "Bound")
 
 
 async def test_claims_without_a_class_object_get_the_smallest_volumes(world: AgentWorld) -> None:
@@ -77,8 +77,8 @@ async def test_claims_without_a_class_object_get_the_smallest_volumes(world: Age
         await volume(world, name, size)
     await claim(world, "one", "manual", "3Gi")
     await claim(world, "two", "manual", "3Gi")
-    await eventually(bound(world, "one"))
-    await eventually(bound(world, "two"))
+    await until_bound(world, "one")
+    await until_bound(world, "two")
     names = {(await read_claim(world, name)).spec.volume_name for name in ("one", "two")}
     assert names == {"middle", "large"}
     assert (await read_volume(world, "small")).status.phase == "Available"
@@ -97,7 +97,7 @@ async def test_a_claim_of_a_waiting_class_is_bound_to_what_the_scheduler_chose(
     assert (await read_claim(world, "data")).status.phase == "Pending"
     reference = {"namespace": "default", "name": "data"}
     await volume(world, "made", "1Gi", storageClassName="dyn", claimRef=reference)
-    await eventually(bound(world, "data"))
+    await until_bound(world, "data")
     found = await read_claim(world, "data")
     assert found.spec.volume_name == "made"
     assert found.metadata.annotations["pv.kubernetes.io/bind-completed"] == "yes"
@@ -112,7 +112,7 @@ async def test_a_volume_is_provisioned_where_the_pod_is_to_run_and_deleted_with_
     await claim(world, "data", "dyn")
     chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-0001"}}}
     await world.client.patch("PersistentVolumeClaim", "data", chosen)
-    await eventually(bound(world, "data"))
+    await until_bound(world, "data")
     name = (await read_claim(world, "data")).spec.volume_name
     terms = (await read_volume(world, name)).spec.node_affinity.required.node_selector_terms
     assert [(e.key, list(e.values)) for e in terms[0].match_expressions] == [
@@ -120,20 +120,20 @@ async def test_a_volume_is_provisioned_where_the_pod_is_to_run_and_deleted_with_
     ]
     await world.client.delete("PersistentVolumeClaim", "data")
 
-    async def gone() -> bool:
-        return not (await world.client.list("PersistentVolume")).items
+    async def volumes() -> list[Any]:
+        return list((await world.client.list("PersistentVolume")).items)
 
-    await eventually(gone)
+    await eventually("the volume is deleted", volumes, [])
 
 
 async def test_a_kept_volume_is_released_when_its_claim_goes(world: AgentWorld) -> None:
     await world.play()
     await volume(world, "kept", "1Gi")
     await claim(world, "data", "manual")
-    await eventually(bound(world, "data"))
+    await until_bound(world, "data")
     await world.client.delete("PersistentVolumeClaim", "data")
 
-    async def released() -> bool:
-        return (await read_volume(world, "kept")).status.phase == "Released"
+    async def phase() -> str:
+        return (await read_volume(world, "kept")).status.phase
 
-    await eventually(released)
+    await eventually("the volume is released", phase, "Released")

@@ -11,13 +11,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec, health_port
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -74,13 +75,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     for process in made.started:
         process.kill(signal.SIGKILL)
         await process.stop()
-
-
-async def eventually(what: str, condition: Callable[[], bool], within: float = 10.0) -> None:
-    give_up = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < give_up, f"not within {within} s: {what}"
-        await asyncio.sleep(0.02)
 
 
 def runs_python(pid: int | None) -> bool:

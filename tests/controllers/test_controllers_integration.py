@@ -13,8 +13,9 @@ from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
-from support.agent_world import AgentWorld, eventually, started_world
+from support.agent_world import AgentWorld, started_world
 from support.api_objects import LOCK, budget, node, pod
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 SETTINGS = ControllerSettings(node_monitor_period=0.5, node_monitor_grace_period=3)
@@ -60,10 +61,7 @@ async def put(world: AgentWorld, name: str, **spec: Any) -> None:
         )
     await world.client.create(item)
 
-    async def running() -> bool:
-        return await world.phase(name) == "Running"
-
-    await eventually(running)
+    await eventually("the pod runs", lambda: world.phase(name), "Running")
 
 
 async def taints(world: AgentWorld, name: str) -> set[str]:
@@ -85,17 +83,15 @@ async def test_a_silent_node_loses_the_pods_that_do_not_tolerate_it_and_recovers
     await put(world, "graceful", seconds=1, grace=1)
     await silence(world, "n1")
 
-    async def tainted() -> bool:
-        return await taints(world, "n1") == {"NoSchedule", "NoExecute"}
-
-    await eventually(tainted)
+    both = {"NoSchedule", "NoExecute"}
+    await eventually("the node is tainted", lambda: taints(world, "n1"), both)
 
     async def driven_out() -> bool:
         graceful = await world.pod("graceful")
         going = graceful is not None and graceful.metadata.HasField("deletion_timestamp")
         return going and await world.pod("short") is None
 
-    await eventually(driven_out)
+    await eventually("the pods are driven out", driven_out)
     await asyncio.sleep(1.5)
     assert await world.pod("graceful") is not None
     forever = await world.pod("forever")
@@ -110,7 +106,7 @@ async def test_a_silent_node_loses_the_pods_that_do_not_tolerate_it_and_recovers
         clean = not await taints(world, "n1")
         return clean and ready and await world.pod("graceful") is None
 
-    await eventually(recovered)
+    await eventually("the node has recovered", recovered)
 
 
 async def test_a_budget_says_how_many_may_be_disrupted(world: AgentWorld) -> None:
@@ -121,12 +117,11 @@ async def test_a_budget_says_how_many_may_be_disrupted(world: AgentWorld) -> Non
     await put(world, "a")
     await put(world, "b")
 
-    async def allows_one() -> bool:
+    async def healthy_and_allowed() -> tuple[int, int]:
         found: Any = await world.client.get("PodDisruptionBudget", "web")
-        status = found.status
-        return status.current_healthy == 2 and status.disruptions_allowed == 1
+        return found.status.current_healthy, found.status.disruptions_allowed
 
-    await eventually(allows_one, within=2)
+    await eventually("the budget allows one", healthy_and_allowed, (2, 1), within=2)
 
 
 async def test_a_term_that_is_over_is_noticed(world: AgentWorld) -> None:

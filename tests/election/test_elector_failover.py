@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -78,7 +79,7 @@ class Replicas:
         def started() -> list[Event]:
             return [e for e in self.said("started") if e["term"] > after]
 
-        await eventually(lambda: bool(started()), within)
+        await eventually(f"a leader of a term after {after}", started, within=within)
         return self.by(started()[0]["by"]), started()[0]
 
     async def all_follow(self, identity: str) -> None:
@@ -89,15 +90,8 @@ class Replicas:
             news = [[e for e in r.said if e["event"] == "leader"] for r in living]
             return all(n and n[-1]["identity"] == identity for n in news)
 
-        await eventually(know, 10)
+        await eventually(f"all know {identity} as leader", know, within=10)
         await asyncio.sleep(0.1)
-
-
-async def eventually(condition: Callable[[], bool], within: float) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -141,7 +135,7 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_within_300_ms(
     _, following = await replicas.leader(after=event["term"])
     print(f"SIGTERM: {1000 * (following['at'] - asked):.0f} ms")
     assert following["at"] - asked < 0.3
-    await eventually(lambda: leader.process.returncode == 0, 3)
+    await eventually("the leader ends", lambda: leader.process.returncode, 0, within=3)
     assert [e["reason"] for e in leader.said if e["event"] == "stopped"] == ["released"]
 
 
@@ -159,8 +153,13 @@ async def test_a_paused_leader_is_replaced_and_its_late_writes_are_refused(
     def writes() -> list[tuple[bool, bool]]:
         return [(e["fenced"], e["free"]) for e in leader.said if e["event"] == "write"]
 
-    await eventually(lambda: len(writes()) == 2, 5)
+    await eventually("two writes", lambda: len(writes()), 2, within=5)
     assert writes() == [(True, True), (False, True)], "without the fence it would have written"
-    await eventually(lambda: [e["by"] for e in replicas.said("stopped")] == [leader.identity], 5)
+    await eventually(
+        "the leader stops",
+        lambda: [e["by"] for e in replicas.said("stopped")],
+        [leader.identity],
+        within=5,
+    )
     assert replicas.said("stopped")[0]["reason"] == "deposed"
     assert successor.identity != leader.identity

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from podsched.election.stream import Beacon, follow
+from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -35,12 +36,6 @@ async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
     await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
 
 
-async def until(reports: list[bool], count: int) -> None:
-    async with asyncio.timeout(5):
-        while len(reports) < count:  # noqa: ASYNC110 - reports come by callback, from a socket
-            await asyncio.sleep(0.005)
-
-
 async def test_a_beacon_that_goes_away_is_reported_as_confirmed(
     follow_at: Callable[[int], Follower],
 ) -> None:
@@ -49,7 +44,7 @@ async def test_a_beacon_that_goes_away_is_reported_as_confirmed(
     follower = follow_at(await beacon.start("127.0.0.1", 0))
     await asyncio.sleep(0.05)
     await beacon.close()
-    await until(follower.reports, 1)
+    await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [True]
 
 
@@ -62,10 +57,10 @@ async def test_a_beacon_that_is_back_at_once_is_not_reported_as_gone(
     await asyncio.sleep(0.05)
     for writer in tuple(beacon._writers):
         writer.transport.abort()
-    await until(follower.reports, 1)
+    await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [False]
     await beacon.close()
-    await until(follower.reports, 2)
+    await eventually("another report", lambda: len(follower.reports), 2)
     assert follower.reports == [False, True]
 
 

@@ -13,7 +13,8 @@ import pytest
 from podsched.bench.shapes import copies, pod_template
 from podsched.client.errors import FenceLost
 from podsched.v1.api_pb2 import Binding, Fence
-from support.real_cluster import eventually, metric, real_cluster
+from support.eventually import eventually
+from support.real_cluster import metric, real_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,8 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node, PodDisruptionBudget, PriorityClass
 from podsched.app.supervisor import ManagedProcess
-from support.real_cluster import RealCluster, eventually, metric, real_cluster
+from support.eventually import eventually
+from support.real_cluster import RealCluster, metric, real_cluster
 
 pytestmark = pytest.mark.integration
 

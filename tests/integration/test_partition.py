@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
-from support.real_cluster import RealCluster, eventually, real_cluster
+from support.eventually import eventually
+from support.real_cluster import RealCluster, real_cluster
 from support.relay import Relay
 
 pytestmark = pytest.mark.integration

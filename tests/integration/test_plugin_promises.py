@@ -8,7 +8,8 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.bench.shapes import copies, pod_template
-from support.real_cluster import RealCluster, eventually, metric, real_cluster
+from support.eventually import eventually
+from support.real_cluster import RealCluster, metric, real_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,8 @@ from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 from podsched.client.informer import Batch, Informer
 from podsched.v1.api_pb2 import PatchRequest
-from support.real_cluster import RealCluster, eventually, metric, real_cluster
+from support.eventually import eventually
+from support.real_cluster import RealCluster, metric, real_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.real_cluster import eventually, metric, real_cluster
+from support.eventually import eventually
+from support.real_cluster import metric, real_cluster
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from podsched.bench.shapes import copies, pod_template
-from support.real_cluster import eventually, real_cluster
+from support.eventually import eventually
+from support.real_cluster import real_cluster
 
 pytestmark = pytest.mark.integration
 

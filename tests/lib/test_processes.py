@@ -7,12 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
+from support.eventually import eventually_blocking
 
 
 def test_a_free_port_can_be_listened_on() -> None:
@@ -30,11 +30,8 @@ def test_a_sessions_members_are_its_live_processes() -> None:
     try:
         assert session_members(child.pid) == [child.pid]
         child.send_signal(signal.SIGKILL)
-        give_up = time.monotonic() + 5
-        while session_members(child.pid) and time.monotonic() < give_up:
-            time.sleep(0.01)
         # Nobody has waited for it: it is a zombie, and none of the living.
-        assert session_members(child.pid) == []
+        eventually_blocking("its end", lambda: session_members(child.pid), [])
         assert os.getsid(child.pid) == child.pid
     finally:
         child.kill()

@@ -14,7 +14,8 @@ import pytest
 
 from podsched.api.objects import Pod
 from support.engine_world import pod
-from support.real_cluster import eventually, real_cluster
+from support.eventually import eventually
+from support.real_cluster import real_cluster
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "plugin"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from podsched.agent.agent import Agent
@@ -60,10 +58,3 @@ async def started_world() -> AsyncIterator[AgentWorld]:
     await world.client.close()
     await server.stop(0)
     await store.close()
-
-
-async def eventually(check: Callable[[], Any], within: float = 10.0) -> None:
-    deadline = time.monotonic() + within
-    while not await check():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        await asyncio.sleep(0.02)

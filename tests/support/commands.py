@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest.mock import patch
 
 from podsched.cli.main import main
+from support.eventually import eventually_blocking
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,16 @@ class Commands:
 
     def until(self, wanted: str, *arguments: str, within: float = 20.0) -> str:
         """Repeats a command until ``wanted`` is in what it says."""
-        deadline = time.monotonic() + within
-        while wanted not in (said := self.ok(*arguments)):
-            assert time.monotonic() < deadline, f"no {wanted!r} in {said}"
-            time.sleep(0.1)
+        said = ""
+
+        def says_it() -> bool:
+            nonlocal said
+            said = self.ok(*arguments)
+            return wanted in said
+
+        try:
+            eventually_blocking(f"{wanted!r} in the output", says_it, within=within, pause=0.1)
+        except AssertionError as error:
+            error.add_note(said)
+            raise
         return said

@@ -7,9 +7,8 @@ import asyncio
 import re
 import signal
 import sys
-import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from podsched.client.api_client import ApiClient
 from podsched.client.informer import Informer
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
+from support.eventually import eventually
 
 SUBMIT = """
 import asyncio, sys
@@ -113,21 +113,6 @@ def metric(process: ManagedProcess, name: str, **labels: str) -> float:
     samples = re.findall(rf"^{name}({{[^}}]*}})? (\S+)$", text, re.MULTILINE)
     wanted = [f'{label}="{value}"' for label, value in labels.items()]
     return sum(float(value) for of, value in samples if all(part in of for part in wanted))
-
-
-async def eventually(
-    what: str, check: Callable[[], bool | Awaitable[bool]], within: float = 20.0
-) -> None:
-    """Waits until ``check`` is true; fails with ``what`` when it is not in time."""
-    deadline = time.monotonic() + within
-    while True:
-        answer = check()
-        if not isinstance(answer, bool):
-            answer = await answer
-        if answer:
-            return
-        assert time.monotonic() < deadline, f"not within {within:.0f} s: {what}"
-        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager

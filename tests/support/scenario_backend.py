@@ -24,6 +24,7 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import AlreadyExists, ClientError, Invalid, NotFound
 from podsched.client.informer import Batch, Informer
+from support.eventually import eventually
 from support.scenario_engine import Backend, BackendError
 
 _T = TypeVar("_T")
@@ -128,14 +129,10 @@ class PodschedBackend(Backend):
             assert not crashes, f"{process.spec.name} crashed:\n{process.log_tail(40)}"
 
     async def _delete_everything(self) -> None:
-        deadline = time.monotonic() + 30
-        while True:
-            left = [name for kind in _ORDER for name in await self._delete_all(kind)]
-            if not left:
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"cannot be deleted: {left}")
-            await asyncio.sleep(0.05)
+        async def left() -> list[str]:
+            return [name for kind in _ORDER for name in await self._delete_all(kind)]
+
+        await eventually("everything is deleted", left, [], within=30, pause=0.05)
 
     async def _delete_all(self, kind: str) -> list[str]:
         """Deletes the objects of a kind; those there were."""

@@ -22,8 +22,9 @@ from podsched.engine.extenders.wire import ExtenderError
 from podsched.v1 import api_pb2
 from support.certificates import make_certificates
 from support.engine_world import pod
+from support.eventually import eventually
 from support.extender_world import ScriptedExtender, names_in, passing, serving
-from support.real_cluster import eventually, real_cluster
+from support.real_cluster import real_cluster
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.integration
