@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -19,7 +20,9 @@ class Follower:
     def __init__(self, port: int) -> None:
         self.reports: list[bool] = []
         address = f"127.0.0.1:{port}"
-        self.task = asyncio.create_task(follow(address, "leader", self.reports.append))
+        self.task = asyncio.create_task(
+            follow(address, "leader", self.reports.append, chance=random.random)
+        )
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import heapq
 import json
+import random
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple, Protocol, cast
@@ -173,7 +174,7 @@ class Agent:
             await self._register_batch(batch)
 
     async def _register_batch(self, batch: Sequence[Node]) -> None:
-        pause = Backoff(0.1, 2.0)
+        backoff = Backoff(0.1, 2.0, random.random)
         while True:
             try:
                 results = await self._client.create_many(
@@ -184,7 +185,7 @@ class Agent:
                 if not error.retryable:
                     raise AgentError(f"cannot register nodes: {error}") from error
                 _log.info("Waiting for the API", error=str(error))
-                await asyncio.sleep(pause.failed())
+                await asyncio.sleep(backoff.next_delay())
         for node, result in zip(batch, results, strict=True):
             failed = errors.of_result(result)
             if failed is not None and not isinstance(failed, AlreadyExists):

@@ -7,6 +7,7 @@ agents may do this at the same time.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, cast
 
@@ -168,7 +169,7 @@ class VolumeController:
 
     async def _delete(self, volume: PersistentVolume) -> None:
         metadata = volume.metadata
-        pause = Backoff(0.1, 2.0)
+        backoff = Backoff(0.1, 2.0, random.random)
         while True:
             try:
                 version = int(metadata.resource_version or 0)
@@ -181,7 +182,7 @@ class VolumeController:
             except ClientError as error:
                 if not error.retryable:
                     raise
-                await asyncio.sleep(pause.failed())
+                await asyncio.sleep(backoff.next_delay())
 
     def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
 
@@ -86,7 +88,7 @@ class ManagedProcess:
             os.close(log)
 
     async def _watch(self) -> None:
-        pause = FIRST_RESTART_PAUSE
+        backoff = Backoff(FIRST_RESTART_PAUSE, LONGEST_RESTART_PAUSE, random.random)
         while True:
             assert self._process is not None
             began = time.monotonic()
@@ -94,9 +96,8 @@ class ManagedProcess:
             if self._stopping or not self.spec.restart:
                 return
             if time.monotonic() - began > STEADY_AFTER:
-                pause = FIRST_RESTART_PAUSE
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_RESTART_PAUSE)
+                backoff.reset()
+            await asyncio.sleep(backoff.next_delay())
             if self._stopping:
                 return
             self.restarts += 1

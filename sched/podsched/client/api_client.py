@@ -20,6 +20,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable
+from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 
@@ -312,8 +313,13 @@ class ApiClient:
         deadline = loop.time() + (timeout or self.options.timeout)
         raw = request.SerializeToString()
         metadata = (("traceparent", traceparent),) if traceparent else None
-        pause = _FIRST_PAUSE
-        tried, cause = 1, ""
+        backoff = Backoff(
+            _FIRST_PAUSE,
+            _LONGEST_PAUSE,
+            self._jitter.random,
+            immediate=len(self._channels) - 1,  # every server has its chance before a wait
+        )
+        cause = ""
         while True:
             endpoint = self.endpoint
             try:
@@ -330,14 +336,12 @@ class ApiClient:
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
                 self._channels.leave(endpoint)
+                delay = backoff.next_delay()
                 may_repeat = repeatable or not error.outcome_unknown
-                if not may_repeat or loop.time() + pause >= deadline:
+                if not may_repeat or loop.time() + delay >= deadline:
                     raise _with_cause(error, cause) from rpc_error
                 cause = error.message
-            if tried >= len(self._channels):  # every server has had its chance: wait a little
-                await asyncio.sleep(pause * (0.5 + self._jitter.random()))
-                pause = min(pause * 2, _LONGEST_PAUSE)
-            tried += 1
+            await asyncio.sleep(delay)
             if self._observer is not None:
                 self._observer.call_repeated(_name(method), code, self.endpoint)
 

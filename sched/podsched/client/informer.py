@@ -25,6 +25,7 @@ from typing import NamedTuple, Protocol
 from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject
 from podsched.client.errors import Compacted, Unavailable
+from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
@@ -190,7 +191,7 @@ class Informer:
 
     async def run(self, handler: Handler) -> None:
         """Follow until cancelled; outages are waited out. What the handler raises ends it."""
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         while True:
             before = self.revision
             try:
@@ -203,9 +204,10 @@ class Informer:
                 self.relists += 1
                 self.synced.clear()
             except Unavailable as error:
-                pause = _FIRST_PAUSE if self.revision > before else min(pause * 2, _LONGEST_PAUSE)
+                if self.revision > before:
+                    backoff.reset()
                 log.info("watch broken at revision %d: %s", self.revision, error)
-                await asyncio.sleep(pause * (0.5 + self._jitter.random()))
+                await asyncio.sleep(backoff.next_delay())
 
     async def _list_and_follow(self, handler: Handler) -> None:
         request = v1.WatchRequest()

@@ -65,7 +65,7 @@ class Outbox(Generic[T]):
 
     async def run(self) -> None:
         """Send until cancelled. Errors that sending again cannot mend end it, unless retryable."""
-        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, 0.5, self._jitter.random)
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         while True:
             await self._something.wait()
             batch = self._take()
@@ -79,9 +79,9 @@ class Outbox(Generic[T]):
                     raise
                 log.info("a batch of %d writes has to wait: %s", len(batch), error)
                 self._put_back(batch)
-                await asyncio.sleep(pause.failed())
+                await asyncio.sleep(backoff.next_delay())
                 continue
-            pause.succeeded()
+            backoff.reset()
             if self._answered is not None:
                 for (key, item), result in zip(batch, results, strict=True):
                     self._answered(key, item, result)

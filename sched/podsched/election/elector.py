@@ -357,7 +357,9 @@ class LeaderElector:
 
         self._disconnect()
         assert self._tasks is not None
-        self._stream = self._tasks.start(follow(effect.address, effect.identity, report), "stream")
+        self._stream = self._tasks.start(
+            follow(effect.address, effect.identity, report, chance=self._chance.random), "stream"
+        )
 
     def _disconnect(self) -> None:
         if self._stream:

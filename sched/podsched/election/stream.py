@@ -18,6 +18,8 @@ import contextlib
 from collections.abc import Callable
 from enum import Enum
 
+from podsched.lib.backoff import Backoff
+
 #: Seconds to wait for a connection and for the identity.
 _PATIENCE = 1.0
 #: Seconds between tries. A dying process may still accept while its kernel closes its sockets one
@@ -70,24 +72,31 @@ class _Ending(Enum):
     FAILED = "anything else"
 
 
-async def follow(address: str, identity: str, report: Callable[[bool], None]) -> None:
+async def follow(
+    address: str,
+    identity: str,
+    report: Callable[[bool], None],
+    *,
+    chance: Callable[[], float],
+) -> None:
     """Hold a stream to the beacon of this identity until cancelled.
 
     report(confirmed) is called at most once for a stream that broke: with True when the address
     refuses connections since, with False when the beacon answers again. While the address cannot be
     reached at all nothing is known and nothing reported.
     """
-    broken, pause = False, _FIRST_PAUSE
+    broken = False
+    backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
     while True:
         ending = await _attend(address, identity, back=_reporter(broken, report))
         if ending is _Ending.BROKEN:
-            broken, pause = True, _FIRST_PAUSE
+            broken = True
+            backoff.reset()
             continue
         if ending is _Ending.REFUSED and broken:
             broken = False
             report(True)
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        await asyncio.sleep(backoff.next_delay())
 
 
 def _reporter(broken: bool, report: Callable[[bool], None]) -> Callable[[], None]:

@@ -1,6 +1,6 @@
-"""Waiting times that double, with a bound, as client-go and the scheduling queue count them.
+"""Waits that double up to a bound, as client-go and the scheduling queue count them.
 
-Non-goal: sleeping. The caller owns the clock and the chance.
+Non-goal: sleeping. The caller owns the clock and the source of chance.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 def exponential(initial: float, maximum: float, count: int) -> float:
-    """Seconds to wait after the count-th failure: initial doubled count-1 times, bounded.
+    """Return the seconds to wait after ``count`` failures: initial * 2**(count - 1), bounded.
 
     0 when count is 0 or the maximum is 0 (backoff switched off).
     """
@@ -20,30 +20,30 @@ def exponential(initial: float, maximum: float, count: int) -> float:
     return min(maximum, initial * 2.0 ** min(count - 1, 63))
 
 
-def jitter(seconds: float, factor: float, chance: float) -> float:
-    """Between `seconds` and `seconds * (1 + factor)`; `chance` in [0, 1) chooses (wait.Jitter)."""
-    return seconds + chance * factor * seconds
-
-
 @dataclass(slots=True)
 class Backoff:
-    """Counts failures in a row and says how long to wait after each."""
+    """The waits between tries of one operation; every retry in podsched counts with one.
+
+    Each wait is spread over the upper half of what it doubled to, so that clients that failed
+    together do not return together.
+    """
 
     initial: float
+    """Seconds before the first retry."""
     maximum: float
-    factor: float = 0.0
-    """How much jitter to add at most, as a part of the wait."""
-    chance: Callable[[], float] = lambda: 0.0
+    """Seconds that no wait exceeds."""
+    chance: Callable[[], float]
     """A random number in [0, 1); the owner passes its seeded source."""
+    immediate: int = 0
+    """So many retries do not wait: those that go to a server not tried yet."""
     failures: int = 0
 
-    def failed(self) -> float:
-        """Note a failure; the seconds to wait before the next try."""
+    def next_delay(self) -> float:
+        """Count a failure; return the seconds to wait before the next try."""
         self.failures += 1
-        return jitter(
-            exponential(self.initial, self.maximum, self.failures), self.factor, self.chance()
-        )
+        wait = exponential(self.initial, self.maximum, self.failures - self.immediate)
+        return wait * (1.0 + self.chance()) / 2.0
 
-    def succeeded(self) -> None:
-        """Begins anew."""
+    def reset(self) -> None:
+        """Begin anew, after a success."""
         self.failures = 0

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 
 from podsched.api import etcd_keys
+from podsched.lib.backoff import Backoff
 from podsched.server.entries import Entry
 from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
@@ -25,7 +27,7 @@ _PAGE = 2000
 # Long enough for a change on its way; a cache that is still behind is waiting for changes outside
 # its prefix, which will never come.
 _NUDGE_SECONDS = 0.05
-_RETRY_SECONDS = 0.5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class Feed:
@@ -49,9 +51,11 @@ class Feed:
                     task.cancel()
 
     async def _follow(self) -> None:
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
                 await self._load()
+                backoff.reset()
                 self.ready.set()
                 async for batch in self._store.watch(
                     etcd_keys.ROOT, start_revision=self._cache.revision + 1
@@ -61,7 +65,7 @@ class Feed:
                 log.warning("the watch fell behind etcd's compaction, listing again: %s", error)
             except Unavailable as error:
                 log.warning("etcd is unavailable, trying again: %s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(backoff.next_delay())
 
     async def _load(self) -> None:
         page = await self._store.range(etcd_keys.OBJECTS, limit=_PAGE)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 import uuid
 from collections.abc import Callable
 
 from podsched.api.reasons import StatusReason
+from podsched.lib.backoff import Backoff
 from podsched.server.cache_reflector import Feed
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EventExpiry
@@ -21,7 +23,7 @@ from podsched.server.watchcache import WatchCache
 from podsched.server.watching import Watcher
 from podsched.store.protocol import Store
 
-_RETRY_SECONDS = 0.5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 def _random_uid() -> str:
@@ -84,10 +86,11 @@ class ServerCore:
                 await self._following
 
     async def _ensure_built_in(self) -> None:
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
                 return await self.registry.ensure_built_in()
             except ApiError as error:
                 if error.reason not in (StatusReason.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN):
                     raise
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(backoff.next_delay())

@@ -20,11 +20,12 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
+from podsched.lib.backoff import Backoff
 from podsched.store.errors import Closed, InvalidRequest, Unavailable
 from podsched.store.translate import is_auth_disabled, is_stale_token, translate
 
+#: Seconds between rounds over the endpoints, at first and at most.
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
-"""Seconds before the first and between later rounds over the endpoints, before jitter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +126,10 @@ class Endpoints:
         if self._connections[self._current] is connection:
             self._current = (self._current + 1) % len(self._connections)
 
-    def backoff(self, attempt: int) -> float:
-        """Seconds before a retry: doubling, bounded, and spread over half of it by chance.
-
-        Attempts of the first round over the endpoints follow at once: the next endpoint
-        has not failed yet.
-        """
-        later_round = attempt - len(self._connections) + 1
-        if later_round < 0:
-            return 0.0
-        bound = min(RETRY_MOST, RETRY_FIRST * 2.0 ** min(later_round, 16))
-        return bound * self._jitter.uniform(0.5, 1.0)
+    def backoff(self) -> Backoff:
+        """Return the waits of one call's retries; the first round over the endpoints has none."""
+        rest = len(self._connections) - 1
+        return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
 
     async def connected(self) -> Connection:
         """Return the connection in use, ready; tries each endpoint until the request timeout."""
@@ -144,7 +138,7 @@ class Endpoints:
 
     async def _connected_by(self, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
-        attempt = 0
+        backoff = self.backoff()
         while True:
             self._check_open()
             connection = self.current
@@ -152,11 +146,10 @@ class Endpoints:
             if await connection.ready(min(self.options.dial_timeout, max(left, 0.001))):
                 return connection
             self.leave(connection)
-            delay = self.backoff(attempt)
+            delay = backoff.next_delay()
             if loop.time() + delay >= deadline:
                 raise Unavailable(f"no etcd endpoint of {self._names()} can be reached")
             await asyncio.sleep(delay)
-            attempt += 1
 
     def _names(self) -> str:
         return ", ".join(self.options.endpoints)
@@ -175,7 +168,7 @@ class Endpoints:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.options.request_timeout
-        attempt, authenticated_anew = 0, False
+        backoff, authenticated_anew = self.backoff(), False
         while True:
             connection = await self._connected_by(deadline)
             timeout = max(deadline - loop.time(), 0.001)
@@ -192,14 +185,13 @@ class Endpoints:
                 fault = translate(error, safe=safe)
                 if fault.retryable or fault.outcome_unknown:
                     self.leave(connection)
-                delay = self.backoff(attempt)
+                delay = backoff.next_delay()
                 if not fault.retryable or loop.time() + delay >= deadline:
                     raise fault from error
             except (asyncio.CancelledError, grpc.aio.UsageError):
                 self._check_open()  # closing the channels cancels the calls on them
                 raise
             await asyncio.sleep(delay)
-            attempt += 1
 
     async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
         """Of every call: only members that have a leader may answer; the token."""

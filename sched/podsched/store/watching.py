@@ -99,7 +99,7 @@ async def follow(
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
-    attempt, authenticated_anew = 0, False
+    backoff, authenticated_anew = endpoints.backoff(), False
     while True:
         connection: Connection | None = None
         try:
@@ -109,7 +109,8 @@ async def follow(
                 async for response in stream:
                     batch = assembler.feed(response)
                     if not response.created:  # else a member that accepts and drops spins us
-                        attempt, authenticated_anew = 0, False
+                        backoff.reset()
+                        authenticated_anew = False
                     if batch is not None:
                         yield batch
         except grpc.aio.AioRpcError as error:
@@ -128,8 +129,7 @@ async def follow(
             assembler.reset()
         if connection is not None:
             endpoints.leave(connection)
-        await asyncio.sleep(endpoints.backoff(attempt))
-        attempt += 1
+        await asyncio.sleep(backoff.next_delay())
 
 
 async def _responses(
