@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from podsched.api.objects import AnyObject, Pod, PodCondition, PodDisruptionBudget
-from podsched.client.cluster import Cluster, GrpcCluster
+from podsched.client.cluster import Cluster
 from podsched.client.errors import NotFound
 from podsched.client.informer import Batch
 from podsched.testing.fake_cluster import FakeCluster
@@ -67,7 +67,7 @@ async def subject(endpoint: str | None) -> AsyncIterator[Subject]:
         return
     async with api_servers(endpoint) as servers:
         client = servers.client(await servers.start())
-        yield Subject(GrpcCluster(client), client.create, client.update_status, servers.new_term)
+        yield Subject(client, client.create, client.update_status, servers.new_term)
 
 
 def reasons(results: object) -> list[str]:
@@ -83,7 +83,9 @@ async def test_a_binding_is_seen_by_informers(subject: Subject) -> None:
     task = asyncio.create_task(informer.run(batches.append))
     await informer.synced.wait()
     fence = await subject.new_term()
-    (result,) = await subject.cluster.bind([binding("web", "node-1", created.metadata.uid)], fence)
+    (result,) = await subject.cluster.bind_pods(
+        [binding("web", "node-1", created.metadata.uid)], fence=fence
+    )
     assert result.code == 0
     async with asyncio.timeout(5):
         await informer.wait_for_revision(result.resource_version)
@@ -100,7 +102,7 @@ async def test_a_pod_is_bound_to_one_node(subject: Subject) -> None:
     uid = (await subject.create(pod())).metadata.uid
     fence = await subject.new_term()
     bindings = [binding("web", name, uid) for name in ("node-1", "node-1", "node-2")]
-    results = await subject.cluster.bind(bindings, fence)
+    results = await subject.cluster.bind_pods(bindings, fence=fence)
     assert reasons(results) == ["", "", "ALREADY_BOUND"]
     assert results[2].node_name == "node-1"
 
@@ -112,8 +114,8 @@ async def test_what_cannot_be_bound_says_why(subject: Subject) -> None:
     await subject.create(gated)
     await subject.create(pod())
     fence = await subject.new_term()
-    results = await subject.cluster.bind(
-        [binding("absent", "n"), binding("web", "n", "other"), binding("gated", "n")], fence
+    results = await subject.cluster.bind_pods(
+        [binding("absent", "n"), binding("web", "n", "other"), binding("gated", "n")], fence=fence
     )
     assert reasons(results) == ["NOT_FOUND", "PRECONDITION_FAILED", "SCHEDULING_GATED"]
 
@@ -133,13 +135,13 @@ async def test_a_deposed_leader_writes_nothing(subject: Subject) -> None:
     eviction = v1.EvictRequest(namespace="default", name="web", ignore_disruption_budgets=True)
     cluster = subject.cluster
     before = await subject.pod()
-    assert reasons(await cluster.bind([binding("web", "n")], old)) == ["FENCE_LOST"]
-    assert reasons(await cluster.patch_status([status], old)) == ["FENCE_LOST"]
-    assert reasons(await cluster.patch([patch], old)) == ["FENCE_LOST"]
-    assert reasons(await cluster.evict([eviction], old)) == ["FENCE_LOST"]
+    assert reasons(await cluster.bind_pods([binding("web", "n")], fence=old)) == ["FENCE_LOST"]
+    assert reasons(await cluster.patch_pod_statuses([status], fence=old)) == ["FENCE_LOST"]
+    assert reasons(await cluster.patch_many([patch], fence=old)) == ["FENCE_LOST"]
+    assert reasons(await cluster.evict_pods([eviction], fence=old)) == ["FENCE_LOST"]
     assert await subject.pod() == before
-    assert reasons(await cluster.patch([patch], new)) == [""]
-    assert reasons(await cluster.bind([binding("web", "n")], new)) == [""]
+    assert reasons(await cluster.patch_many([patch], fence=new)) == [""]
+    assert reasons(await cluster.bind_pods([binding("web", "n")], fence=new)) == [""]
 
 
 async def test_status_patches_set_what_they_name(subject: Subject) -> None:
@@ -149,14 +151,14 @@ async def test_status_patches_set_what_they_name(subject: Subject) -> None:
     condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
     first = v1.PodStatusPatch(namespace="default", name="web", nominated_node_name="n")
     second = v1.PodStatusPatch(namespace="default", name="web", conditions=[condition])
-    await subject.cluster.patch_status([first], fence)
-    await subject.cluster.patch_status([second], fence)
+    await subject.cluster.patch_pod_statuses([first], fence=fence)
+    await subject.cluster.patch_pod_statuses([second], fence=fence)
     status = (await subject.pod()).status
     assert status.nominated_node_name == "n"
     assert status.conditions[0].reason == "Unschedulable"
     assert status.conditions[0].HasField("last_transition_time")
     first.nominated_node_name = ""
-    await subject.cluster.patch_status([first], fence)
+    await subject.cluster.patch_pod_statuses([first], fence=fence)
     assert (await subject.pod()).status.nominated_node_name == ""
 
 
@@ -169,12 +171,12 @@ async def test_a_running_pod_is_evicted_gracefully(subject: Subject) -> None:
     request = v1.EvictRequest(namespace="default", name="web", ignore_disruption_budgets=True)
     request.condition.type = "DisruptionTarget"
     request.condition.status = "True"
-    await subject.cluster.evict([request], fence)
+    await subject.cluster.evict_pods([request], fence=fence)
     marked = await subject.pod()
     assert marked.metadata.deletion_grace_period_seconds == 30
     assert marked.status.conditions[0].type == "DisruptionTarget"
     request.grace_period_seconds = 0
-    await subject.cluster.evict([request], fence)
+    await subject.cluster.evict_pods([request], fence=fence)
     with pytest.raises(NotFound):
         await subject.pod()
 
@@ -196,7 +198,7 @@ async def test_a_budget_is_honoured(subject: Subject) -> None:
     await subject.set_status(guard)
     fence = await subject.new_term()
     requests = [v1.EvictRequest(namespace="default", name=name) for name in ("a", "b")]
-    results = await subject.cluster.evict(requests, fence)
+    results = await subject.cluster.evict_pods(requests, fence=fence)
     assert reasons(results) == ["", "DISRUPTION_BUDGET"]
     assert not (await subject.pod("b")).metadata.HasField("deletion_timestamp")
     spent = await subject.cluster.get("PodDisruptionBudget", "b", "default")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Node, ObjectMeta, Pod
-from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
@@ -32,7 +31,7 @@ async def world() -> AsyncIterator[AgentWorld]:
     """An agent that plays all nodes, three of them, and the controllers of one term."""
     async for world in started_world():
         fence = await world.new_term(LOCK)
-        cluster = GrpcCluster(world.client)
+        cluster = world.client
         informer = cluster.informer(WATCHED_KINDS)
         manager = ControllerManager(cluster, informer, SETTINGS, fence, _Silent())
         tasks = [

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
-from podsched.client.cluster import GrpcCluster
 from podsched.engine.writes.bind_batches import BinderUnavailable
 from podsched.engine.writes.fenced_writes import ClientBinder
 from podsched.v1 import api_pb2
@@ -49,7 +48,7 @@ class BinderActor:
             return refusal
         if self._binder is None:
             # Here and not in the constructor: a channel belongs to the event loop it is made in.
-            self._binder = ClientBinder(GrpcCluster(ApiClient(self._endpoints, self._options)))
+            self._binder = ClientBinder(ApiClient(self._endpoints, self._options))
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
             results = await self._binder.bind(message.bindings, message.fence, traceparent)

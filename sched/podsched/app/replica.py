@@ -26,7 +26,6 @@ from podsched.cache.cache import Anomaly
 from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions
-from podsched.client.cluster import GrpcCluster
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration, to_plain
@@ -83,8 +82,7 @@ class Replica:
         self.identity = unique_identity(options.settings.identity)
         telemetry = ClientTelemetry(process.registry)
         self._client = ApiClient(options.settings.api_endpoints, options.client, observer=telemetry)
-        self._cluster = GrpcCluster(self._client)
-        self._informer = self._cluster.informer(WATCHED_KINDS)
+        self._informer = self._client.informer(WATCHED_KINDS)
         telemetry.follow(self._informer)
         self._meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
@@ -104,7 +102,7 @@ class Replica:
         self._extenders = make_extenders(options.config.extenders)
         self._state = self._new_state()
         self._recorder = EventRecorder(
-            self._cluster.record_events, self.identity, lambda: bool(self._term and self._term.busy)
+            self._client.record_events, self.identity, lambda: bool(self._term and self._term.busy)
         )
         self._term: SchedulingLoop | None = None
         self._controllers: ControllerManager | None = None
@@ -174,11 +172,11 @@ class Replica:
         # come so far, nothing of it is missing.
         await self._informer.wait_for_revision(fence.term)
         actors = self._actors.of_term(
-            fence.term, self._state.cache.columns, ClientBinder(self._cluster)
+            fence.term, self._state.cache.columns, ClientBinder(self._client)
         )
         parts = LoopParts(
             state=self._state,
-            cluster=self._cluster,
+            cluster=self._client,
             fence=fence,
             decider=Placer(self._state, actors.evaluator, actors.trials),
             binder=lambda: actors.binder,
@@ -201,7 +199,7 @@ class Replica:
 
     def _new_controllers(self, fence: api_pb2.Fence) -> ControllerManager:
         return ControllerManager(
-            self._cluster,
+            self._client,
             self._informer,
             self._options.controllers,
             fence,

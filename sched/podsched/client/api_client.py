@@ -15,11 +15,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import grpc
 
+from podsched.api.codec import format_time
 from podsched.api.kinds import unwrap, wrap
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Event, Pod
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable
+from podsched.client.informer import Informer
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
@@ -27,6 +29,7 @@ from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 _Object = TypeVar("_Object", bound=AnyObject)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_EVENTS_PER_CALL = 1000
 
 
 class CallObserver(Protocol):
@@ -250,6 +253,18 @@ class ApiClient:
         finally:
             call.cancel()
 
+    def informer(self, kinds: Sequence[str]) -> Informer:
+        """Follow kinds, in one stream; lists deliver them in this order."""
+        return Informer(self, kinds)
+
+    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
+        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        for start in range(0, len(new), _EVENTS_PER_CALL):
+            await self.create_many(new[start : start + _EVENTS_PER_CALL])
+        for start in range(0, len(repeated), _EVENTS_PER_CALL):
+            patches = [_repetition(event) for event in repeated[start : start + _EVENTS_PER_CALL]]
+            await self.patch_many(patches)
+
     # ------------------------------------------------------------------ pods
 
     async def create_pods(self, pods: Sequence[Pod]) -> Sequence[v1.BatchResult]:
@@ -359,6 +374,17 @@ class ApiClient:
     ) -> Sequence[v1.BatchResult]:
         raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
         return v1.BatchResponse.FromString(raw).results
+
+
+def _repetition(event: Event) -> v1.PatchRequest:
+    """Return the patch that says an event has happened again."""
+    patch = {"count": event.count, "lastTimestamp": format_time(event.last_timestamp)}
+    return v1.PatchRequest(
+        kind="Event",
+        namespace=event.metadata.namespace,
+        name=event.metadata.name,
+        merge_patch=json.dumps(patch).encode(),
+    )
 
 
 def _name(method: str) -> str:

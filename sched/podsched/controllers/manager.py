@@ -190,13 +190,17 @@ class ControllerManager:
     # ------------------------------------------------------------------ writing
 
     async def _send_patches(self, batch: Sequence[_Wanted[PatchRequest]]) -> Sequence[BatchResult]:
-        return await self._cluster.patch([wanted.request for wanted in batch], self._fence)
+        return await self._cluster.patch_many(
+            [wanted.request for wanted in batch], fence=self._fence
+        )
 
     async def _send_evictions(
         self, batch: Sequence[_Wanted[EvictRequest]]
     ) -> Sequence[BatchResult]:
         await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
-        return await self._cluster.evict([wanted.request for wanted in batch], self._fence)
+        return await self._cluster.evict_pods(
+            [wanted.request for wanted in batch], fence=self._fence
+        )
 
     def _answered(self, key: str, wanted: _Wanted[T], result: BatchResult) -> None:
         failed = errors.of_result(result)

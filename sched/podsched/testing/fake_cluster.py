@@ -1,6 +1,6 @@
 """A cluster in memory: the semantics of ``Cluster``, without sockets and without etcd.
 
-Verified by the contract suite that also runs on ``GrpcCluster`` (tests/client/test_cluster.py).
+Verified by the contract suite that also runs on ``ApiClient`` (tests/client/test_cluster.py).
 Informers on it are the real ones. ``fault`` makes every call fail; ``break_watches`` and
 ``compact`` do to streams what a network and etcd do.
 
@@ -133,31 +133,31 @@ class FakeCluster:
         key = f"{namespace or 'default'}/{name}" if found.namespaced else name
         return self.object(kind, key)
 
-    async def bind(
-        self, bindings: Sequence[v1.Binding], fence: v1.Fence, *, traceparent: str = ""
+    async def bind_pods(
+        self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.bind``."""
+        """See ``Cluster.bind_pods``."""
         await self._enter()
         return [self._fenced(fence) or self._bind(binding) for binding in bindings]
 
-    async def evict(
-        self, evictions: Sequence[v1.EvictRequest], fence: v1.Fence
+    async def evict_pods(
+        self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.evict``."""
+        """See ``Cluster.evict_pods``."""
         await self._enter()
         return [self._fenced(fence) or self._evict(eviction) for eviction in evictions]
 
-    async def patch_status(
-        self, patches: Sequence[v1.PodStatusPatch], fence: v1.Fence
+    async def patch_pod_statuses(
+        self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.patch_status``."""
+        """See ``Cluster.patch_pod_statuses``."""
         await self._enter()
         return [self._fenced(fence) or self._patch_status(patch) for patch in patches]
 
-    async def patch(
-        self, patches: Sequence[v1.PatchRequest], fence: v1.Fence
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.patch``."""
+        """See ``Cluster.patch_many``."""
         await self._enter()
         return [self._fenced(fence) or self._patch(patch) for patch in patches]
 

@@ -470,18 +470,18 @@ async def test_a_bind_that_is_refused_is_undone_and_tried_again_with_error_backo
 ) -> None:
     world = TermWorld()
     world.node("n1")
-    real = world.cluster.bind
+    real = world.cluster.bind_pods
     refusals = [1, 1]
 
     async def refusing(
-        bindings: list[api_pb2.Binding], fence: api_pb2.Fence, *, traceparent: str = ""
+        bindings: list[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> object:
         if refusals:
             refusals.pop()
             return [api_pb2.BatchResult(code=13, reason="BUG", message="no")] * len(bindings)
-        return await real(bindings, fence)
+        return await real(bindings, fence=fence)
 
-    monkeypatch.setattr(world.cluster, "bind", refusing)
+    monkeypatch.setattr(world.cluster, "bind_pods", refusing)
     async with world.running():
         world.pod("a")
         await asyncio.sleep(0.5)

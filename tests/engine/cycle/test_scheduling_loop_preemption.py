@@ -132,17 +132,17 @@ async def test_an_eviction_that_fails_has_the_preemptor_try_again(
     world = TermWorld()
     world.node("n1")
     world.pod("low", cpu="3", on="n1")
-    real, failures = world.cluster.evict, [1]
+    real, failures = world.cluster.evict_pods, [1]
 
     async def flaky(
-        evictions: Sequence[api_pb2.EvictRequest], fence: api_pb2.Fence
+        evictions: Sequence[api_pb2.EvictRequest], *, fence: api_pb2.Fence
     ) -> Sequence[api_pb2.BatchResult]:
         if failures:
             failures.pop()
             return [api_pb2.BatchResult(code=14, reason="UNAVAILABLE", message="no")]
-        return await real(evictions, fence)
+        return await real(evictions, fence=fence)
 
-    monkeypatch.setattr(world.cluster, "evict", flaky)
+    monkeypatch.setattr(world.cluster, "evict_pods", flaky)
     async with world.running():
         world.pod("high", cpu="3", priority=10)
         await asyncio.sleep(0.5)

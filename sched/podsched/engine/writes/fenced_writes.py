@@ -21,7 +21,7 @@ class ClientBinder:
         self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
     ) -> Sequence[api_pb2.BatchResult]:
         try:
-            return await self._cluster.bind(bindings, fence, traceparent=traceparent)
+            return await self._cluster.bind_pods(bindings, fence=fence, traceparent=traceparent)
         except Unavailable as exc:
             raise BinderUnavailable(str(exc)) from exc
         except FenceLost as exc:
@@ -51,19 +51,19 @@ class FencedWrites:
     async def patch_statuses(
         self, patches: Sequence[api_pb2.PodStatusPatch]
     ) -> Sequence[api_pb2.BatchResult]:
-        return await self._cluster.patch_status(patches, self._fence)
+        return await self._cluster.patch_pod_statuses(patches, fence=self._fence)
 
     async def patch_objects(
         self, patches: Sequence[api_pb2.PatchRequest]
     ) -> Sequence[api_pb2.BatchResult]:
-        return self._checked(await self._cluster.patch(patches, self._fence))
+        return self._checked(await self._cluster.patch_many(patches, fence=self._fence))
 
     async def evict(
         self, requests: Sequence[api_pb2.EvictRequest]
     ) -> Sequence[api_pb2.BatchResult]:
         """Results for all, also when the call as a whole failed."""
         try:
-            return self._checked(await self._cluster.evict(requests, self._fence))
+            return self._checked(await self._cluster.evict_pods(requests, fence=self._fence))
         except ClientError as exc:
             failed = api_pb2.BatchResult(
                 code=StatusCode.UNAVAILABLE, reason=exc.reason, message=str(exc)
