@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits, traits_of
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import (
     SKIP,
@@ -30,7 +30,7 @@ class Quota(PerNodeFilter, PerNodeScore):
     """Two pods a node at most; prefers nodes with most cpu left."""
 
     name: ClassVar[str] = "Quota"
-    depends_on_feasible: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(depends_on_feasible=False)
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
         if node.node.metadata.labels.get("closed"):
@@ -71,7 +71,7 @@ def test_each_node_gets_its_score() -> None:
 
 
 def test_it_is_not_looked_ahead_for_it_may_look_at_single_pods() -> None:
-    assert Quota.reads_pods
+    assert traits_of(Quota()).reads_pods
     assert info(pod("p")).cls is info(pod("q")).cls
 
 

@@ -17,7 +17,8 @@ from support.engine_world import pod
 from support.eventually import eventually
 from support.real_cluster import real_cluster
 
-EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "plugin"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "deploy" / "examples" / "plugin"
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*command: str, path: Path | None) -> subprocess.CompletedProcess[str]:
-    """Runs a module of Python's in the example's directory, ``path`` on the module path."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    if path is not None:
-        environment["PYTHONPATH"] = str(path)
+    """Run a module of Python's in the example's directory, ``path`` on the module path."""
+    paths = [ROOT / "sched", path] if path is not None else [ROOT / "sched"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     return subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, check=False,
         cwd=EXAMPLE, env=environment,

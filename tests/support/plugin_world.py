@@ -10,7 +10,7 @@ import numpy as np
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, ScoreExtensions
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.v1 import objects_pb2 as v1
@@ -65,7 +65,7 @@ def scored(plugin: Any, pod: v1.Pod, state: ClusterState) -> dict[str, int] | No
     if plugin.pre_score(cycle, pending, state, rows).skipped:
         return None
     scores = plugin.score(cycle, pending, nodes, rows)
-    if plugin.normalize is not None:
+    if isinstance(plugin, ScoreExtensions):
         scores = plugin.normalize(cycle, scores)
     names = [nodes.names[row] for row in rows.tolist()]
     return dict(zip(names, scores.tolist(), strict=True))

@@ -52,6 +52,39 @@ class Plugin(Protocol):
     name: ClassVar[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a plugin's Filter and Score depend on, so that the engine repeats no work in vain.
+
+    Read once, when the profile's plugins are made. The defaults promise nothing: a plugin that
+    declares no traits is asked again whenever its answer might have changed.
+    """
+
+    #: The result for a row depends on its Node alone; pods that come and go there change nothing.
+    reads_only_nodes: bool = False
+    #: Filter or Score looks at single pods (``nodes.pods``), not only at sums and counts over them.
+    #: Then what several more pods on a node would mean cannot be computed by adding copies of one.
+    reads_pods: bool = True
+    #: What PreScore computes depends on which rows are feasible, not on the pod alone; PreScore is
+    #: repeated whenever these rows change.
+    depends_on_feasible: bool = True
+    #: ``normalize`` maps a score by that score, the smallest and the largest alone; it is not
+    #: repeated for rows whose score did not change while these two stay the same.
+    normalizes_by_extremes: bool = False
+
+
+@runtime_checkable
+class DeclaresTraits(Protocol):
+    """Plugins that say what their results depend on."""
+
+    traits: ClassVar[Traits]
+
+
+def traits_of(plugin: object) -> Traits:
+    """Return the traits that a plugin declares, else the defaults."""
+    return plugin.traits if isinstance(plugin, DeclaresTraits) else Traits()
+
+
 @runtime_checkable
 class EnqueueExtensions(Protocol):
     """Plugins whose rejections can be lifted by events."""
@@ -82,16 +115,20 @@ class PreFilterResult:
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
-    """Computes once per class what Filter needs; Skip switches the plugin's Filter off for this
-    pod.
-    """
+class InputsPlugin(Protocol):
+    """Plugins that read more than the pod and the row."""
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Versions of all that ``pre_filter`` (and the plugin's Score) reads beyond the rows
-        themselves.
-        """
+        """Return the versions of all that the plugin reads beyond the rows themselves."""
         ...
+
+
+@runtime_checkable
+class PreFilterPlugin(InputsPlugin, Protocol):
+    """Computes once per class what Filter needs; Skip switches Filter off for this pod.
+
+    Such a plugin names its inputs, those of its Score included.
+    """
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView
@@ -100,13 +137,7 @@ class PreFilterPlugin(Protocol):
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Says of each row whether the pod can run there.
-
-    What a plugin may say of itself, here and in Score, by class attributes that spare work:
-    ``reads_only_nodes = True``: a row's result depends on its Node and not on the pods there.
-    ``reads_pods = True``: it looks at single pods (``nodes.pods``), so that what several pods more
-    would mean cannot be found out by adding copies of one.
-    """
+    """Says of each row whether the pod can run there."""
 
     def filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
@@ -133,7 +164,7 @@ class Lookahead(Protocol):
 class LookaheadPlugin(Protocol):
     """Filter plugins whose inputs change with every pod of the class, but hardly a verdict."""
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+    def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """From the cluster as it is now; None where nothing can be told, such as when the inputs
         decide on scores, too.
         """
@@ -256,13 +287,7 @@ class DryRunPlugin(Protocol):
 
 @runtime_checkable
 class PreScorePlugin(Protocol):
-    """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off.
-
-    ``depends_on_feasible``: whether the state depends on which rows are feasible (and so is
-    recomputed when that changes), or on the pod alone.
-    """
-
-    depends_on_feasible: ClassVar[bool]
+    """Computes what Score needs from the feasible rows; Skip switches the plugin's Score off."""
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
@@ -271,16 +296,18 @@ class PreScorePlugin(Protocol):
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """Scores rows; ``normalize`` maps raw scores of all feasible rows to 0..100.
-
-    ``normalize`` must depend only on the scores given to it; None means raw scores are final.
-    ``normalizes_by_extremes = True`` says that what it makes of a score depends on that score, the
-    smallest and the largest alone, and is then not called again for rows that did not change.
-    """
+    """Scores rows from 0 to 100; without ``ScoreExtensions`` these scores are final."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores: ...
 
-    normalize: Callable[[CycleState, Scores], Scores] | None
+
+@runtime_checkable
+class ScoreExtensions(Protocol):
+    """Score plugins whose raw scores are of another scale than 0 to 100."""
+
+    def normalize(self, state: CycleState, scores: Scores) -> Scores:
+        """Map the raw scores of all feasible rows to 0..100, from these scores alone."""
+        ...
 
 
 @runtime_checkable

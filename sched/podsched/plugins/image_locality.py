@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from podsched.framework.nodes import ClusterView, NodeColumns, normalized_image_name
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState
+from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
@@ -25,9 +25,7 @@ class ImageLocality:
     """Score: the sizes of the images that are already there."""
 
     name: ClassVar[str] = "ImageLocality"
-    reads_only_nodes: ClassVar[bool] = True
-    depends_on_feasible: ClassVar[bool] = False
-    normalize = None
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """How many nodes there are, and how many of them have each image."""

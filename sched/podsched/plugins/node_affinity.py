@@ -21,7 +21,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -73,9 +73,12 @@ class NodeAffinity:
     """PreFilter narrows to nodes named in matchFields; Filter and Score match labels and names."""
 
     name: ClassVar[str] = "NodeAffinity"
-    reads_only_nodes: ClassVar[bool] = True
-    depends_on_feasible: ClassVar[bool] = False
-    normalizes_by_extremes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        normalizes_by_extremes=True,
+    )
 
     def __init__(self, added_affinity: v1.NodeAffinity | None = None) -> None:
         added = added_affinity or v1.NodeAffinity()

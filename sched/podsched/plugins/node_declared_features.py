@@ -19,7 +19,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -34,7 +34,7 @@ class NodeDeclaredFeatures:
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
-    reads_only_nodes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Nothing but the rows themselves."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
@@ -20,7 +20,7 @@ class NodeName:
     """Filter: ``spec.nodeName``, where given, is the node's name."""
 
     name: ClassVar[str] = "NodeName"
-    reads_only_nodes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the name: pods of one class may name different nodes."""

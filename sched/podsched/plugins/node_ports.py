@@ -19,7 +19,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -37,6 +37,7 @@ class NodePorts:
     """Filter: none of the pod's host ports is in use on the node."""
 
     name: ClassVar[str] = "NodePorts"
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Nothing but the rows themselves."""

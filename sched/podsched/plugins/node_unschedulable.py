@@ -15,7 +15,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import NodeColumns
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
@@ -30,7 +30,7 @@ class NodeUnschedulable:
     """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-    reads_only_nodes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Rejects cordoned nodes, unresolvably."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -57,9 +56,6 @@ class NodeView:
 class PerNodeFilter(abc.ABC):
     """A Filter that looks at one node at a time."""
 
-    #: It may look at single pods, which a look ahead over many equal pods does not show.
-    reads_pods: ClassVar[bool] = True
-
     @abc.abstractmethod
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
         """SUCCESS, or the status with which the node is rejected."""
@@ -79,10 +75,10 @@ class PerNodeFilter(abc.ABC):
 
 
 class PerNodeScore(abc.ABC):
-    """A Score that looks at one node at a time. Set ``normalize`` to map raw scores to 0..100."""
+    """A Score that looks at one node at a time.
 
-    reads_pods: ClassVar[bool] = True
-    normalize = None
+    A subclass whose raw scores are not 0..100 implements ``normalize`` (``ScoreExtensions``).
+    """
 
     @abc.abstractmethod
     def score_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> int:

@@ -20,7 +20,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -35,9 +35,12 @@ class TaintToleration:
     """Filter on NoSchedule and NoExecute; Score on PreferNoSchedule taints not tolerated."""
 
     name: ClassVar[str] = "TaintToleration"
-    reads_only_nodes: ClassVar[bool] = True
-    depends_on_feasible: ClassVar[bool] = False
-    normalizes_by_extremes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        normalizes_by_extremes=True,
+    )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Rejects, unresolvably, nodes with a hard taint that the pod does not tolerate."""

@@ -19,7 +19,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -143,6 +143,7 @@ class VolumeRestrictions:
     """PreFilter looks for users of the pod's ReadWriteOncePod claims; Filter also for disks."""
 
     name: ClassVar[str] = "VolumeRestrictions"
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, and where pods use those that only one pod may use."""

@@ -20,7 +20,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -64,6 +64,7 @@ class VolumeZone:
     """PreFilter reads the labels of the pod's bound volumes, Filter compares."""
 
     name: ClassVar[str] = "VolumeZone"
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, volumes and storage classes."""

@@ -17,7 +17,7 @@ from podsched.engine.evaluation.selection import (
     num_feasible_nodes_to_find,
 )
 from podsched.framework.nodes import NodeColumns
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.rows.normalize import default_normalize
@@ -45,7 +45,7 @@ class Crowd:
     """Scores the number of pods, which every placement changes, relative to the fullest node."""
 
     name: ClassVar[str] = "Crowd"
-    normalizes_by_extremes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_pods=False, normalizes_by_extremes=True)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         return nodes.pod_count[rows]
@@ -57,7 +57,7 @@ class Crowd:
 class RankedCrowd(Crowd):
     """The same by rank, so that each score depends on all others."""
 
-    normalizes_by_extremes: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         return np.searchsorted(np.unique(scores), scores).astype(np.int64)

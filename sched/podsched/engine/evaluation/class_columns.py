@@ -30,7 +30,7 @@ class FilterColumn:
         #: False when it is sure that no row is rejected.
         self.rejects = False
         #: Pods that come and go change nothing.
-        self.only_nodes = bool(getattr(named.plugin, "reads_only_nodes", False))
+        self.only_nodes = named.traits.reads_only_nodes
 
     def clear(self, size: int) -> None:
         """Forgets everything and makes room for ``size`` rows."""
@@ -69,9 +69,9 @@ class ScoreColumn:
     def __init__(self, named: Named[ScorePlugin]) -> None:
         self.named = named
         self.active = True
-        self.by_extremes = bool(getattr(named.plugin, "normalizes_by_extremes", False))
+        self.by_extremes = named.traits.normalizes_by_extremes
         #: Pods that come and go change nothing.
-        self.only_nodes = bool(getattr(named.plugin, "reads_only_nodes", False))
+        self.only_nodes = named.traits.reads_only_nodes
         self.clear(0)
 
     def clear(self, size: int) -> None:
@@ -93,12 +93,12 @@ class ScoreColumn:
     @property
     def normalizes(self) -> bool:
         """Whether a score depends on the other rows' scores."""
-        return self.named.plugin.normalize is not None
+        return self.named.normalize is not None
 
     @property
     def depends_on_feasible(self) -> bool:
         """Whether PreScore looks at which rows are feasible."""
-        return bool(getattr(self.named.plugin, "depends_on_feasible", False))
+        return self.named.traits.depends_on_feasible
 
     def put(self, rows: Rows, raw: Scores) -> None:
         """Take over raw scores."""

@@ -41,6 +41,7 @@ from podsched.framework.plugin import (
     PASSED,
     CycleState,
     FilterOutcome,
+    InputsPlugin,
     PreFilterResult,
 )
 from podsched.framework.pods import PodClass, PodInfo
@@ -119,7 +120,9 @@ class ClassEvaluation:
         found: dict[str, Any] = {named.name: named.plugin for named in self.runtime.filter}
         found |= {named.name: named.plugin for named in self.runtime.score}
         found = {name: plugin for name, plugin in found.items() if name not in covered}
-        return [(name, plugin) for name, plugin in found.items() if hasattr(plugin, "inputs")]
+        return [
+            (name, plugin) for name, plugin in found.items() if isinstance(plugin, InputsPlugin)
+        ]
 
     # ------------------------------------------------------------------ reading
 
@@ -161,7 +164,7 @@ class ClassEvaluation:
     def reads_pods(self) -> bool:
         """Whether a plugin that takes part looks at the single pods of a node."""
         return any(
-            column.active and getattr(column.named.plugin, "reads_pods", False)
+            column.active and column.named.traits.reads_pods
             for columns in (self.filters, self.scores)
             for column in columns
         )

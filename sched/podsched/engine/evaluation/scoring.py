@@ -78,10 +78,9 @@ def score_one(
 
 def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Scores:
     """Raw scores normalised and weighted. Raises PluginFailure for a score out of 0..100."""
-    plugin = named.plugin
     scores = raw
-    if plugin.normalize is not None:
-        scores = guarded(named.name, NORMALIZE_WORDING, plugin.normalize, state, raw)
+    if named.normalize is not None:
+        scores = guarded(named.name, NORMALIZE_WORDING, named.normalize, state, raw)
     if len(scores):
         low, high = int(scores.min()), int(scores.max())
         if low < MIN_NODE_SCORE or high > MAX_NODE_SCORE:

@@ -23,7 +23,7 @@ from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.lookahead import LookaheadScores
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.framework.plugin import PASSED, CycleState, Lookahead, LookaheadPlugin
+from podsched.framework.plugin import PASSED, CycleState, Lookahead
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
@@ -34,7 +34,7 @@ MIN_FEASIBLE_PERCENTAGE = 5
 #: Pods placed at most between two evaluations.
 MAX_ROUND = 512
 
-AHEAD_WORDING = 'asking plugin "{}" what it would say next'
+LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'
 
 #: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
 Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
@@ -242,12 +242,17 @@ class Selector:
             return None
         found = {}
         for name in self._moved:
-            plugin = runtime.plugins[name]
-            if not isinstance(plugin, LookaheadPlugin):
+            plugin = runtime.lookahead.get(name)
+            if plugin is None:
                 return None
             try:
                 ahead = guarded(
-                    name, AHEAD_WORDING, plugin.ahead, evaluation.state, pod, evaluation.cluster
+                    name,
+                    LOOKAHEAD_WORDING,
+                    plugin.look_ahead,
+                    evaluation.state,
+                    pod,
+                    evaluation.cluster,
                 )
             except PluginFailure:
                 return None
@@ -257,7 +262,7 @@ class Selector:
         # A plugin that counts pods, but none of this class, would count them in a trial all the
         # same, as kube-scheduler does (an empty selector of a spread constraint, for one).
         for named in runtime.filter:
-            if named.name not in found and isinstance(named.plugin, LookaheadPlugin):
+            if named.name not in found and named.name in runtime.lookahead:
                 found[named.name] = _STILL
         return found
 

@@ -6,8 +6,8 @@ features podsched does not have) are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
@@ -15,9 +15,11 @@ from podsched.config.profiles import Profile
 from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
 from podsched.framework.plugin import (
     BindPlugin,
+    CycleState,
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    LookaheadPlugin,
     PermitPlugin,
     Plugin,
     PluginError,
@@ -30,8 +32,12 @@ from podsched.framework.plugin import (
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
+    ScoreExtensions,
     ScorePlugin,
+    Traits,
+    traits_of,
 )
+from podsched.framework.verdicts import Scores
 
 P = TypeVar("P")
 
@@ -66,12 +72,17 @@ class PluginNotMade(PluginError):
 
 @dataclass(frozen=True, slots=True)
 class Named(Generic[P]):
-    """A plugin at an extension point. ``weight`` is 1 or more where it scores, else 0."""
+    """A plugin at an extension point, with what the engine reads of it once and for all.
+
+    ``weight`` is 1 or more where it scores, else 0; ``normalize`` None where its scores are final.
+    """
 
     name: str
     plugin: P
     weight: int = 0
     runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
+    traits: Traits = field(default_factory=Traits, compare=False)
+    normalize: Callable[[CycleState, Scores], Scores] | None = field(default=None, compare=False)
 
 
 class ProfileRuntime:
@@ -95,6 +106,12 @@ class ProfileRuntime:
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
         self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
         self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
+        #: Plugins that can tell their verdicts beforehand, by name.
+        self.lookahead: Mapping[str, LookaheadPlugin] = {
+            name: plugin
+            for name, plugin in self.plugins.items()
+            if isinstance(plugin, LookaheadPlugin)
+        }
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
         self._pre_score_runs = {
             named.name: self.meter.runs(ExtensionPoint.PRE_SCORE, named.name)
@@ -120,7 +137,8 @@ class ProfileRuntime:
                 raise NotAnExtension(f"plugin {enabled.name} does not implement {point.label}")
             weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
             runs = self.meter.runs(point, enabled.name)
-            found.append(Named(enabled.name, plugin, weight, runs))
+            normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
+            found.append(Named(enabled.name, plugin, weight, runs, _traits(plugin), normalize))
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
@@ -149,6 +167,14 @@ class ProfileRuntime:
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
+
+
+def _traits(plugin: Plugin) -> Traits:
+    """Return the plugin's traits; without a PreScore, which rows are feasible means nothing to it."""
+    traits = traits_of(plugin)
+    if hasattr(plugin, METHODS[ExtensionPoint.PRE_SCORE]):
+        return traits
+    return replace(traits, depends_on_feasible=False)
 
 
 def _make(

@@ -27,6 +27,7 @@ from podsched.framework.plugin import (
     Handle,
     Lookahead,
     PreFilterResult,
+    Traits,
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
@@ -116,8 +117,9 @@ class InterPodAffinity:
     """Filter on required terms, of the pod and of others; Score on preferred ones of both."""
 
     name: ClassVar[str] = PLUGIN
-    depends_on_feasible: ClassVar[bool] = False
-    normalizes_by_extremes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, normalizes_by_extremes=True
+    )
 
     def __init__(self, hard_weight: int, handle: Handle, *, ignore_preferred: bool = False) -> None:
         self._index = RelationsIndex(hard_weight, ignore_preferred=ignore_preferred)
@@ -193,7 +195,7 @@ class InterPodAffinity:
             verdicts.flag(existing, Code.UNSCHEDULABLE, REASON_EXISTING_ANTI_AFFINITY)
         return verdicts.done()
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+    def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Pods that only repel, from domains of one node each, change nothing on other rows."""
         relations, _ = self._index.of(pod, cluster)
         if relations.affinity is not None or relations.scores:

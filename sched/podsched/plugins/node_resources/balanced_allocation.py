@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState
+from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
@@ -32,8 +32,7 @@ class NodeResourcesBalancedAllocation:
     """Score: how much more evenly the node's resources are used with the pod than without."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
-    depends_on_feasible: ClassVar[bool] = False
-    normalize = None
+    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
 
     def __init__(self, resources: Sequence[Any] | None = None) -> None:
         self._resources = weighted_resources(resources)

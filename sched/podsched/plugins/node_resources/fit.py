@@ -21,7 +21,7 @@ from podsched.api.resources import (
 )
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreFilterResult
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -60,8 +60,7 @@ class NodeResourcesFit:
     """Filter on requests against what is free; Score by the configured strategy."""
 
     name: ClassVar[str] = "NodeResourcesFit"
-    depends_on_feasible: ClassVar[bool] = False
-    normalize = None
+    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"

@@ -22,7 +22,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -151,6 +151,8 @@ class NodeVolumeLimits:
     """PreFilter resolves the pod's volumes, Filter counts those on the nodes that may be full."""
 
     name: ClassVar[str] = "NodeVolumeLimits"
+    #: It tells volumes apart, but pods of one class mount the same ones.
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def __init__(self) -> None:
         self._table: tuple[Hashable, NodeTable] | None = None

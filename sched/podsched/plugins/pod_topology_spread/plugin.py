@@ -29,6 +29,7 @@ from podsched.framework.plugin import (
     Handle,
     Lookahead,
     PreFilterResult,
+    Traits,
 )
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
@@ -93,7 +94,7 @@ class PodTopologySpread:
     """Filter on DoNotSchedule constraints, Score on ScheduleAnyway ones."""
 
     name: ClassVar[str] = "PodTopologySpread"
-    depends_on_feasible: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def __init__(self, defaulting: Defaulting, handle: Handle) -> None:
         self._defaulting = defaulting
@@ -141,7 +142,7 @@ class PodTopologySpread:
             undecided &= ~(missing | exceeded)
         return verdicts.done()
 
-    def ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
+    def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Follows the counts over domains, as long as they filter alone and do not score."""
         known = self._known(pod, cluster)
         own = state.data.get(self.name)

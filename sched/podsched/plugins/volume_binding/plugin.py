@@ -19,7 +19,7 @@ import numpy as np
 from podsched.api.selectors import NodeTerms
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult
+from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -101,8 +101,7 @@ class VolumeBinding:
     """PreFilter sorts the pod's claims, Filter matches them with nodes, Reserve and PreBind act."""
 
     name: ClassVar[str] = "VolumeBinding"
-    depends_on_feasible: ClassVar[bool] = False
-    normalize = None
+    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
 
     def __init__(self, handle: Handle, bind_timeout: float = 600.0) -> None:
         self._handle = handle

@@ -29,12 +29,12 @@ class TeamNodes(PerNodeFilter, PerNodeScore):
             raise ValueError("TeamNodes takes no arguments")
 
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
-        """Rejects other teams' nodes; evicting pods would not help, hence unresolvable."""
+        """Reject other teams' nodes; evicting pods would not help, hence unresolvable."""
         owner = node.node.metadata.labels.get(TEAM, "")
         return SUCCESS if owner in ("", pod.cls.labels.get(TEAM, "")) else unresolvable(REASON)
 
     def score_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> int:
-        """0..100: the share of the node's pods that are of the pod's team."""
+        """Return the share of the node's pods that are of the pod's team, from 0 to 100."""
         team = pod.cls.labels.get(TEAM, "")
         if not team or not node.pods:
             return 0
@@ -42,6 +42,6 @@ class TeamNodes(PerNodeFilter, PerNodeScore):
         return MAX_NODE_SCORE * mates // len(node.pods)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return new nodes and nodes with other labels."""
+        """Try a rejected pod again when nodes appear or get other labels."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return [ClusterEventWithHint(node)]
