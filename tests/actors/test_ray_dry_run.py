@@ -26,7 +26,8 @@ from podsched.actors.packing import (
 from podsched.actors.ray_dry_run import RayDryRun
 from podsched.actors.shard_sync import ShardSync
 from podsched.actors.terms import StaleTerm
-from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.cache.delta_encoder import DeltaEncoder
+from podsched.cache.deltas import shard_of
 from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo

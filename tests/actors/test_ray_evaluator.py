@@ -20,7 +20,8 @@ from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_sync import ShardSync
 from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
 from podsched.actors.terms import Adoption, StaleTerm
-from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.cache.delta_encoder import DeltaEncoder
+from podsched.cache.deltas import shard_of
 from podsched.config.settings import EvaluatorSettings
 from podsched.engine.evaluation.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState

@@ -136,7 +136,7 @@ class ColumnsMachine(RuleBasedStateMachine):
 
     @rule()
     def ask_carried(self) -> None:
-        self.columns.carried(LabelTerms())
+        self.columns.terms_in_cluster(LabelTerms())
 
     @rule()
     def read_journal(self) -> None:
@@ -173,7 +173,7 @@ class ColumnsMachine(RuleBasedStateMachine):
             for query in self.columns.queries:
                 assert int(self.columns.counter(query)[row]) == sum(map(query.counts, pods))
         carried = {pair for _, pod in self.pods.values() for pair in pod.cls.labels.items()}
-        assert set(self.columns.carried(LabelTerms())) == carried
+        assert set(self.columns.terms_in_cluster(LabelTerms())) == carried
 
     @invariant()
     def the_journal_names_every_changed_row(self) -> None:

@@ -69,24 +69,24 @@ def test_counters_nobody_asks_for_are_dropped_and_come_back_right(
 def test_a_term_is_carried_from_its_first_pod_to_its_last() -> None:
     columns, classes = a_column_of()
     family = LabelTerms()
-    versions = [columns.carried_version(family)]
+    versions = [columns.terms_version(family)]
     pods = [info(classes, f"p{i}", labels={"app": "a"}) for i in range(2)]
     columns.add_pod(0, pods[0])
-    versions.append(columns.carried_version(family))
-    assert list(columns.carried(family)) == [("app", "a")]
+    versions.append(columns.terms_version(family))
+    assert list(columns.terms_in_cluster(family)) == [("app", "a")]
     columns.add_pod(1, pods[1])
     columns.remove_pod(0, pods[0])
-    assert columns.carried_version(family) == versions[-1]
-    query = columns.carried(family)[("app", "a")]
+    assert columns.terms_version(family) == versions[-1]
+    query = columns.terms_in_cluster(family)[("app", "a")]
     assert columns.counter(query).tolist()[:2] == [0, 1]
     columns.remove_pod(1, pods[1])
-    assert not columns.carried(family)
-    assert columns.carried_version(family) not in versions
+    assert not columns.terms_in_cluster(family)
+    assert columns.terms_version(family) not in versions
 
 
 def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
     columns, classes = a_column_of()
-    columns.carried(LabelTerms())
+    columns.terms_in_cluster(LabelTerms())
     for i in range(2000):
         pod = info(classes, "p", labels={"n": str(i)})
         columns.add_pod(0, pod)
@@ -94,5 +94,5 @@ def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
     assert len(columns.queries) < 600
     pod = info(classes, "p", labels={"n": "0"})
     columns.add_pod(0, pod)
-    query = columns.carried(LabelTerms())[("n", "0")]
+    query = columns.terms_in_cluster(LabelTerms())[("n", "0")]
     assert columns.counter(query)[0] == 1

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from podsched.cache.columns import Columns
-from podsched.cache.deltas import (
-    ClassWriter,
-    DeltaDecoder,
-    DeltaEncoder,
-    DeltaGapError,
-    class_content,
-    shard_of,
-)
+from podsched.cache.delta_decoder import DeltaDecoder
+from podsched.cache.delta_encoder import ClassWriter, DeltaEncoder
+from podsched.cache.deltas import DeltaGapError, class_content, shard_of
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.pods import PodInfo
 from support.cache_world import ZONE, Labelled, info, make_node, make_pod
@@ -185,14 +180,14 @@ class DeltasMachine(RuleBasedStateMachine):
             self.rows_not_unsent_are_as_here(copy)
 
     def rows_not_unsent_are_as_here(self, copy: Copy) -> None:
-        unsent = copy.encoder.unsent()
+        unsent = copy.encoder.unsent_rows()
         for row in copy.decoder.columns.live_rows.tolist():
             if unsent is not None and row not in unsent:
                 there, here = pods_of(copy.decoder.columns, row), pods_of(self.columns, row)
                 assert [(p[0], p[6]) for p in there] == [(p[0], p[6]) for p in here]
-        untold = copy.encoder.untold()
+        unsent = copy.encoder.unsent_rows(with_start_times=True)
         for row in copy.decoder.columns.live_rows.tolist():
-            if untold is not None and row not in untold:
+            if unsent is not None and row not in unsent:
                 assert pods_of(copy.decoder.columns, row) == pods_of(self.columns, row)
 
     @rule()

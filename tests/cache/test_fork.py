@@ -58,11 +58,11 @@ def assert_reads_like(fork: Fork, expected: list[dict[str, PodInfo]]) -> None:
             assert int(fork.counter(query)[row]) == count
             difference = count - int(base.counter(query)[fork.base_rows[row]])
             assert int(fork.own_delta(query)[row]) == difference
-        for term, carried in fork.carried(LabelTerms()).items():
+        for term, carried in fork.terms_in_cluster(LabelTerms()).items():
             carriers = sum(list(LabelTerms().terms(pod)).count(term) for pod in values)
             assert int(fork.counter(carried)[row]) == carriers
         terms = {term for pod in values for term in LabelTerms().terms(pod)}
-        assert terms <= set(fork.carried(LabelTerms()))
+        assert terms <= set(fork.terms_in_cluster(LabelTerms()))
     with_ports = [row for row, pods in enumerate(expected) if plain_ports(pods.values())]
     assert fork.rows_with_ports.tolist() == with_ports
 

@@ -14,7 +14,8 @@ from typing import Any
 from podsched.actors.packing import dump, load, pack_result, unpack_rows
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.cache.columns import Columns
-from podsched.cache.deltas import DeltaDecoder, DeltaGapError
+from podsched.cache.delta_decoder import DeltaDecoder
+from podsched.cache.deltas import DeltaGapError
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses
 from podsched.config.profiles import Profile

@@ -19,7 +19,7 @@ from podsched.actors.evaluator_actor import NotCurrent
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump, load, unpack_result
 from podsched.actors.ray_cluster import LaterTerm, RayCluster, RayUnavailable
-from podsched.cache.deltas import DeltaEncoder
+from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.engine.evaluation.dry_run import DryRunResult, without_rows
 from podsched.engine.evaluation.sharding import EvaluationResult
 from podsched.framework.verdicts import Rows
@@ -110,7 +110,7 @@ class ShardSync:
         self, request: bytes, traceparent: str, timeout: float
     ) -> ShardAnswer | None:
         """Return what the shard says of its rows; None when it cannot say. Raises RayUnavailable."""
-        unsent = self._encoder.unsent()
+        unsent = self._encoder.unsent_rows()
         if unsent is None:
             return None
         answer = await self._ask("evaluate", request, traceparent, timeout=timeout)
@@ -123,11 +123,11 @@ class ShardSync:
 
         None when it cannot say. Raises RayUnavailable.
         """
-        untold = self._encoder.untold()
-        if untold is None:
+        unsent = self._encoder.unsent_rows(with_start_times=True)
+        if unsent is None:
             return None
         answer = await self._ask("dry_run_rows", request, rows, traceparent, timeout=timeout)
-        return None if answer is None else without_rows(load(answer), untold)
+        return None if answer is None else without_rows(load(answer), unsent)
 
     async def _ask(self, method: str, *arguments: Any, timeout: float) -> bytes | None:
         number, values = self._encoder.next_number, self._encoder.take_values()

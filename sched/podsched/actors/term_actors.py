@@ -20,7 +20,8 @@ from podsched.actors.ray_dry_run import RayDryRun
 from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_sync import ShardSync
 from podsched.cache.columns import Columns
-from podsched.cache.deltas import DeltaEncoder, shard_of
+from podsched.cache.delta_encoder import DeltaEncoder
+from podsched.cache.deltas import shard_of
 from podsched.client.channels import ClientOptions
 from podsched.config.profiles import Profile
 from podsched.config.settings import EvaluatorSettings

@@ -153,7 +153,7 @@ class Cache:
         self._schedulers = schedulers
         self._held: dict[str, _Held] = {}
         self._assumed: set[str] = set()
-        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
 
     # ------------------------------------------------------------------ reading
 
@@ -181,9 +181,9 @@ class Cache:
     def held_pods(self) -> Iterable[tuple[PodInfo, Stage]]:
         return ((held.info, held.stage) for held in self._held.values())
 
-    def homeless_pods(self, node_name: str) -> Collection[PodInfo]:
+    def pods_without_node(self, node_name: str) -> Collection[PodInfo]:
         """Pods on a node that is not there (removed, or not seen yet)."""
-        return self._homeless.get(node_name, {}).values()
+        return self._pods_without_node.get(node_name, {}).values()
 
     # ------------------------------------------------------------------ assuming
 
@@ -284,7 +284,7 @@ class Cache:
     def _place(self, pod: PodInfo) -> None:
         row = self.columns.row_of(pod.node_name)
         if row is None:
-            self._homeless.setdefault(pod.node_name, {})[pod.uid] = pod
+            self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self.columns.add_pod(row, pod)
 
@@ -293,15 +293,15 @@ class Cache:
         if row is not None:
             self.columns.remove_pod(row, pod)
             return
-        pods = self._homeless[pod.node_name]
+        pods = self._pods_without_node[pod.node_name]
         del pods[pod.uid]
         if not pods:
-            del self._homeless[pod.node_name]
+            del self._pods_without_node[pod.node_name]
 
     def _replace(self, pod: PodInfo) -> None:
         row = self.columns.row_of(pod.node_name)
         if row is None:
-            self._homeless[pod.node_name][pod.uid] = pod
+            self._pods_without_node[pod.node_name][pod.uid] = pod
         else:
             self.columns.replace_pod(row, pod)
 
@@ -314,7 +314,7 @@ class Cache:
             self.columns.update_node(node)
             return
         row = self.columns.add_node(node)
-        for pod in self._homeless.pop(name, {}).values():
+        for pod in self._pods_without_node.pop(name, {}).values():
             self.columns.add_pod(row, pod)
 
     def update_node(self, node: v1.Node) -> Anomaly | None:
@@ -330,7 +330,7 @@ class Cache:
             return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
         pods = self.columns.remove_node(name)
         if pods:
-            self._homeless[name] = {pod.uid: pod for pod in pods}
+            self._pods_without_node[name] = {pod.uid: pod for pod in pods}
         return None
 
     # ------------------------------------------------------------------ informers

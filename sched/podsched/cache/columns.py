@@ -17,13 +17,13 @@ from typing import Final
 
 import numpy as np
 
+from podsched.cache.class_usage import ClassUsage, Port
 from podsched.cache.column import Column, wrapped
-from podsched.cache.counters import CarriedTerm, Counters
-from podsched.cache.footprint import ClassUsage, Port
+from podsched.cache.counters import Counters, TermQuery
 from podsched.cache.fork import Fork
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
-from podsched.cache.usage import FIRST_COLUMNS, NONZERO, class_usage
+from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
@@ -46,13 +46,13 @@ class Columns:
         self._running: dict[PodClass, ClassUsage] = {}
         self._terminating: dict[PodClass, ClassUsage] = {}
         self._sweep_at = _MIN_SWEEP
-        self._counters = Counters(size, self._footprints)
+        self._counters = Counters(size, self._usages)
         self._ports: dict[int, dict[Port, int]] = {}
         self._port_rows: Rows | None = None
         self._journal = Journal()
         #: Rows on which pods' start times changed: no result depends on them, importance among
         #: preemption victims does, so copies of the columns elsewhere have to be told.
-        self._restated = Journal()
+        self._start_times = Journal()
 
     # ------------------------------------------------------------------ nodes
 
@@ -113,46 +113,46 @@ class Columns:
         uid = pod.uid
         if uid in pods:
             raise ValueError(f"pod {pod.key} ({uid}) is on node {self.names[row]} already")
-        footprint = (self._terminating if pod.terminating else self._running).get(pod.cls)
-        if footprint is None:
-            footprint = self.footprint(pod)
+        usage = (self._terminating if pod.terminating else self._running).get(pod.cls)
+        if usage is None:
+            usage = self.class_usage(pod)
         pods[uid] = pod
         cells = self._cells
-        for index, amount in footprint.amounts:
+        for index, amount in usage.amounts:
             column = cells[index]
             try:
                 column[row] += amount
             except ValueError:
                 column[row] = wrapped(column[row] + amount)
-        rows = footprint.rows
+        rows = usage.rows
         rows[row] = rows.get(row, 0) + 1
-        if footprint.counters:
-            self._counters.add(footprint, row, 1)
-        if footprint.ports:
-            self._add_ports(row, footprint)
+        if usage.counters:
+            self._counters.add(usage, row, 1)
+        if usage.ports:
+            self._add_ports(row, usage)
         self._note(row)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         """Take the pod of this uid off the row. Raises KeyError when it is not there."""
         pod = self._pods[row].pop(pod.uid)
-        footprint = (self._terminating if pod.terminating else self._running)[pod.cls]
+        usage = (self._terminating if pod.terminating else self._running)[pod.cls]
         cells = self._cells
-        for index, amount in footprint.amounts:
+        for index, amount in usage.amounts:
             column = cells[index]
             try:
                 column[row] -= amount
             except ValueError:
                 column[row] = wrapped(column[row] - amount)
-        rows = footprint.rows
+        rows = usage.rows
         left = rows[row] - 1
         if left:
             rows[row] = left
         else:
             del rows[row]
-        if footprint.counters:
-            self._counters.add(footprint, row, -1)
-        if footprint.ports:
-            self._remove_ports(row, footprint)
+        if usage.counters:
+            self._counters.add(usage, row, -1)
+        if usage.ports:
+            self._remove_ports(row, usage)
         self._note(row)
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
@@ -165,7 +165,7 @@ class Columns:
         if old.cls is pod.cls and old.terminating == pod.terminating:
             pods[pod.uid] = pod
             if old.start_time != pod.start_time:
-                self._note_restated(row)
+                self._note_start_times(row)
         else:
             self.remove_pod(row, old)
             self.add_pod(row, pod)
@@ -182,19 +182,19 @@ class Columns:
         for row, pod in zip(numbers, pods, strict=True):
             if pod.cls is not cls or pod.terminating or pod.uid in self._pods[row]:
                 raise ValueError(f"pod {pod.key} is not of the batch's class or there already")
-        footprint = self._running.get(cls) or self.footprint(pods[0])
+        usage = self._running.get(cls) or self.class_usage(pods[0])
         for row, pod in zip(numbers, pods, strict=True):
             self._pods[row][pod.uid] = pod
-            footprint.rows[row] = footprint.rows.get(row, 0) + 1
-            if footprint.ports:
-                self._add_ports(row, footprint)
-        for index, amount in footprint.amounts:
+            usage.rows[row] = usage.rows.get(row, 0) + 1
+            if usage.ports:
+                self._add_ports(row, usage)
+        for index, amount in usage.amounts:
             self._usage[index].array[rows] += amount
-        if footprint.counters:
-            self._counters.add_one_each(footprint, rows)
+        if usage.counters:
+            self._counters.add_one_each(usage, rows)
         self._journal.extend(numbers)
 
-    def footprint(self, pod: PodInfo) -> ClassUsage:
+    def class_usage(self, pod: PodInfo) -> ClassUsage:
         """Return what pods of this class (and ``terminating``) add to a row; made when new."""
         known = self._terminating if pod.terminating else self._running
         found = known.get(pod.cls)
@@ -207,7 +207,7 @@ class Columns:
     def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:
         return tuple(
             (self._usage_column(name), wrapped(amount))
-            for name, amount in class_usage(cls).items()
+            for name, amount in usage_of(cls).items()
             if amount
         )
 
@@ -219,7 +219,7 @@ class Columns:
             self._cells.append(self._usage[-1].cells)
         return index
 
-    def _footprints(self) -> Iterator[ClassUsage]:
+    def _usages(self) -> Iterator[ClassUsage]:
         yield from self._running.values()
         yield from self._terminating.values()
 
@@ -228,22 +228,22 @@ class Columns:
         if len(self._running) + len(self._terminating) < self._sweep_at:
             return
         for known in (self._running, self._terminating):
-            for cls in [cls for cls, footprint in known.items() if not footprint.rows]:
+            for cls in [cls for cls, usage in known.items() if not usage.rows]:
                 del known[cls]
         self._counters.sweep()
         self._sweep_at = 2 * (len(self._running) + len(self._terminating)) + _MIN_SWEEP
 
-    def _add_ports(self, row: int, footprint: ClassUsage) -> None:
+    def _add_ports(self, row: int, usage: ClassUsage) -> None:
         used = self._ports.get(row)
         if used is None:
             used = self._ports[row] = {}
             self._port_rows = None
-        for port in footprint.ports:
+        for port in usage.ports:
             used[port] = used.get(port, 0) + 1
 
-    def _remove_ports(self, row: int, footprint: ClassUsage) -> None:
+    def _remove_ports(self, row: int, usage: ClassUsage) -> None:
         used = self._ports[row]
-        for port in footprint.ports:
+        for port in usage.ports:
             if used[port] == 1:
                 del used[port]
             else:
@@ -260,10 +260,10 @@ class Columns:
         if len(rows) > JOURNAL_LIMIT:
             self._journal.trim()
 
-    def _note_restated(self, row: int) -> None:
-        self._restated.rows.append(row)
-        if len(self._restated.rows) > JOURNAL_LIMIT:
-            self._restated.trim()
+    def _note_start_times(self, row: int) -> None:
+        self._start_times.rows.append(row)
+        if len(self._start_times.rows) > JOURNAL_LIMIT:
+            self._start_times.trim()
 
     @property
     def position(self) -> int:
@@ -271,13 +271,13 @@ class Columns:
         return self._journal.position
 
     @property
-    def restated_position(self) -> int:
+    def start_times_position(self) -> int:
         """A place in the journal of rows whose pods' start times changed."""
-        return self._restated.position
+        return self._start_times.position
 
-    def restated_since(self, position: int) -> Rows | None:
+    def start_times_changed_since(self, position: int) -> Rows | None:
         """Like ``changed_since``, for start times alone."""
-        return self._restated.changed_since(position)
+        return self._start_times.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
         """Return the distinct rows changed since, ascending; None when all have to be looked at again."""
@@ -396,15 +396,15 @@ class Columns:
     def own_delta(self, query: PodQuery) -> Int64s | None:
         return None
 
-    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        return self._counters.carried(family)
+    def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        return self._counters.terms_in_cluster(family)
 
-    def carried_version(self, family: TermFamily) -> int:
-        return self._counters.carried_version(family)
+    def terms_version(self, family: TermFamily) -> int:
+        return self._counters.terms_version(family)
 
-    def carried_query(self, family: TermFamily, term: Hashable) -> PodQuery:
+    def term_query(self, family: TermFamily, term: Hashable) -> PodQuery:
         """Return the query for a term of the family, whether some pod carries it or not."""
-        return CarriedTerm(family, term)
+        return TermQuery(family, term)
 
     # ------------------------------------------------------------------ forks
 

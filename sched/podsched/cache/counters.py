@@ -1,6 +1,6 @@
 """Counts of pods per row, built when first asked for and then kept current by event.
 
-Every footprint lists the counters it adds to, so a pod costs one addition per counter that
+Every usage lists the counters it adds to, so a pod costs one addition per counter that
 concerns its class and nothing for all others. Counters nobody asked for in a long time are dropped
 when there are too many; asked for again they are built again, with a new version.
 """
@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from podsched.cache.class_usage import ClassUsage
 from podsched.cache.column import Column, wrapped
-from podsched.cache.footprint import ClassUsage
 from podsched.framework.nodes import PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -23,7 +23,7 @@ from podsched.framework.verdicts import Rows
 MAX_BYTES = 256 * 1024 * 1024
 MIN_COUNTERS = 256
 
-AllFootprints = Callable[[], Iterable[ClassUsage]]
+AllUsages = Callable[[], Iterable[ClassUsage]]
 
 
 class PodCounter:
@@ -42,7 +42,7 @@ class PodCounter:
         return self.key  # type: ignore[return-value]
 
 
-class CarriedTerm:
+class TermQuery:
     """The query "how often does the pod carry this term of the family?"."""
 
     __slots__ = ("_hash", "family", "term")
@@ -60,18 +60,18 @@ class CarriedTerm:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, CarriedTerm)
+            isinstance(other, TermQuery)
             and self.family.name == other.family.name
             and self.term == other.term
         )
 
 
 @dataclass(eq=False, slots=True)
-class CarriedCounter:
+class TermTotal:
     """Whether any pod at all carries a term."""
 
     family: _Family
-    query: CarriedTerm
+    query: TermQuery
     total: int = 0
 
 
@@ -79,16 +79,16 @@ class CarriedCounter:
 class _Family:
     family: TermFamily
     version: int = 0
-    known: dict[Hashable, CarriedCounter] = field(default_factory=dict)
+    known: dict[Hashable, TermTotal] = field(default_factory=dict)
     present: dict[Hashable, PodQuery] = field(default_factory=dict)
 
 
 class Counters:
-    """All counters of one set of columns. ``footprints`` yields every footprint there is."""
+    """All counters of one set of columns. ``usages`` yields every usage there is."""
 
-    def __init__(self, size: int, footprints: AllFootprints) -> None:
+    def __init__(self, size: int, usages: AllUsages) -> None:
         self._size = size
-        self._footprints = footprints
+        self._usages = usages
         self._counters: dict[PodQuery, PodCounter] = {}
         self._families: dict[str, _Family] = {}
         self._tick = 0
@@ -112,7 +112,7 @@ class Counters:
     def get(self, query: PodQuery) -> PodCounter:
         """Return the query's counter, built when it is not there."""
         counter = self._counters.get(query)
-        if counter is None and isinstance(query, CarriedTerm):
+        if counter is None and isinstance(query, TermQuery):
             self._family(query.family)
             counter = self._counters.get(query)
         if counter is None:
@@ -124,82 +124,82 @@ class Counters:
     def _create(self, query: PodQuery) -> PodCounter:
         self._tick += 1
         counter = self._counters[query] = PodCounter(query, self._size, self._tick)
-        for footprint in self._footprints():
-            amount = query.counts(footprint.exemplar)
+        for usage in self._usages():
+            amount = query.counts(usage.exemplar)
             if amount:
-                footprint.counters.append((counter, amount))
-                _count_rows(counter, footprint, amount)
+                usage.counters.append((counter, amount))
+                _count_rows(counter, usage, amount)
         return counter
 
-    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+    def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         return MappingProxyType(self._family(family).present)
 
-    def carried_version(self, family: TermFamily) -> int:
+    def terms_version(self, family: TermFamily) -> int:
         return self._family(family).version
 
     def _family(self, family: TermFamily) -> _Family:
         found = self._families.get(family.name)
         if found is None:
             found = self._families[family.name] = _Family(family)
-            for footprint in self._footprints():
-                self._carry(found, footprint)
+            for usage in self._usages():
+                self._carry(found, usage)
         return found
 
-    def _carry(self, family: _Family, footprint: ClassUsage) -> None:
-        """Make the footprint count for each term it carries, with all the pods it has already."""
-        terms = list(family.family.terms(footprint.exemplar))
+    def _carry(self, family: _Family, usage: ClassUsage) -> None:
+        """Make the usage count for each term it carries, with all the pods it has already."""
+        terms = list(family.family.terms(usage.exemplar))
         for term in dict.fromkeys(terms):
             known = family.known.get(term)
             if known is None:
-                query = CarriedTerm(family.family, term)
-                known = family.known[term] = CarriedCounter(family, query)
+                query = TermQuery(family.family, term)
+                known = family.known[term] = TermTotal(family, query)
                 if query not in self._counters:
                     self._create_empty(query)
             amount = terms.count(term)
             counter = self._counters[known.query]
-            footprint.counters.append((counter, amount))
-            footprint.carried.append((known, amount))
-            _count_rows(counter, footprint, amount)
-            self._count_carried(known, amount * sum(footprint.rows.values()))
+            usage.counters.append((counter, amount))
+            usage.carried.append((known, amount))
+            _count_rows(counter, usage, amount)
+            self._change_total(known, amount * sum(usage.rows.values()))
 
     def _create_empty(self, query: PodQuery) -> None:
         self._tick += 1
         self._counters[query] = PodCounter(query, self._size, self._tick)
 
-    def attach(self, footprint: ClassUsage) -> None:
-        """Find the counters that a new footprint adds to."""
+    def attach(self, usage: ClassUsage) -> None:
+        """Find the counters that a new usage adds to."""
         for query, counter in self._counters.items():
-            if isinstance(query, CarriedTerm):
+            if isinstance(query, TermQuery):
                 continue
-            amount = query.counts(footprint.exemplar)
+            amount = query.counts(usage.exemplar)
             if amount:
-                footprint.counters.append((counter, amount))
+                usage.counters.append((counter, amount))
         for family in self._families.values():
-            self._carry(family, footprint)
+            self._carry(family, usage)
 
-    def add(self, footprint: ClassUsage, row: int, pods: int) -> None:
-        """Count ``pods`` more (or fewer, when negative) pods of the footprint on the row."""
+    def add(self, usage: ClassUsage, row: int, pods: int) -> None:
+        """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
         self._tick = tick = self._tick + 1
-        for counter, amount in footprint.counters:
+        for counter, amount in usage.counters:
             cells = counter.column.cells
             try:
                 cells[row] += amount * pods
             except ValueError:
                 cells[row] = wrapped(cells[row] + amount * pods)
             counter.version = tick
-        for carried, amount in footprint.carried:
-            self._count_carried(carried, amount * pods)
+        for carried, amount in usage.carried:
+            self._change_total(carried, amount * pods)
 
-    def add_one_each(self, footprint: ClassUsage, rows: Rows) -> None:
-        """Count one more pod of the footprint on each of several distinct rows."""
+    def add_one_each(self, usage: ClassUsage, rows: Rows) -> None:
+        """Count one more pod of the usage on each of several distinct rows."""
         self._tick += 1
-        for counter, amount in footprint.counters:
+        for counter, amount in usage.counters:
             counter.column.array[rows] += amount
             counter.version = self._tick
-        for carried, amount in footprint.carried:
-            self._count_carried(carried, amount * len(rows))
+        for carried, amount in usage.carried:
+            self._change_total(carried, amount * len(rows))
 
-    def _count_carried(self, carried: CarriedCounter, change: int) -> None:
+    def _change_total(self, carried: TermTotal, change: int) -> None:
         was = carried.total
         carried.total = was + change
         if bool(was) == bool(carried.total):
@@ -216,7 +216,7 @@ class Counters:
         limit = max(MIN_COUNTERS, MAX_BYTES // (8 * self._size))
         if len(self._counters) < limit:
             return
-        idle = [c for c in self._counters.values() if not isinstance(c.key, CarriedTerm)]
+        idle = [c for c in self._counters.values() if not isinstance(c.key, TermQuery)]
         idle.sort(key=lambda counter: counter.last_use)
         self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
 
@@ -234,12 +234,12 @@ class Counters:
     def _drop(self, queries: set[PodQuery]) -> None:
         for query in queries:
             del self._counters[query]
-        for footprint in self._footprints():
-            footprint.counters = [c for c in footprint.counters if c[0].key not in queries]
-            footprint.carried = [c for c in footprint.carried if c[0].query not in queries]
+        for usage in self._usages():
+            usage.counters = [c for c in usage.counters if c[0].key not in queries]
+            usage.carried = [c for c in usage.carried if c[0].query not in queries]
 
 
-def _count_rows(counter: PodCounter, footprint: ClassUsage, amount: int) -> None:
+def _count_rows(counter: PodCounter, usage: ClassUsage, amount: int) -> None:
     cells = counter.column.cells
-    for row, pods in footprint.rows.items():
+    for row, pods in usage.rows.items():
         cells[row] = wrapped(cells[row] + amount * pods)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podsched.cache.class_usage import ClassUsage, Port
 from podsched.cache.column import wrapped
-from podsched.cache.footprint import ClassUsage, Port
-from podsched.cache.usage import NONZERO, POD_COUNT
+from podsched.cache.usage_columns import NONZERO, POD_COUNT
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -39,18 +39,18 @@ class _Delta:
         self.cells: memoryview[Any] = memoryview(array)  # type: ignore[arg-type]
         self._amounts: dict[ClassUsage, int] = {}
 
-    def change(self, row: int, footprint: ClassUsage, sign: int) -> None:
-        amount = self._amount(footprint)
+    def change(self, row: int, usage: ClassUsage, sign: int) -> None:
+        amount = self._amount(usage)
         if amount:
             self.cells[row] = wrapped(self.cells[row] + amount * sign)
 
-    def change_all(self, copies: Int64s, footprint: ClassUsage) -> None:
-        self.array += self._amount(footprint) * copies
+    def change_all(self, copies: Int64s, usage: ClassUsage) -> None:
+        self.array += self._amount(usage) * copies
 
-    def _amount(self, footprint: ClassUsage) -> int:
-        amount = self._amounts.get(footprint)
+    def _amount(self, usage: ClassUsage) -> int:
+        amount = self._amounts.get(usage)
         if amount is None:
-            amount = self._amounts[footprint] = self.query.counts(footprint.exemplar)
+            amount = self._amounts[usage] = self.query.counts(usage.exemplar)
         return amount
 
 
@@ -97,14 +97,14 @@ class Fork:
 
         They count in usage, counters and ports; ``pods`` does not show them, having no uids.
         """
-        footprint = self._base.footprint(pod)
+        usage = self._base.class_usage(pod)
         self._add_usage_columns()
-        for index, amount in footprint.amounts:
+        for index, amount in usage.amounts:
             self._usage[index] += amount * copies
         self._copies.append((pod, copies))
         for delta in self._deltas.values():
-            delta.change_all(copies, footprint)
-        if footprint.ports:
+            delta.change_all(copies, usage)
+        if usage.ports:
             rows = np.flatnonzero(copies).tolist()
             self._ported.update(rows)
             for row in rows:
@@ -117,9 +117,9 @@ class Fork:
         return own
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
-        footprint = self._base.footprint(pod)
+        usage = self._base.class_usage(pod)
         cells = self._cells
-        for index, amount in footprint.amounts:
+        for index, amount in usage.amounts:
             if index >= len(cells):
                 self._add_usage_columns()
             column = cells[index]
@@ -129,8 +129,8 @@ class Fork:
                 column[row] = wrapped(column[row] + amount * sign)
         self._log.append((row, pod, sign))
         for delta in self._deltas.values():
-            delta.change(row, footprint, sign)
-        if footprint.ports:
+            delta.change(row, usage, sign)
+        if usage.ports:
             self._ports.pop(row, None)
             self._ported.add(row)
 
@@ -145,9 +145,9 @@ class Fork:
         if delta is None:
             delta = _Delta(query, np.zeros(len(self._rows), dtype=np.int64))
             for row, pod, sign in self._log:
-                delta.change(row, self._base.footprint(pod), sign)
+                delta.change(row, self._base.class_usage(pod), sign)
             for pod, copies in self._copies:
-                delta.change_all(copies, self._base.footprint(pod))
+                delta.change_all(copies, self._base.class_usage(pod))
             self._deltas[query] = delta
         return delta
 
@@ -157,9 +157,9 @@ class Fork:
     def counter_version(self, query: PodQuery) -> int:
         return self._base.counter_version(query) + len(self._log) + len(self._copies)
 
-    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+    def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the base's terms and those of pods added here; those of removed pods stay."""
-        terms = self._base.carried(family)
+        terms = self._base.terms_in_cluster(family)
         added = [pod for _, pod, sign in self._log if sign > 0 and family.terms(pod)]
         added += [pod for pod, _ in self._copies if family.terms(pod)]
         if not added:
@@ -168,11 +168,11 @@ class Fork:
         for pod in added:
             for term in family.terms(pod):
                 if term not in merged:
-                    merged[term] = self._base.carried_query(family, term)
+                    merged[term] = self._base.term_query(family, term)
         return merged
 
-    def carried_version(self, family: TermFamily) -> int:
-        return self._base.carried_version(family) + len(self._log) + len(self._copies)
+    def terms_version(self, family: TermFamily) -> int:
+        return self._base.terms_version(family) + len(self._log) + len(self._copies)
 
     # ------------------------------------------------------------------ forks
 
@@ -230,11 +230,11 @@ class Fork:
         if found is None:
             found = self._ports[row] = {}
             for pod in self.pods(row).values():
-                for port in self._base.footprint(pod).ports:
+                for port in self._base.class_usage(pod).ports:
                     found[port] = found.get(port, 0) + 1
             for pod, copies in self._copies:
                 if copies[row]:
-                    for port in self._base.footprint(pod).ports:
+                    for port in self._base.class_usage(pod).ports:
                         found[port] = found.get(port, 0) + int(copies[row])
         return found
 

@@ -108,7 +108,7 @@ def _differences(cache: Cache) -> Iterator[str]:
         row_number = fresh.row_of(pod.node_name)
         if row_number is not None:
             fresh.add_pod(row_number, pod)
-        elif pod.uid not in {other.uid for other in cache.homeless_pods(pod.node_name)}:
+        elif pod.uid not in {other.uid for other in cache.pods_without_node(pod.node_name)}:
             yield f"pod {pod.key} is on no row and not kept for node {pod.node_name}"
         if cache.nominator.node_of(pod.uid) is not None:
             yield f"pod {pod.key} has node {pod.node_name} and is nominated"
@@ -174,7 +174,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
 
 def _shared_differences(actual: Columns, expected: Columns) -> Iterator[str]:
     for family in actual.families:
-        if set(actual.carried(family)) != set(expected.carried(family)):
+        if set(actual.terms_in_cluster(family)) != set(expected.terms_in_cluster(family)):
             yield f"the carried terms of {family.name}"
     ported = {actual.names[row] for row in actual.rows_with_ports.tolist()}
     if ported != {expected.names[row] for row in expected.rows_with_ports.tolist()}:

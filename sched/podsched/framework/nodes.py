@@ -130,13 +130,13 @@ class NodeColumns(Protocol):
         """In a fork: per row, its count minus the count of its base row. None outside a fork."""
         ...
 
-    def carried(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+    def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         """Return the distinct terms of a family carried by pods anywhere in the cluster (see
         TermFamily).
         """
         ...
 
-    def carried_version(self, family: TermFamily) -> int:
+    def terms_version(self, family: TermFamily) -> int:
         """Change whenever a term of the family appears or disappears."""
         ...
 
@@ -164,11 +164,11 @@ class JournaledColumns(NodeColumns, Protocol):
         ...
 
     @property
-    def restated_position(self) -> int:
+    def start_times_position(self) -> int:
         """A place in the journal of rows whose pods' start times changed."""
         ...
 
-    def restated_since(self, position: int) -> Rows | None:
+    def start_times_changed_since(self, position: int) -> Rows | None:
         """Like ``changed_since``, for start times alone."""
         ...
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,15 +17,15 @@ from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World
 
 
-def restate(world: World) -> None:
-    """A placed pod turns out to have started at some time."""
+def set_start_time(world: World) -> None:
+    """The informer reports when a placed pod started."""
     if world.placed:
-        placed = world.random.choice(world.placed)
-        placed.start_time = float(world.random.randrange(100))
-        row = world.cluster.nodes.row_of(placed.node_name)
+        index = world.random.randrange(len(world.placed))
+        started = replace(world.placed[index], start_time=float(world.random.randrange(100)))
+        world.placed[index] = started
+        row = world.cluster.nodes.row_of(started.node_name)
         assert row is not None
-        # As the cache does when an update of the pod arrives.
-        world.cache.columns._note_restated(row)
+        world.cache.columns.replace_pod(row, started)
 
 
 def budget(world: World) -> v1.PodDisruptionBudget:
@@ -64,7 +66,7 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_trial(seed: int) -> 
             if change < 0.7:
                 world.mutate()
             elif change < 0.9:
-                restate(world)
+                set_start_time(world)
             else:
                 world.cluster.put("PodDisruptionBudget", budget(world))
         remembered, fresh = both(world, trials, world.pending(world.random.choice((2, 3))))

@@ -175,7 +175,7 @@ class Trials:
             runner.inputs,
             cluster.version(BUDGET),
             nodes.position,
-            nodes.restated_position,
+            nodes.start_times_position,
             cluster.nominations_version,
         )
         known = self._known.get(pod.cls)
@@ -203,7 +203,7 @@ def _changed_rows(known: _Known, now: Moment, cluster: ClusterView) -> Rows | No
     if now.inputs is None or now[:2] != before[:2] or len(known.verdict) != nodes.size:
         return None
     changed = nodes.changed_since(before.position)
-    restated = nodes.restated_since(before.restated)
+    restated = nodes.start_times_changed_since(before.restated)
     names = cluster.nominations_since(before.nominations)
     if changed is None or restated is None or names is None:
         return None

@@ -157,7 +157,7 @@ class InterPodAffinity:
                 for key, query in relations.anti_affinity
             ),
             existing,
-            len(nodes.carried(REPELLING)),
+            len(nodes.terms_in_cluster(REPELLING)),
         )
         rows = np.arange(nodes.size, dtype=np.intp)
         filtering.verdicts = _judge(filtering, nodes, rows)
@@ -325,7 +325,7 @@ def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows)
 
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
     """Topology keys of anti-affinity terms that only pods added in the trial carry."""
-    terms: Mapping[Hashable, PodQuery] = nodes.carried(REPELLING)
+    terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
     if len(terms) == filtering.carried:
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}

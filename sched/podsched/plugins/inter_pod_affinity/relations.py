@@ -86,9 +86,9 @@ class RelationsIndex:
         """Return the relations of the pod's class, and a number that changes whenever they do."""
         nodes = cluster.nodes
         version = (
-            nodes.carried_version(REPELLING),
-            nodes.carried_version(ATTRACTING),
-            nodes.carried_version(PREFERRING),
+            nodes.terms_version(REPELLING),
+            nodes.terms_version(ATTRACTING),
+            nodes.terms_version(PREFERRING),
             cluster.version("Namespace"),
         )
         known = self._classes.get(pod.cls)
@@ -125,11 +125,11 @@ class RelationsIndex:
 
     def _weighted(self, means: _Judge, nodes: NodeColumns) -> dict[str, list[tuple[int, PodQuery]]]:
         found: dict[str, list[tuple[int, PodQuery]]] = {}
-        required: Any = nodes.carried(ATTRACTING) if self._hard_weight else {}
+        required: Any = nodes.terms_in_cluster(ATTRACTING) if self._hard_weight else {}
         for term, query in required.items():
             if means.by(term):
                 found.setdefault(term.topology_key, []).append((self._hard_weight, query))
-        preferred: Any = nodes.carried(PREFERRING)
+        preferred: Any = nodes.terms_in_cluster(PREFERRING)
         for (weight, term), query in preferred.items():
             if means.by(term):
                 found.setdefault(term.topology_key, []).append((weight, query))
@@ -157,7 +157,7 @@ class _Judge:
 
 def _repelled(means: _Judge, nodes: NodeColumns) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
     found: dict[str, list[PodQuery]] = {}
-    terms: Any = nodes.carried(REPELLING)
+    terms: Any = nodes.terms_in_cluster(REPELLING)
     for term, query in terms.items():
         if means.by(term):
             found.setdefault(term.topology_key, []).append(query)

@@ -1,6 +1,6 @@
 """What one pod adds to its node's row, computed once per class.
 
-A footprint belongs to a class and a value of ``terminating``, the two things that counts may
+A usage belongs to a class and a value of ``terminating``, the two things that counts may
 depend on. It also knows on which rows such pods are, so that a new counter is built without
 walking over all pods.
 """
@@ -14,7 +14,7 @@ from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
 if TYPE_CHECKING:
-    from podsched.cache.counters import CarriedCounter, PodCounter
+    from podsched.cache.counters import PodCounter, TermTotal
 
 Port = tuple[str, str, int]
 
@@ -30,7 +30,7 @@ class ClassUsage:
         self.ports = tuple(host_ports(exemplar.cls.spec))
         self.rows: dict[int, int] = {}
         self.counters: list[tuple[PodCounter, int]] = []
-        self.carried: list[tuple[CarriedCounter, int]] = []
+        self.carried: list[tuple[TermTotal, int]] = []
 
 
 def host_ports(spec: v1.PodSpec) -> Iterator[Port]:

@@ -12,7 +12,7 @@ NONZERO: Final = {"cpu": "#nonzero cpu", "memory": "#nonzero memory"}
 FIRST_COLUMNS: Final = (POD_COUNT, *NONZERO.values(), "cpu", "memory", "ephemeral-storage")
 
 
-def class_usage(cls: PodClass) -> dict[str, int]:
+def usage_of(cls: PodClass) -> dict[str, int]:
     """Return what one pod of the class adds to each usage column."""
     return {
         POD_COUNT: 1,

@@ -1,0 +1,88 @@
+"""A shard's side: columns of its own, kept current by deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from podsched.cache.columns import Columns
+from podsched.cache.deltas import (
+    ClassContent,
+    Delta,
+    DeltaGapError,
+    NodeDelta,
+    PodDelta,
+    make_class,
+)
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+
+class DeltaDecoder:
+    """A shard's columns, kept current by deltas."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self._classes: dict[int, tuple[PodClass, v1.Pod]] = {}
+        self._next = 0
+
+    def apply(self, delta: Delta) -> None:
+        """Apply the next delta. Raises DeltaGapError, and changes nothing, when it is another.
+
+        ``columns`` is a new object after a delta that starts anew.
+        """
+        if delta.number == 0:
+            self.columns = Columns(delta.size)
+            self._classes.clear()
+        elif delta.number != self._next:
+            raise DeltaGapError(f"delta {delta.number} came where {self._next} was due")
+        self._next = delta.number + 1
+        self.columns.reserve(delta.size)
+        self.learn(delta.classes)
+        self._apply_gone(delta)
+        self._apply_nodes(delta.nodes)
+        self._apply_pods(delta.pods)
+        for class_id in delta.forgotten_classes:
+            self._classes.pop(class_id, None)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the delta that is due."""
+        return self._next
+
+    def learn(self, contents: Iterable[ClassContent]) -> None:
+        """Take over classes, for example of the waiting pod that is to be evaluated."""
+        for content in contents:
+            if content.id not in self._classes:
+                self._classes[content.id] = make_class(content)
+
+    def pod(self, class_id: int, uid: str, name: str) -> PodInfo:
+        """Return a pod of a known class, without a node."""
+        cls, message = self._classes[class_id]
+        return PodInfo(uid, f"{cls.namespace}/{name}", name, cls, message)
+
+    def _apply_gone(self, delta: Delta) -> None:
+        for row, uid in delta.pods.removed:
+            self.columns.remove_pod(row, self.columns.pods(row)[uid])
+        for name in delta.nodes.removed:
+            self.columns.remove_node(name)
+
+    def _apply_nodes(self, nodes: NodeDelta) -> None:
+        self.columns.adopt_values(nodes.first_value, list(nodes.values))
+        for row, message in nodes.put:
+            node = v1.Node.FromString(message)
+            if self.columns.row_of(node.metadata.name) is None:
+                self.columns.add_node(node, row)
+            else:
+                self.columns.update_node(node)
+
+    def _apply_pods(self, pods: PodDelta) -> None:
+        for i, row in enumerate(pods.rows):
+            pod = self.pod(pods.classes[i], pods.uids[i], pods.names[i])
+            pod.node_name = self.columns.names[row]
+            pod.start_time = pods.start_times[i]
+            pod.creation_time = pods.creation_times[i]
+            pod.terminating = pods.terminating[i]
+            if pod.uid in self.columns.pods(row):
+                self.columns.replace_pod(row, pod)
+            else:
+                self.columns.add_pod(row, pod)

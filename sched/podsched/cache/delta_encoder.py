@@ -1,0 +1,229 @@
+"""The leader's side of a shard: what changed on its nodes, as deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from podsched.cache.columns import Columns
+from podsched.cache.deltas import ClassContent, Delta, NodeDelta, PodDelta, class_content
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows
+
+
+class ClassWriter:
+    """Which classes a shard knows already; used for the classes of waiting pods too."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[int, PodClass] = WeakValueDictionary()
+        self._ids: set[int] = set()
+        self._fresh: list[ClassContent] = []
+
+    def id_of(self, cls: PodClass) -> int:
+        """Return the class's id; its content goes with the next ``take`` when the shard lacks it."""
+        if cls.id not in self._known:
+            self._known[cls.id] = cls
+            self._ids.add(cls.id)
+            self._fresh.append(class_content(cls))
+        return cls.id
+
+    def take(self) -> tuple[ClassContent, ...]:
+        """Return the contents that the shard has to be sent before it can read the ids given out."""
+        fresh, self._fresh = tuple(self._fresh), []
+        return fresh
+
+    def take_forgotten(self) -> tuple[int, ...]:
+        """Ids of classes that are gone here; the shard can forget them."""
+        if len(self._ids) < 2 * len(self._known) + 256:
+            return ()
+        gone = tuple(self._ids - set(self._known))
+        self._ids.difference_update(gone)
+        return gone
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What the shard knows of a row."""
+
+    name: str
+    version: int
+    pods: dict[str, PodInfo]
+
+
+class DeltaEncoder:
+    """Turns the changes of the leader's columns into deltas for the nodes that ``owns`` names."""
+
+    def __init__(self, columns: Columns, owns: Callable[[str], bool]) -> None:
+        self._columns = columns
+        self._owns = owns
+        self.restart()
+
+    def restart(self) -> None:
+        """Make the next delta start anew, for a shard that has nothing or lost its place."""
+        self.classes = ClassWriter()
+        self._sent: dict[int, _Sent] = {}
+        self._number = 0
+        self._values_sent = 0
+        self._due: set[int] = set()
+        self._position = self._start_times = -1
+
+    def encode(self, limit: int | None = None) -> Delta | None:
+        """Return what changed since the last delta; None when nothing did.
+
+        ``limit``: look at so many changed rows at most and leave the others to the next delta, so
+        that no call takes long.
+        """
+        self._due.update(self._changed_rows())
+        self._position = self._columns.position
+        self._start_times = self._columns.start_times_position
+        writer = _DeltaWriter(self.classes)
+        self._forget_gone(writer)
+        rows = sorted(self._due)[:limit]
+        self._due.difference_update(rows)
+        for row in rows:
+            self._compare(row, writer)
+        # The order matters: ids are given out while rows are compared.
+        classes = self.classes.take()
+        forgotten = self.classes.take_forgotten()
+        first, values = self.take_values()
+        if not (writer.changed or classes or forgotten or values) and self._number:
+            return None
+        nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes), first, values)
+        delta = Delta(self._number, self._columns.size, classes, forgotten, nodes, writer.pods)
+        self._number += 1
+        return delta
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next delta will have; the shard's must be equal to be current."""
+        return self._number
+
+    def take_values(self) -> tuple[int, tuple[str, ...]]:
+        """(first id, label values) that the shard has to be told before it reads a CycleState."""
+        first = self._values_sent
+        values = tuple(self._columns.values_from(first))
+        self._values_sent += len(values)
+        return first, values
+
+    def unsent_rows(self, *, with_start_times: bool = False) -> Rows | None:
+        """Return the rows, ascending, that the shard may not have as they are now; None: maybe all.
+
+        ``with_start_times``: the rows where only start times of pods changed as well.
+        """
+        changed = self._columns.changed_since(self._position)
+        if changed is None:
+            return None
+        rows = {*changed.tolist(), *self._due}
+        if with_start_times:
+            restarted = self._columns.start_times_changed_since(self._start_times)
+            if restarted is None:
+                return None
+            rows.update(restarted.tolist())
+        return np.array(sorted(rows), dtype=np.intp)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last ``encode`` left rows to the next."""
+        return bool(self._due)
+
+    def _forget_gone(self, writer: _DeltaWriter) -> None:
+        """Tells of nodes that left their rows, before any of them comes back in another row."""
+        names = self._columns.names
+        for row in sorted(self._due & self._sent.keys()):
+            if self._sent[row].name != names[row]:
+                writer.removed_nodes.append(self._sent.pop(row).name)
+        self._due = {row for row in self._due if names[row] and self._owns(names[row])}
+
+    def _changed_rows(self) -> Iterable[int]:
+        changed = self._columns.changed_since(self._position)
+        restarted = self._columns.start_times_changed_since(self._start_times)
+        if changed is None or restarted is None:
+            return range(self._columns.size)
+        return sorted({*changed.tolist(), *restarted.tolist()})
+
+    def _compare(self, row: int, writer: _DeltaWriter) -> None:
+        columns = self._columns
+        name = columns.names[row]
+        sent = self._sent.get(row)
+        if sent is None:
+            sent = self._sent[row] = _Sent(name, 0, {})
+        version = columns.node_version(row)
+        if sent.version != version:
+            writer.nodes.append((row, columns.node(row).SerializeToString()))
+            sent.version = version
+        pods = columns.pods(row)
+        if writer.put_pods(row, sent.pods, pods.values()):
+            sent.pods = dict(pods)
+
+
+class _DeltaWriter:
+    """Collects one delta."""
+
+    def __init__(self, classes: ClassWriter) -> None:
+        self._classes = classes
+        self.nodes: list[tuple[int, bytes]] = []
+        self.removed_nodes: list[str] = []
+        self.pods = PodDelta()
+
+    @property
+    def changed(self) -> bool:
+        pods = self.pods
+        return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
+
+    def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
+        """Write how a node's pods differ; whether they do (be it in what does not travel)."""
+        added: list[PodInfo] = []
+        stale = dict(before)
+        different = False
+        order = iter(before)
+        for pod in now:
+            different = different or next(order, "") != pod.uid
+            old = stale.pop(pod.uid, None)
+            if old is not pod:
+                different = True
+                if old is None or not _travels_alike(old, pod):
+                    added.append(pod)
+        if not different and not stale:
+            return False
+        if _order_there(before, stale, added) != [pod.uid for pod in now]:
+            # A pod that left and came back alike is last here and still in its old place there.
+            added, stale = list(now), before
+        if added or stale:
+            self._write(row, added, stale)
+        return True
+
+    def _write(self, row: int, added: Sequence[PodInfo], stale: Iterable[str]) -> None:
+        pods = self.pods
+        pods.removed.extend((row, uid) for uid in stale)
+        for pod in added:
+            pods.rows.append(row)
+            pods.classes.append(self._classes.id_of(pod.cls))
+            pods.uids.append(pod.uid)
+            pods.names.append(pod.name)
+            pods.start_times.append(pod.start_time)
+            pods.creation_times.append(pod.creation_time)
+            pods.terminating.append(pod.terminating)
+
+
+def _order_there(
+    before: dict[str, PodInfo], gone: Collection[str], added: Iterable[PodInfo]
+) -> list[str]:
+    """Return the order in which the shard will have a row's pods: see ``Columns.replace_pod``."""
+    order = {uid: pod for uid, pod in before.items() if uid not in gone}
+    for pod in added:
+        old = order.get(pod.uid)
+        if old is not None and not (old.cls is pod.cls and old.terminating == pod.terminating):
+            del order[pod.uid]
+        order[pod.uid] = pod
+    return list(order)
+
+
+def _travels_alike(old: PodInfo, new: PodInfo) -> bool:
+    return (
+        old.cls is new.cls
+        and old.terminating == new.terminating
+        and old.start_time == new.start_time
+    )
