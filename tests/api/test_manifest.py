@@ -127,6 +127,40 @@ def test_text_that_is_no_manifest_is_refused(text: str) -> None:
         load_documents(text)
 
 
+def _bomb(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, levels):
+        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (_bomb(9), "aliases stand for more than 100,000 nodes"),
+        ("a: &a [*a]", r"\*a refers to what it is part of"),
+        ("a: &a {b: {c: *a}}", r"\*a refers to what it is part of"),
+        ("[" * 200_000, "nested more than 100 levels deep"),
+        ("{a: " * 200_000, "nested more than 100 levels deep"),
+        ("- " * 200_000 + "a", "nested more than 100 levels deep"),
+        ("? [a]\n: b", "a key must be a string"),
+        ("? {a: b}\n: c", "a key must be a string"),
+    ],
+    ids=["bomb", "cycle", "deep cycle", "lists", "maps", "blocks", "list as key", "map as key"],
+)
+def test_text_that_costs_more_than_its_size_says_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ManifestError, match=reason):
+        load_documents(text)
+
+
+def test_aliases_of_ordinary_manifests_are_read() -> None:
+    text = "a: &labels {app: web}\nb: [*labels, *labels]\n---\nc: &labels x\nd: *labels"
+    assert load_documents(text) == [
+        {"a": {"app": "web"}, "b": [{"app": "web"}, {"app": "web"}]},
+        {"c": "x", "d": "x"},
+    ]
+
+
 def test_dates_and_clock_times_stay_strings() -> None:
     (document,) = load_documents("when: 2024-01-02T03:04:05Z\nclock: 22:22\nmode: 0644\nn: 0o17")
     assert document["when"] == "2024-01-02T03:04:05Z"

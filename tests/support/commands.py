@@ -40,7 +40,7 @@ class Commands:
             redirect_stdout(out),
             redirect_stderr(err),
             patch.object(sys, "argv", ["sched", *arguments, *server]),
-            patch.object(sys, "stdin", io.StringIO(stdin)),
+            patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         ):
             try:
                 main()

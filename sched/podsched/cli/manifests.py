@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import typer
 
@@ -13,11 +14,15 @@ from podsched.api.manifest import ManifestError, describe, from_manifest, load_d
 from podsched.api.objects import AnyObject
 from podsched.cli.client import FAILED, fail, warn
 
+#: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
+#: (``/dev/zero``) is refused instead of being read until memory runs out.
+MAX_BYTES = 128 << 20
+
 
 def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
     for filename in filenames:
         if filename == "-":
-            yield "standard input", sys.stdin.read()
+            yield "standard input", _read(filename, sys.stdin.buffer)
             continue
         path = Path(filename)
         if path.is_dir():
@@ -28,9 +33,21 @@ def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
             files = [path]
         for file in files:
             try:
-                yield str(file), file.read_text()
-            except (OSError, UnicodeDecodeError) as exc:
-                fail(f"{file}: {getattr(exc, 'strerror', None) or exc}")
+                with file.open("rb") as stream:
+                    text = _read(str(file), stream)
+            except OSError as exc:
+                fail(f"{file}: {exc.strerror or exc}")
+            yield str(file), text
+
+
+def _read(source: str, stream: BinaryIO) -> str:
+    content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        fail(f"{source}: more than {MAX_BYTES >> 20} MiB; split it into several files")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as exc:
+        fail(f"{source}: {exc}")
 
 
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
