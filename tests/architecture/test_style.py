@@ -1,0 +1,133 @@
+"""What a reader may rely on in every module, as far as ruff has no rule for it.
+
+`make check` runs these with the linters.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "sched" / "podsched"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent.name != "v1")
+
+MOST_LINES = 60
+
+#: Functions that are longer, and why splitting them would not help.
+LONG_FUNCTIONS: dict[str, str] = {
+    "cli/servers.py: scheduler": "its parameters are the command's options",
+    "cli/servers.py: agent": "its parameters are the command's options",
+    "cli/get.py: get": "its parameters are the command's options",
+}
+
+Finding = tuple[int, str]
+
+
+def long_functions(source: str) -> Iterator[Finding]:
+    """Yield the functions of more than 60 lines, with their signature and docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            if node.end_lineno - node.lineno + 1 > MOST_LINES:
+                yield node.lineno, node.name
+
+
+def single_backticks(source: str) -> Iterator[Finding]:
+    """Yield what docstrings have in single backticks: code stands in double ones."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=False) or ""
+            for code in re.findall(r"(?<!`)`[^`]+`(?!`)", docstring):
+                yield node.body[0].lineno, code
+
+
+def other_loggers(source: str) -> Iterator[Finding]:
+    """Yield loggers obtained otherwise than with ``get_logger("<component>")``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            if getattr(node, "module", None) in ("logging", "structlog") or "structlog" in names:
+                yield node.lineno, f"import of {', '.join(names)}"
+        elif isinstance(node, ast.Call):
+            match node.func:
+                case ast.Attribute(attr="getLogger" | "get_logger" as name):
+                    yield node.lineno, name
+                case ast.Name(id="get_logger") if not (
+                    node.args and isinstance(node.args[0], ast.Constant)
+                ):
+                    yield node.lineno, "get_logger without a component"
+
+
+def rule_codes(source: str) -> Iterator[Finding]:
+    """Yield numbers of rules, such as Q13, that no document here defines."""
+    texts: list[Finding] = [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            texts.append((token.start[0], token.string))
+    for line, text in texts:
+        if "noqa" not in text:
+            for code in re.findall(r"\b[A-Z]\d{1,2}\b", text):
+                yield line, code
+
+
+SAMPLE = '''
+"""A module that shows `one` and ``two``."""
+
+import logging
+import structlog
+from podsched.telemetry.logs import get_logger
+
+log = logging.getLogger(__name__)
+also = structlog.get_logger()
+fine = get_logger("queue")
+vague = get_logger()
+
+
+def brief():
+    """Do what Q13 says."""
+    return "P9"  # as S5 has it; noise of 10E3 and v1 is none
+
+
+def endless():
+''' + "\n".join(f"    line = {number}" for number in range(60))
+
+
+def test_a_function_of_sixty_one_lines_is_long() -> None:
+    assert [name for _, name in long_functions(SAMPLE)] == ["endless"]
+    assert not list(long_functions(SAMPLE.removesuffix("\n    line = 59")))
+
+
+def test_single_backticks_in_a_docstring_are_found() -> None:
+    assert [code for _, code in single_backticks(SAMPLE.strip())] == ["`one`"]
+
+
+def test_other_ways_to_a_logger_are_found() -> None:
+    lines = sorted(line for line, _ in other_loggers(SAMPLE))
+    assert [SAMPLE.splitlines()[line - 1] for line in lines] == [
+        "import structlog",
+        "log = logging.getLogger(__name__)",
+        "also = structlog.get_logger()",
+        "vague = get_logger()",
+    ]
+
+
+def test_rule_codes_in_docstrings_strings_and_comments_are_found() -> None:
+    assert sorted(code for _, code in rule_codes(SAMPLE)) == ["P9", "Q13", "S5"]
+
+
+def test_no_function_is_longer_than_sixty_lines() -> None:
+    found = {
+        f"{module.relative_to(SOURCE)}: {name}"
+        for module in MODULES
+        for _, name in long_functions(module.read_text())
+    }
+    assert found == set(LONG_FUNCTIONS)
