@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.config.errors import ConfigError
-from podsched.config.load import default_config, load_config, to_plain, to_yaml
+from podsched.config.load import default_config, load_config, to_plain, to_public, to_yaml
 from podsched.config.model import Model
 from podsched.config.plugins import ExtensionPoint, PluginSpec
 
@@ -417,11 +417,16 @@ def test_extenders_are_checked_by_themselves_and_together() -> None:
         {
             "extenders": [
                 {
+                    "urlPrefix": "http://x",
                     "prioritizeVerb": "p",
                     "bindVerb": "b",
                     "managedResources": [{"name": "cpu"}, {"name": "a.com/b"}],
                 },
-                {"bindVerb": "b", "managedResources": [{"name": "a.com/b"}]},
+                {
+                    "urlPrefix": "http://y",
+                    "bindVerb": "b",
+                    "managedResources": [{"name": "a.com/b"}],
+                },
             ]
         }
     )
@@ -438,7 +443,9 @@ def test_extenders_are_checked_by_themselves_and_together() -> None:
 
 def test_node_resources_fit_ignores_what_an_extender_looks_after() -> None:
     managed = [{"name": "a.com/b", "ignoredByScheduler": True}, {"name": "a.com/c"}]
-    config = load_config({"extenders": [{"filterVerb": "f", "managedResources": managed}]})
+    config = load_config(
+        {"extenders": [{"urlPrefix": "http://x", "filterVerb": "f", "managedResources": managed}]}
+    )
     assert config.profiles[0].args["NodeResourcesFit"].ignored_resources == ("a.com/b",)
     assert config.extenders[0].http_timeout == 5.0
 
@@ -521,7 +528,13 @@ FULL = to_plain(
                     },
                 )["profiles"][0]
             ],
-            "extenders": [{"filterVerb": "f", "managedResources": [{"name": "a.com/b"}]}],
+            "extenders": [
+                {
+                    "urlPrefix": "http://x",
+                    "filterVerb": "f",
+                    "managedResources": [{"name": "a.com/b"}],
+                }
+            ],
         }
     )
 )
@@ -550,7 +563,7 @@ def test_whatever_a_field_holds_the_answer_is_a_configuration_or_its_mistakes(
 def test_what_is_accepted_and_has_no_effect_is_said() -> None:
     config = load_config(
         {
-            "extenders": [{"urlPrefix": "http://a"}, {"filterVerb": "filter"}],
+            "extenders": [{"urlPrefix": "http://a"}, {"urlPrefix": "http://b", "filterVerb": "f"}],
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
             "delayCacheUntilActive": True,
@@ -562,3 +575,41 @@ def test_what_is_accepted_and_has_no_effect_is_said() -> None:
         "clientConnection.kubeconfig",
         "delayCacheUntilActive",
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("", ""),
+        ("nonsense", "nonsense"),
+        ("ftp://a", "ftp://a"),
+        ("http://", "http://"),
+        ("http://a:99999", "http://a:99999"),
+        ("http://[::1", "http://[::1"),
+        ("ftp://me:pass@word@a", "ftp://me:xxxxx@a"),
+        ("http://me:pass/word@a", "http://me:xxxxx@a"),
+        ("ftp://a:80/b@c", "ftp://a:80/b@c"),
+    ],
+)
+def test_an_extender_that_cannot_be_called_is_a_mistake(url: str, shown: str) -> None:
+    (mistake,) = mistakes({"extenders": [{"urlPrefix": url, "filterVerb": "f"}]})
+    assert mistake.startswith(f'extenders[0].urlPrefix: Invalid value: "{shown}": ')
+
+
+def test_what_a_process_shows_of_its_configuration_holds_no_secret() -> None:
+    config = load_config(
+        {
+            "extenders": [
+                {
+                    "urlPrefix": "https://me:pass@word@extender:8888/a@b",
+                    "filterVerb": "f",
+                    "tlsConfig": {"keyData": "U0VDUkVU", "certData": "Y2VydA=="},
+                }
+            ]
+        }
+    )
+    shown = str(to_public(config))
+    assert "pass" not in shown and "U0VDUkVU" not in shown
+    assert "https://me:xxxxx@extender:8888/a@b" in shown
+    assert "Y2VydA==" in shown
+    assert "pass@word" in str(to_plain(config)), "what is read back stays whole"

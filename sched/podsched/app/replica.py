@@ -28,7 +28,7 @@ from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
-from podsched.config.load import SchedulerConfiguration, to_plain
+from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
@@ -225,7 +225,7 @@ class Replica:
             options=self._options.election,
         )
         self._add_checks(elector)
-        health = await self._process.serve_health(lambda: to_plain(self._options.config))
+        health = await self._process.serve_health(lambda: to_public(self._options.config))
         presence = ReplicaLease(
             self._client,
             self._options.settings.identity or self.identity,

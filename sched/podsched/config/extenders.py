@@ -5,8 +5,10 @@ Source: Extender of k8s.io/kube-scheduler/config/v1, validateExtenders of kube-s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -16,6 +18,10 @@ from podsched.config.names import extended_resource_errors
 
 #: Seconds a call to an extender may take when its configuration does not say.
 DEFAULT_EXTENDER_TIMEOUT = 5.0
+
+# A password may hold an "@", and one with a "/" is a mistake that must not show it either; a port
+# before a path with an "@" is no password.
+_PASSWORD = re.compile(r"^([^/]*//[^/:@]*:)(?!\d+/)(?:[^/]*|.*)@")
 
 
 def _default_for_zero(seconds: float) -> float:
@@ -55,6 +61,11 @@ class Extender(Model):
     managed_resources: ListOf[ExtenderManagedResource] = ()
     ignorable: bool = False
 
+    def verbs(self) -> list[str]:
+        """Return the verbs that are called; without any, only its managed resources matter."""
+        verbs = (self.filter_verb, self.prioritize_verb, self.preempt_verb, self.bind_verb)
+        return [verb for verb in verbs if verb]
+
 
 def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError]:
     """Return what is wrong with the extenders, each by itself and together."""
@@ -62,6 +73,9 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError
     seen: set[str] = set()
     for at, extender in enumerate(extenders):
         here = join(path, at)
+        called = bool(extender.verbs())
+        if called and (problem := _url_problem(extender.url_prefix)):
+            found.append(invalid(join(here, "urlPrefix"), redacted(extender.url_prefix), problem))
         if extender.prioritize_verb and extender.weight <= 0:
             reason = "must have a positive weight applied to it"
             found.append(invalid(join(here, "weight"), extender.weight, reason))
@@ -80,6 +94,22 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError
         value = f"found {binders} extenders implementing bind"
         found.append(invalid(path, value, "only one extender can implement bind"))
     return found
+
+
+def _url_problem(url: str) -> str:
+    """Return why no call can be made below a URL, "" when one can."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # raises ValueError when it is out of range
+    except ValueError:
+        usable = False  # the reason could quote a password
+    return "" if usable else "must be a URL such as http://extender:8888/scheduler"
+
+
+def redacted(url: str) -> str:
+    """Return the URL with its password as "xxxxx", as Go's URL.Redacted shows it."""
+    return _PASSWORD.sub(r"\1xxxxx@", url)
 
 
 def ignored_resources(extenders: Sequence[Extender]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import yaml
 
 from podsched.api.manifest import ManifestError, load_documents
 from podsched.config.errors import ConfigError, FieldError, invalid
-from podsched.config.extenders import Extender, ignored_resources
+from podsched.config.extenders import Extender, ignored_resources, redacted
 from podsched.config.kube_scheduler import (
     API_VERSION,
     KIND,
@@ -82,6 +82,17 @@ def to_plain(config: SchedulerConfiguration) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, **plain}
 
 
+def to_public(config: SchedulerConfiguration) -> dict[str, Any]:
+    """Return ``to_plain`` without secrets, for whoever may ask the process (``/configz``)."""
+    plain = to_plain(config)
+    for extender in plain.get("extenders", ()):
+        if "urlPrefix" in extender:
+            extender["urlPrefix"] = redacted(extender["urlPrefix"])
+        if "keyData" in extender.get("tlsConfig", {}):
+            extender["tlsConfig"]["keyData"] = "xxxxx"
+    return plain
+
+
 def to_yaml(config: SchedulerConfiguration) -> str:
     """Return the effective configuration as a file that ``load_config`` reads to the same result."""
     return yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
@@ -146,8 +157,7 @@ def _load(
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
     """Return what is set and would do something in kube-scheduler, but does nothing here."""
     for at, extender in enumerate(model.extenders):
-        verbs = (extender.filter_verb, extender.prioritize_verb, extender.preempt_verb)
-        if not any((*verbs, extender.bind_verb)) and not ignored_resources([extender]):
+        if not extender.verbs() and not ignored_resources([extender]):
             yield f"extenders[{at}]: has no effect: it has no verb"
     if not model.leader_election.leader_elect:
         yield "leaderElection.leaderElect: has no effect: a replica always schedules as a leader"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from podsched.api.objects import Pod
 from podsched.config.errors import ConfigError
 from podsched.config.extenders import Extender
 from podsched.config.load import load_config
+from podsched.engine.extenders import http
 from podsched.engine.extenders.calls import make_extenders
 from podsched.engine.extenders.http import HttpTransport
 from podsched.engine.extenders.wire import ExtenderError
@@ -70,10 +74,47 @@ async def test_an_extender_that_does_not_answer_in_time_is_given_up() -> None:
         assert asyncio.get_running_loop().time() - began < 5
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "ftp://127.0.0.1", ""])
-async def test_an_extender_that_cannot_be_reached_is_an_error(url: str) -> None:
-    with pytest.raises(ExtenderError, match="Post"):
-        await send(configured(url))
+async def test_an_extender_that_cannot_be_reached_is_an_error_that_shows_no_password() -> None:
+    with pytest.raises(ExtenderError, match="Post") as raised:
+        await send(configured("http://me:secret@127.0.0.1:1"))
+    assert "secret" not in str(raised.value)
+
+
+async def _answering(answer: web.Response) -> AsyncIterator[str]:
+    async def handle(request: web.Request) -> web.Response:
+        return answer
+
+    server = TestServer(web.Application())
+    server.app.router.add_post("/{verb}", handle)
+    await server.start_server()
+    try:
+        yield str(server.make_url("/"))
+    finally:
+        await server.close()
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    asked = ScriptedExtender()
+    async with serving(asked) as other:
+        moved = web.Response(status=307, headers={"Location": f"{other}filter"})
+        async for url in _answering(moved):
+            with pytest.raises(ExtenderError, match="code 307"):
+                await send(configured(url))
+    assert asked.verbs() == []
+
+
+async def test_a_compressed_answer_is_not_unpacked() -> None:
+    bomb = gzip.compress(b"[" + b" " * 300_000_000 + b"]", compresslevel=1)
+    packed = web.Response(body=bomb, headers={"Content-Encoding": "gzip"})
+    async for url in _answering(packed):
+        assert len(await send(configured(url))) == len(bomb)
+
+
+async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 1 << 20)
+    async for url in _answering(web.Response(body=b" " * (3 << 20))):
+        with pytest.raises(ExtenderError, match="the answer is larger than 1 MiB"):
+            await send(configured(url))
 
 
 # ------------------------------------------------------------------ TLS

@@ -114,6 +114,7 @@ def test_preemption_results_are_read_by_uid() -> None:
         body({"Nodes": {"items": [3]}}),
         body({"NodeNames": [], "FailedNodes": {"n1": 4}}),
         body({"Error": 5}),
+        b'{"NodeNames": [], "FailedNodes": {"n1": "half of a pair: \\ud800"}}',
     ],
 )
 def test_nonsense_for_a_filter_result_is_an_error_and_nothing_else(answer: bytes) -> None:
@@ -127,8 +128,14 @@ def test_nonsense_for_a_filter_result_is_an_error_and_nothing_else(answer: bytes
         body({"Host": "n1"}),
         body([{"Host": "n1", "Score": 1.5}]),
         body([{"Host": "n1", "Score": True}]),
+        body([{"Host": "n1", "Score": 2**63}]),
     ],
 )
 def test_nonsense_for_priorities_is_an_error(answer: bytes) -> None:
     with pytest.raises(ExtenderError):
         wire.read_priorities(answer)
+
+
+def test_a_whole_surrogate_pair_is_text() -> None:
+    answer = wire.read_filter_result(b'{"FailedNodes": {"n1": "\\ud83d\\ude00"}}', by_name=True)
+    assert answer.failed == {"n1": "\U0001f600"}

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from podsched.config.extenders import Extender
+from podsched.config.extenders import Extender, redacted
 from podsched.engine.extenders import wire
 from podsched.engine.extenders.http import HttpTransport
 from podsched.engine.extenders.wire import ExtenderError, FilterAnswer, MetaVictims, NodeTexts
@@ -48,7 +48,7 @@ class ExtenderClient:
 
     def __init__(self, config: Extender, transport: Transport, texts: NodeTexts) -> None:
         self.config = config
-        self.name = config.url_prefix
+        self.name = redacted(config.url_prefix)
         self._transport = transport
         self._texts = texts
         self._managed = frozenset(resource.name for resource in config.managed_resources)

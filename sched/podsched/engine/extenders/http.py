@@ -15,8 +15,11 @@ import aiohttp
 
 from podsched.config.durations import format_duration
 from podsched.config.errors import ConfigError, invalid
-from podsched.config.extenders import Extender, ExtenderTLSConfig
+from podsched.config.extenders import Extender, ExtenderTLSConfig, redacted
 from podsched.engine.extenders.wire import ExtenderError
+
+#: The nodes of a cluster of 20,000, sent back whole, have some 60 MB.
+MAX_ANSWER_BYTES = 128 << 20
 
 
 class HttpTransport:
@@ -37,23 +40,25 @@ class HttpTransport:
     async def send(self, verb: str, body: bytes) -> bytes:
         """Return the answer to one call. Raises ExtenderError."""
         url = f"{self._prefix}/{verb}"
-        headers = {"Content-Type": "application/json"}
+        shown = redacted(url)
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         name = self._server_name or None
         try:
+            # A redirect would send pods and nodes to a service that nobody configured.
             async with self._opened().post(
-                url, data=body, headers=headers, server_hostname=name
+                url, data=body, headers=headers, server_hostname=name, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
                     raise ExtenderError(
-                        f"failed {verb} with extender at URL {url}, code {answer.status}"
+                        f"failed {verb} with extender at URL {shown}, code {answer.status}"
                     )
-                return await answer.read()
+                return await _bounded(answer)
         except TimeoutError as error:
             after = format_duration(self._timeout)
-            raise ExtenderError(f'Post "{url}": no answer within {after}') from error
+            raise ExtenderError(f'Post "{shown}": no answer within {after}') from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
-            raise ExtenderError(f'Post "{url}": {reason}') from error
+            raise ExtenderError(f'Post "{shown}": {reason.replace(url, shown)}') from error
 
     def _opened(self) -> aiohttp.ClientSession:
         # Made here and not in the constructor: a session belongs to a running event loop.
@@ -61,7 +66,11 @@ class HttpTransport:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             timeout = aiohttp.ClientTimeout(total=self._timeout)
             self._session = aiohttp.ClientSession(
-                connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                timeout=timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Some kilobytes of a compressed answer can stand for gigabytes.
+                auto_decompress=False,
             )
         return self._session
 
@@ -72,6 +81,18 @@ class HttpTransport:
             self._session = None
             # aiohttp closes TLS connections in the loop's next turn.
             await asyncio.sleep(0)
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body. Raises ValueError for one that is too large."""
+    parts = []
+    size = 0
+    async for part in answer.content.iter_chunked(1 << 20):
+        size += len(part)
+        if size > MAX_ANSWER_BYTES:
+            raise ValueError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:

@@ -180,9 +180,14 @@ def read_binding_result(body: bytes) -> None:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        answer = json.loads(body)
+        if b"\\ud" in body.lower():
+            # Half of a surrogate pair can be written in JSON, but is no text: it would end whoever
+            # has to encode it, in an event or a pod's condition.
+            json.dumps(answer, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ExtenderError(f"the answer is not JSON: {error}") from error
+    return answer
 
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:
@@ -223,8 +228,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def _integer(value: Any, what: str) -> int:
     if value is None:
         return 0
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ExtenderError(f"the answer makes no sense: {what} must be an integer")
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise ExtenderError(f"the answer makes no sense: {what} must be an integer of 64 bits")
     return value
 
 
