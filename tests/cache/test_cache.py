@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from podsched.cache.cache import AnomalyKind, Applied, Cache, CacheError
-from podsched.cache.inspection import CacheInconsistentError, check, compare, dump
+from podsched.cache.debugger import dump_nodes
+from podsched.cache.invariants import check
 from podsched.framework.events import ActionType, Resource
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
-from support.cache_world import Labelled, info, make_node, make_pod
+from support.cache_world import Labelled, make_node, make_pod
 
 NODES = ["n0", "n1", "n2"]
 NAMES = ["a", "b", "c", "d"]
@@ -341,30 +342,4 @@ def test_pods_of_one_class_are_assumed_together_as_one_by_one() -> None:
             for pod, node in zip(pods, NODES, strict=True):
                 cache.assume(pod, node)
         check(cache)
-    assert dump(together) == dump(single)
-
-
-def test_the_comparer_names_what_either_side_lacks() -> None:
-    cache = cache_with("n0", "n1")
-    cache.apply("Pod", None, make_pod("p", node="n0"))
-    cache.assume(waiting_pod(cache, "assumed"), "n0")
-    found = compare(cache, ["n0", "n2"], ["uid-default-q"], waiting=["uid-default-w"])
-    assert (found.missed_nodes, found.redundant_nodes) == (("n2",), ("n1",))
-    assert found.missed_pods == ("uid-default-q",)
-    assert found.redundant_pods == ("uid-default-p", "uid-default-w")
-
-
-def test_the_check_finds_a_wrong_count() -> None:
-    cache = cache_with("n0")
-    cache.columns.add_pod(0, info(cache.classes, "unknown to the cache"))
-    with pytest.raises(CacheInconsistentError, match="requested"):
-        check(cache)
-
-
-def test_the_dump_shows_pods_and_nominations_of_each_node() -> None:
-    cache = cache_with("n0")
-    cache.assume(waiting_pod(cache, "p"), "n0")
-    waiting_pod(cache, "q", nominated="n0")
-    text = dump(cache)
-    assert "name: p, namespace: default, uid: uid-default-p, assumed" in text
-    assert "Nominated Pods(number: 1):" in text
+    assert list(dump_nodes(together)) == list(dump_nodes(single))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from podsched.cache.columns import Columns
-from podsched.cache.inspection import column_differences
+from podsched.cache.invariants import column_differences
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ABSENT
 from podsched.framework.pods import PodInfo

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import time
 import uuid
@@ -33,6 +34,7 @@ from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
 from podsched.election.events import StopReason
+from podsched.engine.cache_debugger import CacheDebugger
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
@@ -232,6 +234,8 @@ class Replica:
             self.identity,
             lambda: self._about(elector, health.url),
         )
+        debugger = CacheDebugger(lambda: self._state, self._informer.objects)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         work: dict[str, Callable[[], Any]] = {
             "informer": lambda: self._informer.run(self._handle),
             "events": self._recorder.run,
@@ -239,6 +243,7 @@ class Replica:
             "presence": presence.run,
             "elector": lambda: self._elect(elector),
             "term": self._watch_term,
+            "cache debugger": debugger.run,
         }
         try:
             async with asyncio.TaskGroup() as group:

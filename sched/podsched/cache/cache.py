@@ -116,7 +116,8 @@ class Applied:
 
 
 NOTHING: Final = Applied()
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+#: Phases of pods that take nothing any more.
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 def _deleted(pod: PodInfo) -> Change:
@@ -184,6 +185,15 @@ class Cache:
     def pods_without_node(self, node_name: str) -> Collection[PodInfo]:
         """Pods on a node that is not there (removed, or not seen yet)."""
         return self._pods_without_node.get(node_name, {}).values()
+
+    @property
+    def missing_nodes(self) -> Collection[str]:
+        """The names of the nodes that are not there although pods are on them."""
+        return self._pods_without_node.keys()
+
+    def is_responsible_for(self, scheduler_name: str) -> bool:
+        """Whether pods that name this scheduler are decided here."""
+        return self._schedulers is None or scheduler_name in self._schedulers
 
     # ------------------------------------------------------------------ assuming
 
@@ -379,7 +389,7 @@ class Cache:
         assert told is not None
         key = f"{told.metadata.namespace}/{told.metadata.name}"
         known = self.cluster.pods.get(key)
-        if new is None or new.status.phase in _FINISHED:
+        if new is None or new.status.phase in FINISHED_PHASES:
             return self._pod_gone(known) if known is not None else NOTHING
         info = make_pod_info(new, self.classes)
         if known is not None and known.uid != info.uid:
@@ -404,7 +414,7 @@ class Cache:
             change = _deleted(held.info)
             anomaly = Anomaly(AnomalyKind.UNASSIGNED, info.key, held.info.node_name)
             return Applied((change,), PendingChange(None, info), anomaly)
-        if self._schedulers is None or info.cls.scheduler_name in self._schedulers:
+        if self.is_responsible_for(info.cls.scheduler_name):
             self.nominator.update(known, info)
         return Applied(pending=PendingChange(known, info))
 

@@ -1,99 +1,30 @@
-"""Looking at a cache from outside: dump, comparison with a listing (D1), check of invariants."""
+"""The cache's invariants, checked from scratch by tests and by the cache debugger.
+
+Everything that the cache keeps current by event (usage, counters, labels, ports, images, order of
+nodes) is computed again from its nodes and pods and compared: some 25 µs per node with ten pods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.cache.cache import Cache, Stage
+from podsched.cache.cache import Cache
 from podsched.cache.columns import Columns
-from podsched.framework.pods import PodInfo
 
 
 class CacheInconsistentError(AssertionError):
-    """The cache differs from what its nodes and pods amount to: a bug of the cache."""
+    """The cache differs from what its nodes and pods add up to: a bug in the cache."""
 
     def __init__(self, differences: list[str]) -> None:
         self.differences = differences
         super().__init__("; ".join(differences[:10]))
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a listing has and the cache has not (missed), and the other way round (redundant)."""
-
-    missed_nodes: tuple[str, ...]
-    redundant_nodes: tuple[str, ...]
-    missed_pods: tuple[str, ...]
-    redundant_pods: tuple[str, ...]
-
-    @property
-    def equal(self) -> bool:
-        return not (
-            self.missed_nodes or self.redundant_nodes or self.missed_pods or self.redundant_pods
-        )
-
-
-def compare(
-    cache: Cache, node_names: Iterable[str], pod_uids: Iterable[str], waiting: Iterable[str] = ()
-) -> Comparison:
-    """kube-scheduler's cache comparer: ``pod_uids`` are all unfinished pods there are, ``waiting``
-    those that the queue holds. Assumed pods are never redundant.
-    """
-    nodes, listed = set(node_names), set(pod_uids)
-    columns = cache.columns
-    known_nodes = {columns.names[row] for row in columns.live_rows.tolist()}
-    added = {pod.uid for pod, stage in cache.held_pods() if stage is Stage.ADDED}
-    held = {pod.uid for pod, _ in cache.held_pods()}
-    queued = set(waiting)
-    return Comparison(
-        missed_nodes=tuple(sorted(nodes - known_nodes)),
-        redundant_nodes=tuple(sorted(known_nodes - nodes)),
-        missed_pods=tuple(sorted(listed - held - queued)),
-        redundant_pods=tuple(sorted((added | queued) - listed)),
-    )
-
-
-def dump(cache: Cache) -> str:
-    """kube-scheduler's cache dump: every node with its usage, pods and nominated pods."""
-    return "\n".join(_dump_lines(cache))
-
-
-def _dump_lines(cache: Cache) -> Iterator[str]:
-    columns = cache.columns
-    yield (
-        f"Dump of cached NodeInfo: {cache.node_count} nodes, {cache.pod_count} pods "
-        f"({cache.assumed_count} assumed)"
-    )
-    for row in columns.ordered_rows.tolist():
-        name = columns.names[row]
-        yield f"Node name: {name}"
-        yield f"Requested Resources: {_amounts(columns, row, allocatable=False)}"
-        yield f"Allocatable Resources: {_amounts(columns, row, allocatable=True)}"
-        yield f"Scheduled Pods(number: {len(columns.pods(row))}):"
-        yield from (_pod_line(cache, pod) for pod in columns.pods(row).values())
-        nominated = cache.nominator.pods(name)
-        yield f"Nominated Pods(number: {len(nominated)}):"
-        yield from (_pod_line(cache, pod) for pod in nominated)
-
-
-def _amounts(columns: Columns, row: int, allocatable: bool) -> dict[str, int]:
-    of = columns.allocatable if allocatable else columns.requested
-    pods = columns.allowed_pod_number if allocatable else columns.pod_count
-    names = sorted({*columns.resource_names, "cpu", "memory"})
-    return {**{name: int(of(name)[row]) for name in names}, "pods": int(pods[row])}
-
-
-def _pod_line(cache: Cache, pod: PodInfo) -> str:
-    assumed = ", assumed" if cache.is_assumed(pod.uid) else ""
-    return f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}{assumed}"
-
-
 def check(cache: Cache) -> None:
-    """Recomputes everything from nodes and pods. Raises CacheInconsistentError."""
+    """Compute everything again from nodes and pods. Raises CacheInconsistentError."""
     differences = list(_differences(cache))
     if differences:
         raise CacheInconsistentError(differences)
@@ -116,7 +47,7 @@ def _differences(cache: Cache) -> Iterator[str]:
 
 
 def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
-    """Where columns differ from others that were built from the same nodes and pods."""
+    """Say where columns differ from others that were built from the same nodes and pods."""
     live = actual.live_rows
     names = [actual.names[row] for row in live.tolist()]
     if set(names) != {expected.names[row] for row in expected.live_rows.tolist()}:
@@ -130,7 +61,7 @@ def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
             yield f"{title} of {names[row]}: {mine[live][row]} instead of {other[rows][row]}"
         dead = np.delete(mine, live)
         if len(dead) and (dead != dead[0]).any():
-            yield f"{title} of rows without a node"
+            yield f"{title} of rows without a node is not all the same"
     for row, other_row in zip(live.tolist(), rows.tolist(), strict=True):
         yield from _row_differences(actual, row, expected, other_row)
     yield from _shared_differences(actual, expected)

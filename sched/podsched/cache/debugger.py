@@ -1,0 +1,156 @@
+"""What is in the cache, to be compared with the informer's store and written to the log.
+
+After kube-scheduler's cache debugger (``backend/cache/debugger/comparer.go``, ``dumper.go``, v1.36);
+the engine's ``CacheDebugger`` runs it on a signal. Pure: the results are values, not log lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from podsched.cache.cache import FINISHED_PHASES, Cache, Stage
+from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Nodes by name or pods by "namespace/name" that differ between the cache and the store.
+
+    ``missed`` are in the store alone, ``redundant`` in the cache alone; ``different`` are in both,
+    but not in the same version, or not on the same node.
+    """
+
+    missed: tuple[str, ...] = ()
+    redundant: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missed or self.redundant or self.different)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDump:
+    """One node of the cache. ``deleted``: there is no Node object, but there are pods on it.
+
+    Amounts are in milli-units for cpu, in whole units for the rest.
+    """
+
+    name: str
+    deleted: bool
+    requested: Mapping[str, int]
+    allocatable: Mapping[str, int]
+    pods: tuple[str, ...]
+    nominated: tuple[str, ...]
+
+
+def compare_nodes(cache: Cache, stored: Mapping[str, v1.Node]) -> Mismatch:
+    """Compare the cache's nodes with the store's, which are given by name."""
+    columns = cache.columns
+    cached = {columns.names[row]: columns.node(row) for row in columns.live_rows.tolist()}
+    return Mismatch(
+        tuple(sorted(stored.keys() - cached.keys())),
+        tuple(sorted(cached.keys() - stored.keys())),
+        tuple(
+            sorted(
+                name
+                for name in stored.keys() & cached.keys()
+                if not _same_version(stored[name], cached[name])
+            )
+        ),
+    )
+
+
+def compare_pods(
+    cache: Cache,
+    stored: Iterable[v1.Pod],
+    queued: Iterable[PodInfo],
+    in_flight: Iterable[PodInfo] = (),
+) -> Mismatch:
+    """Compare the pods of the cache and the queue with the store's.
+
+    A pod of the store must be in the cache if it has a node, and in the queue if it has none and
+    one of the cache's profiles is responsible for it. ``queued`` are the pods that wait there,
+    ``in_flight`` those whose attempt is running: it works on the version that it began with. An
+    assumed pod is never redundant nor different: whoever binds it finds out.
+    """
+    unfinished = {p.metadata.uid: p for p in stored if p.status.phase not in FINISHED_PHASES}
+    held = {pod.uid: (pod, stage) for pod, stage in cache.held_pods()}
+    added = {uid: pod for uid, (pod, stage) in held.items() if stage is Stage.ADDED}
+    waiting = {pod.uid: pod for pod in queued}
+    known = held.keys() | waiting.keys() | {pod.uid for pod in in_flight}
+    missed = (
+        _key(pod)
+        for uid, pod in unfinished.items()
+        if uid not in known
+        and (pod.spec.node_name or cache.is_responsible_for(pod.spec.scheduler_name))
+    )
+    current = {**waiting, **added}
+    redundant = (pod.key for uid, pod in current.items() if uid not in unfinished)
+    different = (
+        pod.key
+        for uid, pod in current.items()
+        if uid in unfinished
+        and not (
+            pod.node_name == unfinished[uid].spec.node_name
+            and _same_version(pod.pod, unfinished[uid])
+        )
+    )
+    return Mismatch(tuple(sorted(missed)), tuple(sorted(redundant)), tuple(sorted(different)))
+
+
+def dump_nodes(cache: Cache) -> Iterator[NodeDump]:
+    """Describe every node with its usage, pods and nominated pods.
+
+    The caller may let the cache change between two of them: nodes that are gone by then are left
+    out.
+    """
+    columns = cache.columns
+    for name in [columns.names[row] for row in columns.ordered_rows.tolist()]:
+        row = columns.row_of(name)
+        if row is not None:
+            yield NodeDump(
+                name,
+                deleted=False,
+                requested=_requested(cache, row),
+                allocatable=_allocatable(cache, row),
+                pods=tuple(describe_pod(pod, cache) for pod in columns.pods(row).values()),
+                nominated=tuple(describe_pod(pod, cache) for pod in cache.nominator.pods(name)),
+            )
+    for name in sorted(cache.missing_nodes):
+        pods = tuple(describe_pod(pod, cache) for pod in cache.pods_without_node(name))
+        yield NodeDump(name, deleted=True, requested={}, allocatable={}, pods=pods, nominated=())
+
+
+def describe_pod(pod: PodInfo, cache: Cache) -> str:
+    """Describe a pod in kube-scheduler's words, and say whether it is assumed."""
+    text = (
+        f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, "
+        f"phase: {pod.pod.status.phase}, nominated node: {pod.nominated_node_name}"
+    )
+    return f"{text}, assumed" if cache.is_assumed(pod.uid) else text
+
+
+def _requested(cache: Cache, row: int) -> dict[str, int]:
+    columns = cache.columns
+    amounts = {name: int(columns.requested(name)[row]) for name in _resources(cache)}
+    return {**amounts, "pods": int(columns.pod_count[row])}
+
+
+def _allocatable(cache: Cache, row: int) -> dict[str, int]:
+    columns = cache.columns
+    amounts = {name: int(columns.allocatable(name)[row]) for name in _resources(cache)}
+    return {**amounts, "pods": int(columns.allowed_pod_number[row])}
+
+
+def _resources(cache: Cache) -> list[str]:
+    return sorted({*cache.columns.resource_names, "cpu", "memory"})
+
+
+def _key(pod: v1.Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _same_version(one: v1.Node | v1.Pod, other: v1.Node | v1.Pod) -> bool:
+    return one.metadata.resource_version == other.metadata.resource_version
