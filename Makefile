@@ -18,12 +18,14 @@ test: .venv/installed-test
 scenarios: .venv/installed-test
 	.venv/bin/pytest tests/scenarios
 
-# Format, lint, types, layers, generated code.
+# Format, lint, types, layers, dead code, the form of modules and tests, generated code.
 check: .venv/installed-dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/vulture
+	.venv/bin/pytest -q tests/architecture
 	@$(MAKE) --no-print-directory check-proto
 
 format: .venv/installed-dev
