@@ -16,8 +16,8 @@ import numpy as np
 from podsched.actors.packing import pack_request
 from podsched.actors.ray_cluster import RayMetrics, RayUnavailable
 from podsched.actors.shard_sync import ShardAnswer, ShardSync
-from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.sharding import EvaluationRequest, adopt, request_for
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
+from podsched.engine.evaluation.sharding import adopt, request_for
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.framework.pods import PodInfo
 from podsched.telemetry.logs import get_logger
@@ -63,37 +63,30 @@ class RayEvaluator:
         if not feeds:
             self.update_mode()
             return False
-        packed = self._packed_request(evaluation, pod)
+        try:
+            pending = evaluation.begin(pod)
+        except PluginFailure:
+            # The refresh that follows fails in the same way, and reports it.
+            return False
+        if pending is None:
+            return False
+        packed = _packed_request(pending)
         if packed is None:
+            pending.discard()
             return False
         answers = await self._ask(feeds, packed, traceparent)
+        unknown = [answer.unsent for answer in answers]
         try:
-            unknown = [answer.unsent for answer in answers]
             adopt(
-                evaluation,
-                pod,
+                pending,
                 [answer.result for answer in answers],
                 np.unique(np.concatenate(unknown)) if unknown else None,
             )
         except PluginFailure:
-            evaluation.discard()
+            # As above: the next refresh looks at all rows.
+            _log.debug("A plugin failed for what no shard has evaluated", pod=pod.key)
         self.update_mode()
         return True
-
-    def _packed_request(self, evaluation: ClassEvaluation, pod: PodInfo) -> bytes | None:
-        request: EvaluationRequest | None = None
-        packed = None
-        try:
-            request = request_for(evaluation, pod)
-            if request is not None and request.node_names is None:
-                packed = pack_request(request)
-        except PluginFailure:
-            # The refresh that follows fails in the same way, and reports it.
-            evaluation.discard()
-            return None
-        if request is not None and packed is None:
-            evaluation.discard()
-        return packed
 
     async def _ask(
         self, feeds: Sequence[ShardSync], packed: bytes, traceparent: str
@@ -109,3 +102,9 @@ class RayEvaluator:
             elif isinstance(answer, BaseException):
                 raise answer
         return found
+
+
+def _packed_request(pending: PendingEvaluation) -> bytes | None:
+    """Return the request; None when few rows count, or no filter's state can travel."""
+    request = request_for(pending)
+    return pack_request(request) if request.node_names is None else None

@@ -25,8 +25,9 @@ from podsched.config.load import SchedulerConfiguration, default_config, load_co
 from podsched.config.profiles import ALL
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.filtering import (
-    PreFiltered,
+    PreFilterOutcome,
     ProfileFilters,
+    rejected_everywhere,
     run_filters,
     run_pre_filter,
 )
@@ -192,7 +193,7 @@ class _Cycle:
         rows = self.cluster.columns.live_rows.tolist()
         return np.array(sorted(rows, key=lambda row: names[row]), dtype=np.intp)
 
-    def filter(self, pre: PreFiltered) -> FilterOutcome:
+    def filter(self, pre: PreFilterOutcome) -> FilterOutcome:
         """Return the filters' outcome on all nodes; those outside PreFilterResult are excluded."""
         rows = self.rows
         names = self.cluster.columns.names
@@ -221,7 +222,7 @@ def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -
         result["prefilter"]["nodeNames"] = sorted(pre.node_names)
     if not pre.status.ok:
         diagnosis = Diagnosis(len(cycle.rows), pre)
-        outcome = _rejected_everywhere(cycle, pre)
+        outcome = rejected_everywhere(cycle.rows, pre.status)
         return _unschedulable(cycle, result, diagnosis, outcome)
     outcome = cycle.filter(pre)
     statuses = [outcome.status(index) for index in range(len(outcome.rows))]
@@ -262,13 +263,6 @@ def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
     best = scores.total.max()
     result["best"] = [n for n, t in zip(names, scores.total.tolist(), strict=True) if t == best]
     return result
-
-
-def _rejected_everywhere(cycle: _Cycle, pre: PreFiltered) -> FilterOutcome:
-    rows = cycle.rows
-    plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
-    bits = np.zeros(len(rows), dtype=np.uint64)
-    return FilterOutcome(rows, plugin, bits, (), (), pre.status)
 
 
 def _unschedulable(

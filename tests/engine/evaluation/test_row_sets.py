@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation import class_evaluation
+from podsched.engine.evaluation import class_scores, feasibility
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
 from podsched.framework.verdicts import Rows
 from support.engine_world import World
@@ -55,7 +55,8 @@ def test_the_first_evaluation_of_a_class_puts_no_sets_of_rows_together(
         raise AssertionError("all rows are looked at: there is nothing to put together")
 
     monkeypatch.setattr(np, "union1d", fail)
-    monkeypatch.setattr(class_evaluation, "union", fail, raising=False)
+    monkeypatch.setattr(feasibility, "union", fail)
+    monkeypatch.setattr(class_scores, "union", fail)
     world = World(1, nodes=30)
     pending = world.pending(0)
     evaluation = world.evaluation(pending)

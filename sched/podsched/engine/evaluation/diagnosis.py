@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from podsched.engine.evaluation.filtering import PreFiltered
+from podsched.engine.evaluation.filtering import PreFilterOutcome
 from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
 from podsched.framework.plugin import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.status import SUCCESS, Code, Status
@@ -22,7 +22,7 @@ class Diagnosis:
     """What stood in a pod's way. ``outcome`` is None when PreFilter rejected the pod."""
 
     num_all_nodes: int
-    pre_filter: PreFiltered = field(default_factory=PreFiltered)
+    pre_filter: PreFilterOutcome = field(default_factory=PreFilterOutcome)
     outcome: FilterOutcome | None = None
     #: What PostFilter added, such as "preemption: 0/5 nodes are available: ...".
     post_filter_message: str = ""

@@ -15,6 +15,7 @@ from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
+    EXCLUDED,
     PASSED,
     CycleState,
     FilterOutcome,
@@ -31,7 +32,7 @@ FILTER_WORDING = 'running "{}" filter plugin'
 
 
 @dataclass(frozen=True, slots=True)
-class PreFiltered:
+class PreFilterOutcome:
     """What PreFilter came to: ``node_names`` None means all nodes; ``plugins`` narrowed them."""
 
     status: Status = SUCCESS
@@ -79,9 +80,9 @@ class PreFilterMerge:
             self.status = unresolvable(text)
         return False
 
-    def done(self) -> PreFiltered:
+    def done(self) -> PreFilterOutcome:
         """Return what it came to."""
-        return PreFiltered(self.status, self.node_names, tuple(self.plugins))
+        return PreFilterOutcome(self.status, self.node_names, tuple(self.plugins))
 
 
 def pre_filter_one(
@@ -101,7 +102,7 @@ def pre_filter_one(
 
 def run_pre_filter(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView
-) -> PreFiltered:
+) -> PreFilterOutcome:
     """All PreFilter plugins. Raises PluginFailure."""
     merge = PreFilterMerge()
     for named in runtime.pre_filter:
@@ -131,8 +132,8 @@ def filter_one(
     return verdicts
 
 
-class Outcome:
-    """Collects a FilterOutcome: for each row the first plugin that rejects it, and its reasons."""
+class _OutcomeBuilder:
+    """Builds a FilterOutcome: for each row the first plugin that rejects it, and its reasons."""
 
     def __init__(self, runtime: ProfileRuntime, rows: Rows) -> None:
         self.names = tuple(named.name for named in runtime.filter)
@@ -167,11 +168,17 @@ def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bi
     return result
 
 
+def rejected_everywhere(rows: Rows, status: Status) -> FilterOutcome:
+    """Return the outcome on rows that Filter did not run for: all have the status of PreFilter."""
+    plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
+    return FilterOutcome(rows, plugin, np.zeros(len(rows), dtype=np.uint64), (), (), status)
+
+
 def run_plain_filters(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> FilterOutcome:
     """Filter without regard to nominated pods: the first plugin that rejects a row decides."""
-    outcome = Outcome(runtime, rows)
+    outcome = _OutcomeBuilder(runtime, rows)
     places = np.arange(len(rows))
     for index, named in enumerate(runtime.filter):
         if named.name in state.skip_filter:
@@ -280,7 +287,7 @@ def run_filters(
 def _first_pass_decides(
     runtime: ProfileRuntime, second: FilterOutcome, first: FilterOutcome, places: Rows
 ) -> FilterOutcome:
-    merged = Outcome(runtime, second.rows)
+    merged = _OutcomeBuilder(runtime, second.rows)
     merged.plugin[:] = second.plugin
     merged.bits[:] = second.bits
     merged.reasons = [list(reasons) for reasons in second.reasons]

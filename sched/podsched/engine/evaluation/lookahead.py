@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.engine.evaluation.class_evaluation import NO_TOTAL, ClassEvaluation
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import filter_one
 from podsched.engine.evaluation.scoring import score_one
 from podsched.framework.nodes import Bools, NodeColumns
@@ -91,7 +92,7 @@ class LookaheadScores:
         sums = np.zeros(len(places), dtype=np.int64)
         evaluation = self._evaluation
         state = evaluation.state
-        for column in evaluation.scores:
+        for column in evaluation.scores.columns:
             if not column.active:
                 continue
             if gone.any():
@@ -108,12 +109,12 @@ class LookaheadScores:
                 inside = (raw >= MIN_NODE_SCORE) & (raw <= MAX_NODE_SCORE)
                 safe[places] &= inside
                 sums += np.where(inside, raw, 0) * column.named.weight
-        totals[places] = sums if evaluation.scores else 1
+        totals[places] = sums if evaluation.scores.columns else 1
         return totals, safe
 
     def _feasible(self, fork: NodeColumns, size: int) -> Rows:
         places: Rows = np.arange(size)
-        for column in self._evaluation.filters:
+        for column in self._evaluation.feasibility.columns:
             if not column.active or column.only_nodes or not len(places):
                 continue
             if column.named.name in self._followed:

@@ -18,7 +18,8 @@ from enum import Enum
 
 import numpy as np
 
-from podsched.engine.evaluation.class_evaluation import NO_TOTAL, ClassEvaluation
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.lookahead import LookaheadScores
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
@@ -238,7 +239,7 @@ class Selector:
         if self._learned is None or not self._is_as_learned() or evaluation.reads_pods:
             return None
         # Rows with nominated pods are judged with these added, which nobody follows.
-        if self._reserves() or (self._moved and evaluation.nominated_rows):
+        if self._reserves() or (self._moved and evaluation.feasibility.nominated.rows):
             return None
         found = {}
         for name in self._moved:
@@ -273,7 +274,7 @@ class Selector:
 
     def _fingerprint(self, pod: PodInfo) -> tuple[Hashable, ...] | None:
         try:
-            return self.evaluation.fingerprint(pod)
+            return self.evaluation.inputs.now(pod)
         except PluginFailure:
             return None
 
@@ -283,7 +284,7 @@ class Selector:
         before, now = evaluation.last_inputs, self._fingerprint(pod)
         self._learned = None
         if now is not None and len(now) == len(before):
-            names = evaluation.input_names
+            names = evaluation.inputs.names
             self._learned = dict(zip(names, now, strict=True))
             named = zip(names, before, now, strict=True)
             self._moved = frozenset(name for name, old, new in named if old != new)
@@ -295,7 +296,7 @@ class Selector:
         now = evaluation.last_inputs
         return len(now) == len(self._learned) and all(
             name in self._moved or inputs == self._learned[name]
-            for name, inputs in zip(evaluation.input_names, now, strict=True)
+            for name, inputs in zip(evaluation.inputs.names, now, strict=True)
         )
 
     def _look_ahead(self, pods: Sequence[PodInfo], followed: Mapping[str, Lookahead]) -> list[int]:
@@ -346,7 +347,7 @@ class Selector:
         """
         evaluation = self.evaluation
         total = evaluation.total
-        nominated = list(evaluation.nominated_rows)
+        nominated = evaluation.feasibility.nominated.rows
         if nominated:
             total = total.copy()
             total[nominated] = NO_TOTAL

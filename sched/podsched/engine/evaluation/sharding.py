@@ -1,9 +1,12 @@
-"""Filter and Score of a pod class over a part of the nodes, to be run somewhere else.
+"""Filter and Score of a pod class over a part of the nodes, to be run in another process.
 
-The asking side runs PreFilter and PreScore over the whole cluster and sends the pod and the
-CycleState; each part answers for the nodes it holds; the answers are merged, normalised and
-completed by ``ClassEvaluation.adopt``. Everything here is plain values and can be pickled; who
-carries them is not this module's business.
+    leader                                            part (a shard of the nodes)
+    ClassEvaluation.begin: PreFilter, PreScore
+    request_for: pod, CycleState, plugins --------->  evaluate: Filter, Score for its rows
+    adopt: merge, nominated pods, NormalizeScore  <-- EvaluationResult
+
+Requests and results are plain values that can be pickled; who carries them is not this module's
+business.
 
 Guarantee: any split into parts gives what the whole gives (property test). That rests on a part's
 columns having the asking side's rows and label value ids (``cache.deltas``), for plugins put arrays
@@ -18,14 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.filtering import filter_one, renumbered
+from podsched.engine.evaluation.class_evaluation import PendingEvaluation
+from podsched.engine.evaluation.evaluation_result import EvaluationResult, merge
+from podsched.engine.evaluation.filtering import filter_one
 from podsched.engine.evaluation.scoring import score_one
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.nodes import Bools, NodeColumns
+from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
-from podsched.framework.pods import PodInfo
-from podsched.framework.verdicts import Reason, Rows, Scores, Verdicts
+from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -44,31 +47,15 @@ class EvaluationRequest:
     node_names: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationResult:
-    """What was found for some rows; see ``class_evaluation.Findings``."""
-
-    rows: Rows
-    verdicts: dict[str, Verdicts]
-    fits: Bools
-    raw: dict[str, Scores]
-
-
-def request_for(evaluation: ClassEvaluation, pod: PodInfo) -> EvaluationRequest | None:
-    """Return the request for a class's first evaluation; None when there is nothing to ask.
-
-    Raises PluginFailure.
-    """
-    if not evaluation.begin(pod):
-        return None
-    filters = tuple(c.named.name for c in evaluation.filters if c.active)
-    scores = tuple(c.named.name for c in evaluation.scores if c.known and c.active)
+def request_for(pending: PendingEvaluation) -> EvaluationRequest:
+    """Return the request for a class's first evaluation."""
+    evaluation = pending.evaluation
     return EvaluationRequest(
         evaluation.runtime.scheduler_name,
-        pod.pod.SerializeToString(),
+        pending.pod.pod.SerializeToString(),
         evaluation.state,
-        filters,
-        scores,
+        pending.filters,
+        pending.scores,
         evaluation.pre_filtered.node_names,
     )
 
@@ -105,50 +92,18 @@ def evaluate(
     return EvaluationResult(rows, verdicts, fits, raw)
 
 
-def merge(results: Sequence[EvaluationResult]) -> EvaluationResult:
-    """Return the results of several parts as one. There is at least one."""
-    first = results[0]
-    return EvaluationResult(
-        np.concatenate([result.rows for result in results]),
-        {name: _merge_verdicts([r.verdicts[name] for r in results]) for name in first.verdicts},
-        np.concatenate([result.fits for result in results]),
-        {name: np.concatenate([result.raw[name] for result in results]) for name in first.raw},
-    )
-
-
-def _merge_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
-    reasons: list[Reason] = []
-    bits = [renumbered(part.bits, part.reasons, reasons) for part in parts]
-    return Verdicts(np.concatenate(bits), tuple(reasons))
-
-
 def adopt(
-    evaluation: ClassEvaluation,
-    pod: PodInfo,
-    results: Sequence[EvaluationResult],
-    unknown: Rows | None = None,
+    pending: PendingEvaluation, results: Sequence[EvaluationResult], unknown: Rows | None = None
 ) -> None:
-    """Completes an evaluation that ``request_for`` began; without results it is abandoned.
+    """Complete a pending evaluation; without results it is discarded.
 
     ``unknown``: rows that the parts may not have had as they were at the request. These, and rows
     that no result has, are evaluated here. Raises PluginFailure.
     """
-    size = evaluation.cluster.nodes.size
-    if not results or len(evaluation.feasible) != size:
-        evaluation.discard()
+    if not results:
+        pending.discard()
         return
     merged = merge(results)
     if unknown is not None and len(unknown):
-        kept = ~np.isin(merged.rows, unknown)
-        merged = _only(merged, kept)
-    evaluation.adopt(pod, merged.rows, merged)
-
-
-def _only(result: EvaluationResult, kept: Bools) -> EvaluationResult:
-    of_fitting = kept[result.fits]
-    return EvaluationResult(
-        result.rows[kept],
-        {name: Verdicts(v.bits[kept], v.reasons) for name, v in result.verdicts.items()},
-        result.fits[kept],
-        {name: raw[of_fitting] for name, raw in result.raw.items()},
-    )
+        merged = merged.only(~np.isin(merged.rows, unknown))
+    pending.adopt(merged)

@@ -19,6 +19,7 @@ from podsched.framework.plugin import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
+    InputsPlugin,
     LookaheadPlugin,
     PermitPlugin,
     Plugin,
@@ -113,6 +114,8 @@ class ProfileRuntime:
             if isinstance(plugin, LookaheadPlugin)
         }
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
+        #: Plugins that name their inputs but have no PreFilter, by name.
+        self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = self._other_inputs()
         self._pre_score_runs = {
             named.name: self.meter.runs(ExtensionPoint.PRE_SCORE, named.name)
             for named in self.score
@@ -155,6 +158,16 @@ class ProfileRuntime:
             if named.name not in names and hasattr(named.plugin, "pre_filter")
         )
         return (*configured, *implied)
+
+    def _other_inputs(self) -> dict[str, InputsPlugin]:
+        pre_filter = {named.name for named in self.pre_filter}
+        plugins: dict[str, object] = {named.name: named.plugin for named in self.filter}
+        plugins |= {named.name: named.plugin for named in self.score}
+        return {
+            name: plugin
+            for name, plugin in plugins.items()
+            if name not in pre_filter and isinstance(plugin, InputsPlugin)
+        }
 
     def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
         """Return the plugin's PreScore; it runs for every plugin that scores and has one."""

@@ -1,0 +1,240 @@
+"""On which rows a pod class fits, and which plugin rejects it first on the others.
+
+Every Filter plugin has a column of reason bits over all rows. Together they give, per row, the first
+plugin that rejects it (kube-scheduler stops at that one) and its bits:
+
+    row            0      1      2      3      4
+    candidate      yes    yes    yes    no     no     alive, and not left out by PreFilter
+    columns[0]     0b00   0b01   0b00   -      -      reason bits; 0 lets the row pass
+    columns[1]     0b00   0b10   0b10   -      -
+      ...
+    plugin         -1     0      1      -2     -3     index, or PASSED, EXCLUDED, NO_NODE
+    bits           0      0b01   0b10   0      0      those of that plugin
+    feasible       yes    no     no     no     no
+
+A column keeps bits for each row even where an earlier plugin has rejected it. So when one plugin's
+inputs change, that plugin alone is asked about all rows again, and the rest of the work is a few
+passes over arrays: 40 µs at 5,000 nodes. The alternative, to keep only the first rejection as
+kube-scheduler does, would have to ask all later plugins wherever the first one gives way.
+
+Nominated pods (``nominated_rows``) are counted after that: their pass can only reject more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from podsched.engine.evaluation.class_columns import FilterColumn, first_rejections
+from podsched.engine.evaluation.filtering import PreFilterOutcome, filter_one, renumbered
+from podsched.engine.evaluation.nominated_rows import NominatedRows
+from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope
+from podsched.engine.evaluation.row_sets import NO_ROWS, union
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import Bools, ClusterView
+from podsched.framework.plugin import EXCLUDED, PASSED, CycleState, FilterOutcome
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code
+from podsched.framework.verdicts import Bits, Rows, Scores, Verdicts, status_of
+
+#: In place of a plugin's index: the row has no node.
+NO_NODE = -3
+
+
+class Feasibility:
+    """The filters' verdicts on all rows for one pod class.
+
+    ``feasible`` has shape ``(size,)``; ``rows`` are the feasible rows, ascending.
+    """
+
+    def __init__(
+        self, runtime: ProfileRuntime, cluster: ClusterView, state: CycleState, priority: int
+    ) -> None:
+        self._cluster = cluster
+        self._state = state
+        self.columns = [FilterColumn(i, named) for i, named in enumerate(runtime.filter)]
+        self.nominated = NominatedRows(runtime, cluster, priority)
+        self.node_names: frozenset[str] | None = None
+        self.feasible: Bools = np.zeros(0, dtype=np.bool_)
+        self.rows: Rows = NO_ROWS
+        self.plugin: Scores = np.zeros(0, dtype=np.int64)
+        self.bits: Bits = np.zeros(0, dtype=np.uint64)
+        self._candidate: Bools = np.zeros(0, dtype=np.bool_)
+        self._overridden: int | None = None
+
+    # ------------------------------------------------------------------ reading
+
+    def outcome(self, pre_filtered: PreFilterOutcome) -> FilterOutcome:
+        """Return what the filters said of every node."""
+        rows = np.flatnonzero(self._cluster.nodes.alive)
+        names = tuple(column.named.name for column in self.columns)
+        reasons = tuple(tuple(column.reasons) for column in self.columns)
+        plugin, bits = self.plugin[rows].astype(np.int16), self.bits[rows]
+        excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
+        return FilterOutcome(rows, plugin, bits, names, reasons, excluded)
+
+    def candidates(self) -> Rows:
+        """Return the rows that may be feasible, ascending."""
+        return np.flatnonzero(self._candidate)
+
+    # ------------------------------------------------------------------ which rows count
+
+    def reset(self, node_names: frozenset[str] | None) -> None:
+        """Forget all verdicts and make room for the rows that there are now.
+
+        ``node_names``: the only nodes that PreFilter lets in, None for all.
+        """
+        size = self._cluster.nodes.size
+        self.node_names = node_names
+        for column in self.columns:
+            column.clear(size)
+        self.nominated.clear()
+        self._overridden = None
+        self.feasible = np.zeros(size, dtype=np.bool_)
+        self.rows = NO_ROWS
+        self.plugin = np.full(size, NO_NODE, dtype=np.int64)
+        self.bits = np.zeros(size, dtype=np.uint64)
+        self._candidate = np.zeros(size, dtype=np.bool_)
+        self._mark_candidates(np.arange(size))
+
+    def update_candidates(self, changed: Rows) -> Rows:
+        """Return those of the changed rows that may be feasible now."""
+        if not len(changed):
+            return changed
+        before = self._candidate[changed]
+        self._mark_candidates(changed)
+        now = self._candidate[changed]
+        if not np.array_equal(before, now):
+            # A node that has just come may have pods nominated to it long ago.
+            self.nominated.read_again()
+        return changed[now]
+
+    def _mark_candidates(self, rows: Rows) -> None:
+        nodes = self._cluster.nodes
+        alive = nodes.alive[rows]
+        if self.node_names is None:
+            self._candidate[rows] = alive
+            self.plugin[rows] = np.where(alive, PASSED, NO_NODE)
+            return
+        found = (nodes.row_of(name) for name in self.node_names)
+        named = np.zeros(nodes.size, dtype=np.bool_)
+        named[[row for row in found if row is not None]] = True
+        self._candidate[rows] = named[rows]
+        self.plugin[rows] = np.where(named[rows], PASSED, np.where(alive, EXCLUDED, NO_NODE))
+
+    # ------------------------------------------------------------------ verdicts
+
+    def filter(self, pod: PodInfo, scope: RefreshScope) -> bool:
+        """Ask the filters about what changed; whether some plugin was asked about all rows."""
+        all_rows: Rows | None = scope.candidates if scope.everything else None
+        for column in self.columns:
+            active = column.named.name not in self._state.skip_filter
+            stale = scope.everything or column.named.name in scope.stale or active != column.active
+            column.active = active
+            if stale and all_rows is None:
+                all_rows = self.candidates()
+            if not active or (column.only_nodes and scope.same_nodes and not stale):
+                continue
+            asked = all_rows if stale and all_rows is not None else scope.candidates
+            if len(asked):
+                column.put(asked, self._ask(column, pod, asked), all_rows=stale)
+        return all_rows is not None
+
+    def activate(self) -> tuple[str, ...]:
+        """Note which filters take part, as PreFilter has decided, and name them."""
+        for column in self.columns:
+            column.active = column.named.name not in self._state.skip_filter
+        return tuple(column.named.name for column in self.columns if column.active)
+
+    def put(self, pod: PodInfo, rows: Rows, verdicts: Mapping[str, Verdicts]) -> None:
+        """Take over verdicts by plugin on ``rows``, and ask here about all that they leave open.
+
+        For columns that were just reset; ``recompute`` has to follow.
+        """
+        known = np.zeros(len(self.feasible), dtype=np.bool_)
+        known[rows] = True
+        rest = np.flatnonzero(self._candidate & ~known)
+        kept = self._candidate[rows]
+        for column in self.columns:
+            found = verdicts.get(column.named.name)
+            if found is not None:
+                mine = Verdicts(found.bits[kept], found.reasons) if found.reasons else found
+                column.put(rows[kept], mine, all_rows=True)
+            asked = self.candidates() if found is None else rest
+            if column.active and len(asked):
+                column.put(asked, self._ask(column, pod, asked), all_rows=False)
+
+    def _ask(self, column: FilterColumn, pod: PodInfo, rows: Rows) -> Verdicts:
+        return filter_one(column.named, self._state, pod, self._cluster.nodes, rows)
+
+    # ------------------------------------------------------------------ feasible rows
+
+    def recompute(self, pod: PodInfo, rows: Rows | None) -> FeasibleChange:
+        """Bring the feasible rows up to date after the columns of ``rows`` (None: all) changed.
+
+        Raises PluginFailure: kube-scheduler gives up the cycle when a Filter fails on any node.
+        """
+        unsettled = self._unsettled()
+        if rows is not None:
+            rows = union(rows, unsettled)
+        first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
+        counted = self.nominated.first_pass(
+            self._state, pod, self.candidates() if rows is None else rows
+        )
+        if counted is not None:
+            self._reject(*counted)
+        self._raise_errors()
+        return self._update(rows)
+
+    def _unsettled(self) -> Rows:
+        """Return rows to look at again: their nominated pods changed, or they were overridden."""
+        rows = self.nominated.refresh(self._candidate)
+        if self._overridden is not None:
+            again = np.array([self._overridden], dtype=np.intp)
+            rows = union(rows, again[self._candidate[again]])
+            self._overridden = None
+        return rows
+
+    def override_row(self, row: int, outcome: FilterOutcome) -> None:
+        """Take over a rejection of one row, until the next ``recompute`` looks at it again.
+
+        For pods to which a row's nominated pods mean something else than to their class.
+        """
+        self._reject(np.array([row], dtype=np.intp), outcome)
+        self.feasible[row] = False
+        self.rows = np.flatnonzero(self.feasible)
+        self._overridden = row
+
+    def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
+        """Take over the rejections of an outcome whose places stand for ``rows``."""
+        for index, reasons in enumerate(outcome.reasons):
+            rejected = outcome.plugin == index
+            if rejected.any():
+                mine = rows[rejected]
+                self.plugin[mine] = index
+                known = self.columns[index].reasons
+                self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
+
+    def _raise_errors(self) -> None:
+        for column in self.columns:
+            if not column.may_fail:
+                continue
+            for row in np.flatnonzero(self.plugin == column.index).tolist():
+                word, reasons = int(self.bits[row]), tuple(column.reasons)
+                status = status_of(word, reasons, column.named.name)
+                if status.code is Code.ERROR:
+                    raise PluginFailure(column.named.name, status.message)
+
+    def _update(self, rows: Rows | None) -> FeasibleChange:
+        if rows is None:
+            other = np.flatnonzero((self.plugin == PASSED) != self.feasible)
+        else:
+            other = rows[(self.plugin[rows] == PASSED) != self.feasible[rows]]
+        if not len(other):
+            return FeasibleChange(NO_ROWS, NO_ROWS)
+        came = ~self.feasible[other]
+        self.feasible[other] = came
+        self.rows = np.flatnonzero(self.feasible)
+        return FeasibleChange(other[came], other[~came])

@@ -1,0 +1,94 @@
+"""What plugins read beyond a row: the versions of it, and what PreFilter made of it.
+
+A plugin's ``inputs`` names the versions of everything that it reads beyond the rows it is asked
+about. While they stay equal, so do its state and its verdicts on rows that did not change. When
+they differ, PreFilter runs again and the plugin is *stale* until it was asked about all rows.
+Plugins without a PreFilter may name inputs, too (as for their scores alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from podsched.engine.evaluation.filtering import PreFilterMerge, PreFilterOutcome, pre_filter_one
+from podsched.engine.runtime.plugin_calls import guarded
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.pods import PodInfo
+
+INPUTS_WORDING = 'reading the inputs of plugin "{}"'
+
+ReadInputs = Callable[[PodInfo, ClusterView], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class _PreFilterEntry:
+    inputs: Hashable
+    result: PreFilterResult
+
+
+class PluginInputs:
+    """The inputs of all plugins of a profile for one pod class.
+
+    ``pre_filtered`` is PreFilter's outcome, ``stale`` names the plugins whose inputs changed since
+    ``settle``.
+    """
+
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, state: CycleState) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._state = state
+        self._entries: dict[str, _PreFilterEntry] = {}
+        self._other_inputs: dict[str, Hashable] = {}
+        self.pre_filtered = PreFilterOutcome()
+        self.stale: set[str] = set()
+
+    def refresh(self, pod: PodInfo) -> None:
+        """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
+        merge = PreFilterMerge()
+        for named in self._runtime.pre_filter:
+            name = named.name
+            inputs = self._read(name, named.plugin.inputs, pod)
+            entry = self._entries.get(name)
+            if entry is None or entry.inputs != inputs:
+                result = pre_filter_one(named, self._state, pod, self._cluster)
+                entry = self._entries[name] = _PreFilterEntry(inputs, result)
+                self.stale.add(name)
+            if not merge.add(name, entry.result):
+                break
+        for name, plugin in self._runtime.inputs_without_pre_filter.items():
+            inputs = self._read(name, plugin.inputs, pod)
+            if name not in self._other_inputs or self._other_inputs[name] != inputs:
+                self._other_inputs[name] = inputs
+                self.stale.add(name)
+        self.pre_filtered = merge.done()
+
+    def settle(self) -> None:
+        """Note that every stale plugin has been asked about all rows."""
+        self.stale.clear()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The plugins of ``last`` and ``now``, in their order."""
+        pre_filter = (named.name for named in self._runtime.pre_filter)
+        return (*pre_filter, *self._runtime.inputs_without_pre_filter)
+
+    @property
+    def last(self) -> tuple[Hashable, ...]:
+        """The inputs at the last refresh; shorter than ``names`` when PreFilter ended early."""
+        names = (named.name for named in self._runtime.pre_filter)
+        pre_filter = (self._entries[name].inputs for name in names if name in self._entries)
+        return (*pre_filter, *self._other_inputs.values())
+
+    def now(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """Return the inputs as they are at this moment. Raises PluginFailure."""
+        pre_filter = (
+            self._read(named.name, named.plugin.inputs, pod) for named in self._runtime.pre_filter
+        )
+        others = self._runtime.inputs_without_pre_filter.items()
+        return (*pre_filter, *(self._read(name, plugin.inputs, pod) for name, plugin in others))
+
+    def _read(self, name: str, read: ReadInputs, pod: PodInfo) -> Hashable:
+        return guarded(name, INPUTS_WORDING, read, pod, self._cluster)

@@ -1,0 +1,40 @@
+"""What one refresh of an evaluation has to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from podsched.framework.verdicts import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshScope:
+    """Rows that changed, and plugins that have to be asked about all rows.
+
+    ``changed`` is None when nothing is known yet, so that all rows count as changed; ``candidates``
+    are those of them that may be feasible. ``stale`` names plugins whose inputs changed.
+    ``same_nodes``: only pods came and went, so that plugins that read nothing but the Node have
+    nothing to add.
+    """
+
+    changed: Rows | None
+    candidates: Rows
+    stale: Set[str]
+    same_nodes: bool
+
+    @property
+    def everything(self) -> bool:
+        """Whether all rows count as changed."""
+        return self.changed is None
+
+
+@dataclass(frozen=True, slots=True)
+class FeasibleChange:
+    """Rows that became feasible, and rows that ceased to be; ascending."""
+
+    came: Rows
+    gone: Rows
+
+    def __bool__(self) -> bool:
+        return bool(len(self.came) or len(self.gone))
