@@ -75,8 +75,11 @@ def test_all_clients_speak_tls_and_show_their_certificates(
     ("given", "says"),
     [
         ({"SCHED_TLS_CA": "nowhere.pem"}, "SCHED_TLS_CA: nowhere.pem: no such file"),
-        ({"SCHED_TLS_CA": "ca", "SCHED_TLS_CERT": "cert"}, "--tls-cert and --tls-key go together"),
-        ({"SCHED_TLS_CERT": "cert", "SCHED_TLS_KEY": "key"}, "--tls-ca names the server's"),
+        (
+            {"SCHED_TLS_CA": "ca", "SCHED_TLS_CERT": "cert"},
+            "--tls-cert and --tls-key must be used together",
+        ),
+        ({"SCHED_TLS_CERT": "cert", "SCHED_TLS_KEY": "key"}, "--tls-cert needs --tls-ca"),
     ],
 )
 def test_files_that_are_missing_are_named(
@@ -104,8 +107,8 @@ def test_options_win_over_the_environment(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--tls-cert", "x"], "--tls-cert and --tls-key go together"),
-        (["--tls-client-ca", "x"], "client certificates need TLS"),
+        (["--tls-cert", "x"], "--tls-cert and --tls-key must be used together"),
+        (["--tls-client-ca", "x"], "--tls-client-ca needs --tls-cert"),
         (["--tls-cert", "x", "--tls-key", "y"], "--tls-cert: x: no such file"),
         (["--etcd-cert", "x", "--etcd-key", "y"], "--etcd-cert: x: no such file"),
     ],

@@ -43,7 +43,7 @@ def test_every_mistake_is_shown_with_its_field_path(sched: Commands, tmp_path: P
     done = sched("config", "check", str(file))
     assert done.code == 1
     heading, *lines = done.errors
-    assert heading == f"error: {len(lines)} mistakes:"
+    assert heading == f"error: invalid configuration, {len(lines)} errors:"
     paths = {line.removeprefix(f"{file}: ").split(":")[0] for line in lines}
     assert paths == {
         "colour",

@@ -23,7 +23,7 @@ def test_an_address_that_is_taken_is_one_line(sched: Commands, taken: str) -> No
     done = sched("up", "--api", taken)
     assert done.code == 1
     [line] = done.errors
-    assert line.startswith(f"error: --api: {taken} cannot be listened on")
+    assert line.startswith(f"error: --api: cannot listen on {taken}")
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def pod_of(cpu: str) -> str:
 def test_the_table_shows_verdicts_reasons_and_scores(sched: Commands, cluster_file: str) -> None:
     said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of("100m"))
     lines = said.splitlines()
-    assert lines[:2] == ["Pod default/pending: Schedulable", "  Best: small"]
-    assert lines[3].split()[:5] == ["NODE", "VERDICT", "PLUGIN", "REASONS", "TOTAL"]
+    assert lines[:2] == ["Pod default/pending: Schedulable", "  Best node: small"]
+    assert lines[3].split()[:5] == ["NODE", "FILTER", "PLUGIN", "REASONS", "TOTAL"]
     assert lines[4].split()[:2] == ["small", "Success"]
     assert [line for line in lines if line != line.rstrip()] == []
 
@@ -67,7 +67,7 @@ def test_preemption_is_told_with_its_victims(sched: Commands, cluster_file: str)
     said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
     assert "Pod default/pending: Unschedulable" in said
     assert "  0/2 nodes are available: 2 Insufficient cpu." in said
-    assert "Preemption: large, evicting default/low" in said
+    assert "Preemption: on large, evicting default/low" in said
 
 
 def test_json_is_the_form_of_the_results_of_scenarios(sched: Commands, cluster_file: str) -> None:
@@ -133,9 +133,9 @@ def test_scenarios_that_cannot_be_read_are_one_line(sched: Commands, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name the pod to place"),
-        (["--pod", "-"], "name the cluster"),
-        (["--scenarios", "x", "--live"], "--scenarios stands alone"),
+        ([], "no pod to schedule"),
+        (["--pod", "-"], "no cluster"),
+        (["--scenarios", "x", "--live"], "--scenarios cannot be combined"),
         (["-o", "yaml"], "'yaml' is not one of 'table', 'json'"),
     ],
 )

@@ -1,6 +1,4 @@
-"""What every client command shares: the server's address, one connection, one place where errors
-become lines.
-"""
+"""What client commands share: options for the connection, and one place that handles errors."""
 
 from __future__ import annotations
 
@@ -9,23 +7,20 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import ClientError, Unavailable
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
-#: Exit codes: 1 the request failed, 2 the command was not understood, 3 the server cannot be
-#: reached.
-FAILED, USAGE, UNREACHABLE = 1, 2, 3
-
-#: The environment's names for how to reach the API servers by TLS.
+#: The environment variables that stand in for the TLS options.
 TLS_VARIABLES = {
     "--tls-ca": "SCHED_TLS_CA",
     "--tls-cert": "SCHED_TLS_CERT",
@@ -41,9 +36,9 @@ Server = Annotated[
         "-s",
         envvar="SCHED_SERVER",
         metavar="HOST:PORT[,...]",
-        help="The API server, or several: the next is used when one fails. SCHED_TLS_CA, "
-        "SCHED_TLS_CERT and SCHED_TLS_KEY name files for TLS.",
-        show_default=DEFAULT_SERVER,
+        help=f"Address of the API server, by default {DEFAULT_SERVER}. With several, the next one "
+        "is used when one fails. SCHED_TLS_CA, SCHED_TLS_CERT and SCHED_TLS_KEY name TLS files.",
+        show_default=False,
     ),
 ]
 TlsCa = Annotated[
@@ -53,7 +48,7 @@ TlsCa = Annotated[
         rich_help_panel="TLS to the API server",
         envvar="SCHED_TLS_CA",
         metavar="FILE",
-        help="Authorities that the API server's certificate is checked against (turns TLS on).",
+        help="CA certificates to verify the API server's certificate with; turns on TLS.",
     ),
 ]
 TlsCert = Annotated[
@@ -63,7 +58,7 @@ TlsCert = Annotated[
         rich_help_panel="TLS to the API server",
         envvar="SCHED_TLS_CERT",
         metavar="FILE",
-        help="Certificate to show to the API server.",
+        help="Client certificate for the API server.",
     ),
 ]
 TlsKey = Annotated[
@@ -73,42 +68,19 @@ TlsKey = Annotated[
         rich_help_panel="TLS to the API server",
         envvar="SCHED_TLS_KEY",
         metavar="FILE",
-        help="Its private key.",
+        help="Private key of --tls-cert.",
     ),
 ]
 Namespace = Annotated[
     str,
-    typer.Option("--namespace", "-n", help="The namespace of objects that do not say theirs."),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Namespace of objects that do not name one."
+    ),
 ]
 
 
-def fail(message: str, code: int = FAILED) -> NoReturn:
-    """Print one clear line and exits."""
-    print(f"error: {message}", file=sys.stderr)
-    raise typer.Exit(code)
-
-
-def report(context: str, error: ClientError) -> None:
-    """Print an error as a line, or as one line for each mistake when there are several."""
-    print("\n".join(f"error: {line}" for line in error_lines(context, error)), file=sys.stderr)
-
-
-def error_lines(context: str, error: ClientError) -> list[str]:
-    """Return the lines of ``report``, without "error: "."""
-    if len(error.violations) < 2:
-        return [f"{context}{error}"]
-    return [
-        f"{context}{v.field}: {v.description}" if v.field else f"{context}{v.description}"
-        for v in error.violations
-    ]
-
-
-def warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
 def endpoints(server: str) -> list[str]:
-    """Return the addresses in a --server value."""
+    """Return the addresses in a ``--server`` value; exit if one is malformed."""
     found = [part.strip() for part in (server or DEFAULT_SERVER).split(",") if part.strip()]
     for address in found:
         host, _, port = address.rpartition(":")
@@ -117,19 +89,10 @@ def endpoints(server: str) -> list[str]:
     return found
 
 
-def file_or_fail(option: str, path: Path | None) -> str:
-    """Return the path of a file that is there, "" for none, or one line and exit."""
-    if path is None:
-        return ""
-    if not path.is_file():
-        fail(f"{option}: {path}: no such file", USAGE)
-    return str(path)
-
-
 def client_options(
     ca: Path | None = None, cert: Path | None = None, key: Path | None = None
 ) -> ClientOptions:
-    """How to reach the API servers: by TLS with files given here or named by the environment."""
+    """Return how to connect: by TLS if files are given here or named by the environment."""
     given = {"--tls-ca": ca, "--tls-cert": cert, "--tls-key": key}
     files = {}
     for option, path in given.items():
@@ -139,14 +102,14 @@ def client_options(
         files[option] = file_or_fail(option if path else variable, path or fallback)
     tls_ca, tls_cert, tls_key = files.values()
     if bool(tls_cert) != bool(tls_key):
-        fail("a client certificate needs its key: --tls-cert and --tls-key go together", USAGE)
+        fail("--tls-cert and --tls-key must be used together", USAGE)
     if tls_cert and not tls_ca:
-        fail("a client certificate needs TLS: --tls-ca names the server's authorities", USAGE)
+        fail("--tls-cert needs --tls-ca: a client certificate is only used with TLS", USAGE)
     return ClientOptions(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key)
 
 
 def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """Run ``work`` with a client and turn what users can cause into a line and an exit code."""
+    """Run ``work`` with a client; exit with a line for errors that users can cause."""
 
     async def run() -> T:
         client = ApiClient(endpoints(server), client_options())
@@ -160,7 +123,7 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`sched get pods | head`).
+        # The reader has closed the pipe, as in ``sched get pods | head``.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except ClientError as exc:

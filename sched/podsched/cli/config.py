@@ -1,4 +1,4 @@
-"""``sched config``: the scheduler's configuration, printed and checked."""
+"""The scheduler's configuration: read for other commands; ``sched config`` prints and checks it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,57 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.client import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.config.errors import ConfigError
-from podsched.config.load import default_config, load_config, to_yaml
+from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
 
 app = typer.Typer(
-    help="The scheduler's configuration (KubeSchedulerConfiguration v1).", no_args_is_help=True
+    help="Print or check a KubeSchedulerConfiguration.",
+    no_args_is_help=True,
 )
+
+
+def read_config(path: Path | None) -> SchedulerConfiguration:
+    """Return the configuration in a file, or the default; exit after printing every error."""
+    return default_config() if path is None else _load(path, USAGE)
+
+
+def _load(path: Path, code: int) -> SchedulerConfiguration:
+    """Load a file and check its plugins; exit with ``code`` if either has errors."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    try:
+        config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
+        check_plugins(config)
+    except PluginError as exc:
+        fail(f"{path}: {exc}", code)
+    except ConfigError as exc:
+        count = len(exc.errors)
+        fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{exc}", code)
+    for warning in config.warnings:
+        warn(f"{path}: {warning}")
+    return config
 
 
 @app.command()
 def default() -> None:
-    """Print what a scheduler without a file runs with."""
+    """Print the configuration that a scheduler uses without a file."""
     print(to_yaml(default_config()), end="")
 
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration file.")],
     print_effective: Annotated[
-        bool, typer.Option("--print", help="Print the file with all defaults filled in.")
+        bool, typer.Option("--print", help="Print the configuration with all defaults filled in.")
     ] = False,
 ) -> None:
-    """Check a file and the plugins it names; every mistake is shown, with its field path."""
-    try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as exc:
-        fail(f"{file}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-    try:
-        config = load_config(text, name=str(file), known_plugins=user_plugin_specs())
-        check_plugins(config)
-    except ConfigError as exc:
-        count = len(exc.errors)
-        fail(f"{count} mistake{'s' if count > 1 else ''}:\n{exc}", FAILED)
-    except PluginError as exc:
-        fail(f"{file}: {exc}", FAILED)
-    for warning in config.warnings:
-        warn(f"{file}: {warning}")
+    """Check a file and the plugins it enables; report every error with its field path."""
+    config = _load(file, FAILED)
     if print_effective:
         print(to_yaml(config), end="")
     else:

@@ -1,4 +1,4 @@
-"""``sched describe``: one object for a person to read, with its events."""
+"""``sched describe``: one object in detail, with its events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NONE = "<none>"
 def describe(
     obj: AnyObject, events: Sequence[AnyObject], pods: Sequence[AnyObject], now: float
 ) -> str:
-    """Return the description of an object; ``pods`` are those on it when it is a node."""
+    """Return the description of an object; ``pods`` are a node's pods."""
     meta = obj.metadata
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:

@@ -1,4 +1,4 @@
-"""Commands that change one thing of an object: label, taint, cordon, uncordon."""
+"""Commands that edit one aspect of an object: label, taint, cordon, uncordon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 from podsched.api.kinds import find_kind
 from podsched.api.manifest import to_manifest
-from podsched.cli.client import FAILED, USAGE, Namespace, Server, fail, report, with_client
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.objects import KindArgument
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
@@ -17,7 +18,7 @@ from podsched.client.errors import NotFound
 
 def label(
     kind: KindArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The object's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the object.")],
     changes: Annotated[
         list[str],
         typer.Argument(metavar="KEY=VALUE|KEY-", help="KEY=VALUE to set, KEY- to remove."),
@@ -25,10 +26,13 @@ def label(
     server: Server = "",
     namespace: Namespace = "default",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a value that is there.")
+        bool, typer.Option("--overwrite", help="Replace existing values.")
     ] = False,
 ) -> None:
-    """Set or remove labels of an object: sched label node node-0 disk=ssd old-."""
+    """Set or remove labels of an object.
+
+    Example: sched label node node-0 disk=ssd old-
+    """
     wanted: dict[str, str | None] = {}
     for change in changes:
         key, equals, value = change.partition("=")
@@ -51,7 +55,7 @@ def label(
 
 
 def _parse_taint(text: str) -> tuple[str, str, str, bool]:
-    """(key, value, effect, remove) of key=value:Effect, key:Effect, key:Effect- or key-."""
+    """Return key, value, effect and whether the taint is to be removed."""
     remove = text.endswith("-")
     body = text[:-1] if remove else text
     head, _, effect = body.partition(":")
@@ -64,18 +68,21 @@ def _parse_taint(text: str) -> tuple[str, str, str, bool]:
 
 
 def taint(
-    name: Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")],
+    name: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")],
     changes: Annotated[
         list[str],
         typer.Argument(
             metavar="TAINT",
-            help="KEY[=VALUE]:EFFECT to add, KEY[:EFFECT]- to remove; the effects are "
-            "NoSchedule, PreferNoSchedule and NoExecute.",
+            help="KEY[=VALUE]:EFFECT to add, KEY[:EFFECT]- to remove. Effects: NoSchedule, "
+            "PreferNoSchedule, NoExecute.",
         ),
     ],
     server: Server = "",
 ) -> None:
-    """Add taints to a node or remove them: sched taint node-0 key=value:NoSchedule."""
+    """Add or remove taints of a node.
+
+    Example: sched taint node-0 key=value:NoSchedule
+    """
     parsed = [_parse_taint(change) for change in changes]
 
     async def work(client: ApiClient) -> None:
@@ -116,10 +123,10 @@ Nodes = Annotated[list[str], typer.Argument(metavar="NODE", help="Names of the n
 
 
 def cordon(names: Nodes, server: Server = "") -> None:
-    """Keep new pods off nodes; what runs there goes on."""
+    """Mark nodes as unschedulable; pods that run there keep running."""
     _set_unschedulable(server, names, True, "cordoned")
 
 
 def uncordon(names: Nodes, server: Server = "") -> None:
-    """Let new pods onto nodes again."""
+    """Mark nodes as schedulable again."""
     _set_unschedulable(server, names, False, "uncordoned")

@@ -1,4 +1,4 @@
-"""Words that several commands' options take."""
+"""Values of options that several commands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Evaluator(StrEnum):
-    """Where nodes are filtered and scored (``config.settings.EvaluatorSettings``)."""
+    """Where nodes are filtered and scored: ``config.settings.EVALUATORS``."""
 
     AUTO = "auto"
     LOCAL = "local"
@@ -14,14 +14,14 @@ class Evaluator(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """``config.settings.LOG_FORMATS``."""
+    """Log formats: ``config.settings.LOG_FORMATS``."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """``config.settings.LOG_LEVELS``."""
+    """Log levels: ``config.settings.LOG_LEVELS``."""
 
     DEBUG = "debug"
     INFO = "info"

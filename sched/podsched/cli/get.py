@@ -18,7 +18,8 @@ from podsched.api.kinds import Kind, find_kind, unwrap
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli import describe, printers
-from podsched.cli.client import USAGE, Namespace, Server, fail, with_client
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import USAGE, fail
 from podsched.cli.objects import KindArgument, LabelSelector, reference
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import Unavailable
@@ -29,14 +30,16 @@ FieldSelector = Annotated[
     typer.Option(
         "--field-selector",
         metavar="SELECTOR",
-        help="Only objects with these fields: spec.nodeName=node-1, status.phase!=Running.",
+        help="Select objects by fields, such as spec.nodeName=node-1.",
     ),
 ]
-AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Show objects of all namespaces.")
+]
 
 
 class Output(StrEnum):
-    """Forms of ``get``'s output."""
+    """Output formats of ``get``."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -45,8 +48,19 @@ class Output(StrEnum):
     NAME = "name"
 
 
+OutputOption = Annotated[
+    Output,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="Output format: table, wide (more columns), yaml, json or name.",
+    ),
+]
+
+
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
-    """Return the objects that change from a revision on, through broken connections."""
+    """Yield the objects that change after a revision; reconnect when the connection breaks."""
     while True:
         try:
             async for response in client.watch(request):
@@ -67,7 +81,7 @@ class _View:
     table: printers.TablePrinter
 
     def show(self, items: Sequence[AnyObject], *, single: bool) -> None:
-        """Print objects; flushed, so that whoever reads a watch has them at once."""
+        """Print objects and flush, so that the reader of a watch gets them at once."""
         if self.output is Output.NAME:
             lines = [reference(item) for item in items]
         elif self.output in (Output.YAML, Output.JSON):
@@ -88,40 +102,65 @@ class _View:
         return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
 
 
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """Which objects of a kind to get."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    """Empty for all namespaces."""
+    labels: str
+    fields: str
+
+    async def run(self, client: ApiClient) -> tuple[Sequence[AnyObject], int]:
+        """Return the objects and the revision from which to watch them."""
+        if self.name:
+            found = await client.get(self.kind.name, self.name, self.namespace)
+            return [found], int(found.metadata.resource_version)
+        return await client.list(
+            self.kind.name,
+            self.namespace,
+            label_selector=self.labels,
+            field_selector=self.fields,
+        )
+
+    def watch_from(self, revision: int) -> WatchRequest:
+        """Return the request for changes after a revision."""
+        return WatchRequest(
+            kinds=[self.kind.name],
+            namespace=self.namespace,
+            label_selector=self.labels,
+            field_selector=f"metadata.name={self.name}" if self.name else self.fields,
+            from_revision=revision,
+        )
+
+
 def get(
     kind: KindArgument,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="One object; all of the kind when left out.")
+        str, typer.Argument(metavar="NAME", help="Name of one object. Default: all of the kind.")
     ] = "",
     server: Server = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    output: Annotated[
-        Output,
-        typer.Option(
-            "--output",
-            "-o",
-            help="wide has more columns; yaml and json are manifests that apply takes.",
-        ),
-    ] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     selector: LabelSelector = "",
     field_selector: FieldSelector = "",
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on and show every change, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Show objects: a table of a kind, or manifests."""
+    """Show objects of a kind as a table or as manifests."""
+    if name and (selector or field_selector):
+        fail("NAME and a selector cannot be combined", USAGE)
 
     async def work(client: ApiClient) -> None:
         found = find_kind(kind)
-        scope = "" if all_namespaces or not found.namespaced else namespace
-        if name:
-            items = [await client.get(found.name, name, namespace if found.namespaced else "")]
-            revision = int(items[0].metadata.resource_version)
-        else:
-            items, revision = await client.list(
-                found.name, scope, label_selector=selector, field_selector=field_selector
-            )
+        everywhere = not found.namespaced or (all_namespaces and not name)
+        scope = "" if everywhere else namespace
+        query = _Query(found, name, scope, selector, field_selector)
+        items, revision = await query.run(client)
         table = printers.TablePrinter(found, namespaces=all_namespaces, wide=output is Output.WIDE)
         view = _View(found, output, table)
         if items or (output in (Output.YAML, Output.JSON) and not watch):
@@ -130,34 +169,25 @@ def get(
             place = f" in {scope} namespace" if scope else ""
             print(f"No resources found{place}.", file=sys.stderr)
         if watch:
-            await _watch(client, view, scope, name, revision)
+            await _watch(client, view, query.watch_from(revision))
 
-    async def _watch(client: ApiClient, view: _View, scope: str, one: str, revision: int) -> None:
-        fields = ",".join(f for f in (field_selector, f"metadata.name={one}" if one else "") if f)
-        request = WatchRequest(
-            kinds=[view.kind.name],
-            namespace=scope,
-            label_selector=selector,
-            field_selector=fields,
-            from_revision=revision,
-        )
-        async for obj in changes(client, request):
-            if output is Output.YAML:
-                print("---")
-            view.show([obj], single=True)
-
-    if name and (selector or field_selector):
-        fail("a name and a selector cannot be given together", USAGE)
     with_client(server, work)
+
+
+async def _watch(client: ApiClient, view: _View, request: WatchRequest) -> None:
+    async for obj in changes(client, request):
+        if view.output is Output.YAML:
+            print("---")
+        view.show([obj], single=True)
 
 
 def describe_command(
     kind: KindArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The object's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the object.")],
     server: Server = "",
     namespace: Namespace = "default",
 ) -> None:
-    """Show one object for a person to read, with its events: why a pod waits."""
+    """Show one object in detail, with its events."""
 
     async def work(client: ApiClient) -> None:
         found = find_kind(kind)

@@ -1,4 +1,4 @@
-"""``sched up`` and ``sched demo``: all of podsched on this machine."""
+"""``sched up`` and ``sched demo``: a whole cluster on this machine."""
 
 from __future__ import annotations
 
@@ -16,46 +16,63 @@ from podsched.app.demo import DemoFailed, DemoOptions, run_demo
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.client import FAILED, fail
+from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
-from podsched.cli.process_options import read_config, split_address
+from podsched.cli.errors import FAILED, fail
+from podsched.cli.process_options import split_address
 from podsched.client.errors import ClientError
 from podsched.lib.network import can_listen
 from podsched.store.errors import StoreError
 
+ClusterConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file for the replicas."),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory for etcd's data and all logs. Default: a temporary directory, removed at "
+        "the end.",
+    ),
+]
+EtcdEndpoints = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT[,...]", help="Running etcd to use. Default: start an embedded etcd."
+    ),
+]
+EvaluatorOption = Annotated[
+    Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
+]
+
 
 def up(
-    replicas: Annotated[int, typer.Option(min=1, help="Scheduler replicas.")] = 3,
-    nodes: Annotated[int, typer.Option(min=0, help="Hollow nodes.")] = 3,
-    node_cpu: Annotated[str, typer.Option(help="CPU of each node.")] = "4",
-    node_memory: Annotated[str, typer.Option(help="Memory of each node.")] = "32Gi",
-    node_pods: Annotated[int, typer.Option(min=1, help="Pods that each takes.")] = 110,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where etcd's data and all logs stay; by default they are removed in the end.",
-        ),
-    ] = None,
+    replicas: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")
+    ] = 3,
+    nodes: Annotated[int, typer.Option(min=0, metavar="N", help="Number of hollow nodes.")] = 3,
+    node_cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="CPU of each node.")] = "4",
+    node_memory: Annotated[
+        str, typer.Option(metavar="QUANTITY", help="Memory of each node.")
+    ] = "32Gi",
+    node_pods: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Maximum number of pods per node.")
+    ] = 110,
+    data_dir: DataDir = None,
     api: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address of the first API server.")
-    ] = ("127.0.0.1:7443"),
-    api_servers: Annotated[int, typer.Option(min=1, help="API servers.")] = 1,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A KubeSchedulerConfiguration for the replicas."),
-    ] = None,
-    evaluator: Annotated[
-        Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
-    ] = Evaluator.AUTO,
-    etcd_endpoints: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT[,...]", help="An etcd to use; without it one is started."),
-    ] = "",
+        str, typer.Option(metavar="HOST:PORT", help="Listen address of the first API server.")
+    ] = "127.0.0.1:7443",
+    api_servers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of API servers.")
+    ] = 1,
+    config: ClusterConfig = None,
+    evaluator: EvaluatorOption = Evaluator.AUTO,
+    etcd_endpoints: EtcdEndpoints = "",
 ) -> None:
-    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes; Ctrl-C stops it all."""
+    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
     if not can_listen(*split_address("--api", api)):
-        fail(f"--api: {api} cannot be listened on: is another sched up running there?", FAILED)
+        fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
     read_config(config)
     members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
     with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
@@ -88,7 +105,7 @@ async def _up(cluster: LocalCluster) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     starting = asyncio.create_task(cluster.start(), name="start")
-    waiting = asyncio.create_task(stopping.wait(), name="wait for the stop")
+    waiting = asyncio.create_task(stopping.wait(), name="wait for a signal")
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
@@ -97,7 +114,7 @@ async def _up(cluster: LocalCluster) -> None:
     starting.result()
     try:
         if cluster.ray_problem:
-            print(f"warning: {cluster.ray_problem}; nodes are evaluated locally", flush=True)
+            print(f"warning: {cluster.ray_problem}; evaluating nodes locally", flush=True)
         print(
             f"podsched is ready: API {cluster.server}, "
             f"{_count(len(cluster.schedulers), 'scheduler replica')}, "
@@ -111,15 +128,13 @@ async def _up(cluster: LocalCluster) -> None:
 
 
 def demo(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as one line of JSON.")
-    ] = False,
-    evaluator: Annotated[
-        Evaluator, typer.Option(help="Where nodes are evaluated; local starts no Ray.")
-    ] = Evaluator.RAY,
-    kills: Annotated[int, typer.Option(min=0, max=2, help="How often the leader is killed.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    evaluator: EvaluatorOption = Evaluator.RAY,
+    kills: Annotated[
+        int, typer.Option(min=0, max=2, metavar="N", help="How often to kill the leader.")
+    ] = 1,
 ) -> None:
-    """Schedule a workload on a fresh cluster, kill the leader on the way, report what happened."""
+    """Schedule a workload on a fresh cluster, kill the leader, and print a report."""
 
     def say(text: str) -> None:
         if not as_json:
@@ -134,4 +149,4 @@ def demo(
     else:
         print_report(report)
     if not report.good:
-        fail("the demo did not end as it should: see the report", FAILED)
+        fail("some pods were lost, bound twice or not bound: see the report", FAILED)

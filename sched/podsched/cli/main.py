@@ -10,13 +10,15 @@ import typer
 
 from podsched import __version__
 from podsched.cli import (
+    agent,
+    apiserver,
     bench,
     config,
     edit,
     get,
     local,
     objects,
-    servers,
+    scheduler,
     simulate,
     status,
 )
@@ -25,7 +27,7 @@ app = typer.Typer(
     name="sched",
     help=(
         "podsched: a highly available pod scheduler with the semantics of kube-scheduler.\n\n"
-        "sched up runs all of it on this machine; sched apply -f FILE then submits pods."
+        "sched up starts a cluster on this machine; sched apply -f FILE submits pods to it."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -35,6 +37,7 @@ app = typer.Typer(
 
 _LOCAL = "On this machine"
 _OBJECTS = "Objects"
+_SCHEDULING = "Scheduling"
 _PROCESSES = "Processes"
 
 
@@ -47,13 +50,19 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     del version
 
 
 for _name, _command, _panel in (
+    ("demo", local.demo, _LOCAL),
+    ("up", local.up, _LOCAL),
+    ("bench", bench.bench, _LOCAL),
     ("apply", objects.apply, _OBJECTS),
     ("create", objects.create, _OBJECTS),
     ("get", get.get, _OBJECTS),
@@ -63,49 +72,47 @@ for _name, _command, _panel in (
     ("taint", edit.taint, _OBJECTS),
     ("cordon", edit.cordon, _OBJECTS),
     ("uncordon", edit.uncordon, _OBJECTS),
-    ("demo", local.demo, _LOCAL),
-    ("up", local.up, _LOCAL),
-    ("bench", bench.bench, _LOCAL),
-    ("status", status.status, _OBJECTS),
-    ("simulate", simulate.simulate_command, _OBJECTS),
-    ("apiserver", servers.apiserver, _PROCESSES),
-    ("scheduler", servers.scheduler, _PROCESSES),
-    ("agent", servers.agent, _PROCESSES),
+    ("status", status.status, _SCHEDULING),
+    ("simulate", simulate.simulate_command, _SCHEDULING),
+    ("apiserver", apiserver.apiserver, _PROCESSES),
+    ("scheduler", scheduler.scheduler, _PROCESSES),
+    ("agent", agent.agent, _PROCESSES),
 ):
     app.command(_name, rich_help_panel=_panel)(_command)
 
-app.add_typer(config.app, name="config", rich_help_panel=_PROCESSES)
+app.add_typer(config.app, name="config", rich_help_panel=_SCHEDULING)
 
 
 def main() -> None:
-    """Entry point of the console command; no traceback reaches a user who has not asked for it."""
+    """Run the console command; show a traceback only if ``SCHED_DEBUG`` is set."""
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except Exception as exc:
-        if (code := _misused(exc)) is not None:
+        if (code := _usage_error(exc)) is not None:
             sys.exit(code)
         if os.environ.get("SCHED_DEBUG"):
             raise
         what = " ".join(str(exc).split())
         print(
-            f"error: a bug in sched: {type(exc).__name__}: {what} (SCHED_DEBUG=1 shows where)",
+            f"error: bug in sched: {type(exc).__name__}: {what} (traceback: SCHED_DEBUG=1)",
             file=sys.stderr,
         )
         sys.exit(70)
 
 
-def _misused(error: Exception) -> int | None:
-    """Print what is wrong with the command line and return the exit code; None for other errors.
+def _usage_error(error: Exception) -> int | None:
+    """Print a usage error and return its exit code; return None for other errors.
 
-    Known by their shape: depending on its version Typer raises click's errors or its own.
+    Usage errors are recognised by their attributes, because some versions of Typer raise click's
+    classes and others raise their own.
     """
     wording, code = getattr(error, "format_message", None), getattr(error, "exit_code", None)
     if wording is None or not isinstance(code, int):
         return None
     command = getattr(getattr(error, "ctx", None), "command_path", "sched")
-    # Without a text the help has been shown instead.
+    # An error without a text: the help has been shown instead.
     if text := wording().replace("Value error, ", "").strip():
         print(f"error: {text.rstrip('.')} (see {command} --help)", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""Manifests from files, directories and standard input, every mistake reported."""
+"""Manifests from files, directories and standard input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
-from podsched.cli.client import FAILED, fail, warn
+from podsched.cli.errors import FAILED, fail, warn
 
 #: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
 #: (``/dev/zero``) is refused instead of being read until memory runs out.
@@ -28,7 +28,7 @@ def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
         if path.is_dir():
             files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json"))
             if not files:
-                fail(f"{filename}: no .yaml, .yml or .json file in this directory")
+                fail(f"{filename}: the directory has no .yaml, .yml or .json file")
         else:
             files = [path]
         for file in files:
@@ -51,23 +51,24 @@ def _read(source: str, stream: BinaryIO) -> str:
 
 
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
-    """Return the objects in files, directories or standard input; every mistake is reported before the
-    exit.
+    """Return the objects in files, directories or standard input.
+
+    Exits after printing every error if a manifest is malformed, and if there is none at all.
     """
     objects: list[AnyObject] = []
-    mistakes = 0
+    errors = 0
     for source, text in _texts(filenames):
         try:
             documents = load_documents(text)
         except ManifestError as exc:
-            mistakes += 1
+            errors += 1
             print(f"error: {source}: {exc}", file=sys.stderr)
             continue
         for document in documents:
             try:
                 decoded = from_manifest(document, strict=strict)
             except ManifestError as exc:
-                mistakes += 1
+                errors += 1
                 print(f"error: {source}: {exc}", file=sys.stderr)
                 continue
             for warning in decoded.warnings:
@@ -76,8 +77,8 @@ def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) ->
             if kind_of(message).namespaced and not message.metadata.namespace:
                 message.metadata.namespace = namespace
             objects.append(message)
-    if mistakes:
+    if errors:
         raise typer.Exit(FAILED)
     if not objects:
-        fail("no objects in the given files")
+        fail("the files contain no objects")
     return objects

@@ -1,4 +1,4 @@
-"""Commands that store and remove whole objects: apply, create, delete."""
+"""Commands that write whole objects: apply, create, delete."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import typer
 from podsched.api.kinds import Kind, find_kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.client import (
-    FAILED,
-    USAGE,
-    Namespace,
-    Server,
-    fail,
-    report,
-    with_client,
-)
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.manifests import read_manifests
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable
@@ -29,11 +22,11 @@ Filename = Annotated[
         "--filename",
         "-f",
         metavar="FILE|DIR|-",
-        help="A manifest, a directory of them, or - for standard input. May be repeated.",
+        help="Manifest file, directory of manifests, or - for standard input; repeatable.",
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
-KIND_HELP = "A kind: pods, pod or po; nodes; priorityclasses or pc; pdb; events; leases; ..."
+KIND_HELP = "Kind of object, such as pods, pod or po; nodes; priorityclasses or pc; pdb; events."
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help=KIND_HELP)]
 LabelSelector = Annotated[
     str,
@@ -41,18 +34,18 @@ LabelSelector = Annotated[
         "--selector",
         "-l",
         metavar="SELECTOR",
-        help="Only objects with these labels, such as app=web,tier!=front.",
+        help="Select objects by labels, such as app=web,tier!=front.",
     ),
 ]
 
 
 def reference(message: AnyObject) -> str:
-    """Kubectl's name of an object: pod/web."""
+    """Return the name of an object as kubectl prints it, such as pod/web."""
     return f"{kind_of(message).name.lower()}/{message.metadata.name}"
 
 
 async def _each(objects: Sequence[AnyObject], act: Any) -> int:
-    """Apply ``act`` to each object, print what became of it, and count the failures."""
+    """Apply ``act`` to each object and print its results; return the number of failures."""
     failures = 0
     for message in objects:
         try:
@@ -72,8 +65,10 @@ async def _create(client: ApiClient, message: AnyObject) -> str:
 
 
 def _merge_of(message: AnyObject) -> dict[str, Any]:
-    """All of the manifest but the status. Its resourceVersion, if it has one, is the version that
-    the change was made to: the server refuses it when the object has changed since.
+    """Return the merge patch that applies a manifest: all of it except the status.
+
+    A resourceVersion in the manifest is kept: the server rejects the patch with a conflict if the
+    object has changed since that version.
     """
     manifest = to_manifest(message)
     for key in ("apiVersion", "kind", "status"):
@@ -87,10 +82,10 @@ def apply(
     namespace: Namespace = "default",
     strict: Strict = False,
 ) -> None:
-    """Create the objects of manifests, or update those that exist.
+    """Create the objects in manifests, or update those that exist.
 
-    A manifest with a resourceVersion changes that version only. Fields that a manifest leaves out
-    stay as they are.
+    Fields that a manifest leaves out keep their values. A manifest with a
+    resourceVersion is only applied to that version of the object.
     """
     objects = read_manifests(filename, namespace, strict=strict)
 
@@ -123,7 +118,7 @@ def create(
     namespace: Namespace = "default",
     strict: Strict = False,
 ) -> None:
-    """Create the objects of manifests; an object that exists is an error."""
+    """Create the objects in manifests; fail if one exists."""
     objects = read_manifests(filename, namespace, strict=strict)
 
     async def work(client: ApiClient) -> int:
@@ -141,38 +136,39 @@ def delete(
     filename: Annotated[
         list[str] | None,
         typer.Option(
-            "--filename", "-f", metavar="FILE|DIR|-", help="Delete what these manifests name."
+            "--filename", "-f", metavar="FILE|DIR|-", help="Delete the objects in these manifests."
         ),
     ] = None,
     server: Server = "",
     namespace: Namespace = "default",
     selector: LabelSelector = "",
-    everything: Annotated[bool, typer.Option("--all", help="All objects of the kind.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Delete all objects of the kind.")
+    ] = False,
     grace_period: Annotated[
-        int, typer.Option(help="Seconds a pod gets to end; 0: now, -1: as its spec says.")
+        int,
+        typer.Option(
+            help="Seconds that pods get to terminate; 0: at once, -1: as in the pod's spec."
+        ),
     ] = -1,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="A missing object is no error.")
+        bool, typer.Option("--ignore-not-found", help="Do not fail on missing objects.")
     ] = False,
 ) -> None:
-    """Delete objects by kind and names, by selector, or those of manifests."""
+    """Delete objects by name, by selector, or the objects in manifests."""
     grace = None if grace_period < 0 else grace_period
-    if filename and (kind or selector or everything):
-        fail("-f names the objects already: leave KIND, -l and --all out", USAGE)
-    if names and (selector or everything):
-        fail("names cannot be given together with -l or --all", USAGE)
+    names = names or []
+    many = bool(selector or everything)
+    _check_delete(kind, names, filename, many=many)
     if filename:
         objects = read_manifests(filename, namespace, strict=False)
         targets = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in objects]
-    elif kind and names:
-        found = find_kind_or_fail(kind)
-        targets = [(found, namespace if found.namespaced else "", name) for name in names]
-    elif kind and (selector or everything):
-        found = find_kind_or_fail(kind)
-        _delete_many(server, found, namespace, selector, grace)
-        return
     else:
-        fail("name the objects: KIND NAME..., KIND -l SELECTOR, KIND --all, or -f FILE", USAGE)
+        found = find_kind_or_fail(kind)
+        if many:
+            _delete_many(server, found, namespace, selector, grace)
+            return
+        targets = [(found, namespace if found.namespaced else "", name) for name in names]
 
     async def work(client: ApiClient) -> int:
         failures = 0
@@ -190,8 +186,20 @@ def delete(
         raise typer.Exit(FAILED)
 
 
+def _check_delete(
+    kind: str, names: Sequence[str], filename: Sequence[str] | None, *, many: bool
+) -> None:
+    """Exit unless exactly one way to name the objects is used."""
+    if filename and (kind or many):
+        fail("-f cannot be combined with KIND, -l or --all", USAGE)
+    if names and many:
+        fail("names cannot be combined with -l or --all", USAGE)
+    if not filename and not (kind and (names or many)):
+        fail("nothing to delete: use KIND NAME..., KIND -l SELECTOR, KIND --all, or -f FILE", USAGE)
+
+
 def find_kind_or_fail(kind: str) -> Kind:
-    """Return the kind by any of its names, or one line and exit."""
+    """Return a kind by any of its names; exit if there is none."""
     try:
         return find_kind(kind)
     except LookupError as exc:

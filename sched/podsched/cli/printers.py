@@ -15,9 +15,7 @@ _GAP = "   "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its heading, how a cell is read off an object, and whether only ``-o wide``
-    shows it.
-    """
+    """One column: heading, function from object and time to cell, and whether it needs ``wide``."""
 
     heading: str
     cell: Callable[[Any, float], str]
@@ -50,7 +48,7 @@ def _age(obj: Any, now: float) -> str:
 
 
 def pod_status(pod: Any, now: float = 0.0) -> str:
-    """Return the STATUS column: the phase, or what keeps the pod from it."""
+    """Return a pod's STATUS: its phase, Terminating or SchedulingGated."""
     if pod.metadata.HasField("deletion_timestamp"):
         return "Terminating"
     if pod.spec.scheduling_gates and not pod.spec.node_name:
@@ -59,6 +57,7 @@ def pod_status(pod: Any, now: float = 0.0) -> str:
 
 
 def node_status(node: Any, now: float = 0.0) -> str:
+    """Return a node's STATUS: its readiness, and whether it is cordoned."""
     ready = [c.status for c in node.status.conditions if c.type == "Ready"]
     text = {"True": "Ready", "False": "NotReady"}.get(ready[0] if ready else "", "Unknown")
     return f"{text},SchedulingDisabled" if node.spec.unschedulable else text
@@ -148,16 +147,16 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
 
 
 def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
-    """Return the columns to show; ``namespaces``: with the namespace first."""
+    """Return the columns of a kind's table; ``namespaces`` adds the namespace as the first."""
     middle = [c for c in _COLUMNS.get(kind.name, ()) if wide or not c.wide]
     first = [_NAMESPACE] if namespaces and kind.namespaced else []
     return [*first, _NAME, *middle, _AGE]
 
 
 def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
-    """Return the rows as lines of aligned columns, as kubectl prints them.
+    """Return the rows as lines with aligned columns, as kubectl prints them.
 
-    ``widths``: least widths of the columns; the last column is never padded.
+    ``widths``: minimum widths of the columns; the last column is never padded.
     """
     columns = max((len(row) for row in rows), default=0)
     least = [*widths, *[0] * columns]
@@ -169,14 +168,14 @@ def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
 
 
 class TablePrinter:
-    """Prints objects of a kind as a table that can go on: later rows keep to its columns."""
+    """A table of objects of one kind; rows printed later keep the widths of the first ones."""
 
     def __init__(self, kind: Kind, *, namespaces: bool, wide: bool) -> None:
         self._columns = columns_of(kind, namespaces=namespaces, wide=wide)
         self._widths: list[int] = []
 
     def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
-        """Return the next lines, the headings before the first."""
+        """Return the next rows as lines, preceded by the headings the first time."""
         rows = [[column.cell(obj, now) for column in self._columns] for obj in objects]
         if not self._widths:
             rows.insert(0, [column.heading for column in self._columns])

@@ -1,4 +1,4 @@
-"""``sched simulate``: what the scheduler would decide, without touching a cluster."""
+"""``sched simulate``: how a pod would be scheduled, without changing anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,75 +21,86 @@ from podsched.api.objects import AnyObject, Pod, PodStatus, PriorityClass
 from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
-from podsched.cli.client import FAILED, USAGE, Server, fail, with_client
+from podsched.cli.client import Server, with_client
+from podsched.cli.config import read_config
+from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.manifests import read_manifests
 from podsched.cli.printers import aligned
-from podsched.cli.process_options import read_config
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
 from podsched.framework.plugin import PluginError
 
-#: Kinds that no decision depends on.
+#: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"Event", "Lease"})
 
 
 class Form(StrEnum):
-    """Forms of the output."""
+    """Output formats."""
 
     TABLE = "table"
     JSON = "json"
 
 
+Filenames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE|DIR|-",
+        help="Manifests of the cluster: nodes, pods and so on; repeatable.",
+    ),
+]
+PodFile = Annotated[
+    str, typer.Option("--pod", metavar="FILE|-", help="Manifest of the pod to schedule.")
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Use the objects of the API server as the cluster.")
+]
+Scenarios = Annotated[
+    Path | None,
+    typer.Option(
+        "--scenarios", metavar="FILE", help="Scenarios, one JSON object per line, plain or gzipped."
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
+]
+FormOption = Annotated[
+    Form,
+    typer.Option("--output", "-o", help="Output format; json has the format of --scenarios."),
+]
+
+
 def simulate_command(
-    filename: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="FILE|DIR|-",
-            help="The cluster: manifests of nodes, pods, ...",
-        ),
-    ] = None,
-    pod: Annotated[
-        str, typer.Option("--pod", metavar="FILE|-", help="Manifest of the pod to place.")
-    ] = "",
-    live: Annotated[
-        bool, typer.Option("--live", help="The cluster as the API server has it.")
-    ] = False,
-    scenarios: Annotated[
-        Path | None,
-        typer.Option(
-            "--scenarios", metavar="FILE", help="Scenarios, one JSON object a line, plain or .gz."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="A KubeSchedulerConfiguration file."),
-    ] = None,
-    output: Annotated[
-        Form, typer.Option("--output", "-o", help="json is the form of --scenarios' results.")
-    ] = Form.TABLE,
+    filename: Filenames = None,
+    pod: PodFile = "",
+    live: Live = False,
+    scenarios: Scenarios = None,
+    config: ConfigFile = None,
+    output: FormOption = Form.TABLE,
     server: Server = "",
 ) -> None:
-    """Show what would be decided for a pod: verdicts, scores, the node, preemption.
+    """Show how a pod would be scheduled, without changing anything.
 
-    The cluster is that of -f, of the server with --live, or both together. With --scenarios each
-    line of the file is a scenario of its own, and each result one line of JSON.
+    Prints the filter result and scores of every node, the chosen node, and the
+    preemption if no node fits. The cluster is given by -f, --live, or both. With
+    --scenarios, each line of the file is a scenario, and each result a line of JSON.
     """
     if scenarios is not None:
         if filename or pod or live or config:
-            fail("--scenarios stands alone: each brings its cluster, pod and config", USAGE)
+            fail("--scenarios cannot be combined with -f, --pod, --live or --config", USAGE)
         _run_scenarios(scenarios)
         return
     if not pod:
-        fail("name the pod to place: --pod FILE (or scenarios: --scenarios FILE)", USAGE)
+        fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
     if not filename and not live:
-        fail("name the cluster: -f FILE, --live, or both", USAGE)
+        fail("no cluster: use -f FILE, --live, or both", USAGE)
     objects = read_manifests(filename, "default", strict=False) if filename else []
     if live:
         objects = with_client(server, _everything) + objects
-    [wanted] = _only_pod(read_manifests([pod], "default", strict=False))
+    wanted = _only_pod(read_manifests([pod], "default", strict=False))
     scenario = _scenario(objects, wanted, config)
     try:
         result = simulate(scenario)
@@ -121,42 +132,46 @@ async def _everything(client: ApiClient) -> list[AnyObject]:
     return found
 
 
-def _only_pod(objects: Sequence[AnyObject]) -> list[Pod]:
-    pods = [obj for obj in objects if isinstance(obj, Pod)]
-    if len(pods) != 1 or len(objects) != 1:
-        fail("--pod: the file must hold exactly one Pod", USAGE)
-    return pods
+def _only_pod(objects: Sequence[AnyObject]) -> Pod:
+    if len(objects) != 1 or not isinstance(pod := objects[0], Pod):
+        fail("--pod: the file must contain exactly one object, a Pod", USAGE)
+    return pod
 
 
-def _scenario(objects: Iterable[AnyObject], pod: Pod, config: Path | None) -> dict[str, Any]:
-    """Return the scenario as an API server would hand it over: defaults filled in."""
-    given = list(objects)
-    classes = PriorityClasses(o for o in given if isinstance(o, PriorityClass))
-    now = time.time()
-    problems = []
-    for index, obj in enumerate([*given, pod]):
-        if obj.metadata.uid and obj is not pod:
-            continue  # It comes from a server, which has done this.
-        status = PodStatus()
-        if isinstance(obj, Pod):
-            status.CopyFrom(obj.status)
-        problems += default_object(obj, now=now, uid=f"simulated-{index}", priority_classes=classes)
-        if isinstance(obj, Pod):
-            # Defaulting makes a new pod of it; what runs already has a status.
-            obj.status.CopyFrom(status)
+def _scenario(objects: Sequence[AnyObject], pod: Pod, config: Path | None) -> dict[str, Any]:
+    """Return the scenario with the objects as an API server would return them; exit on errors."""
+    problems = _default([*objects, pod], pod)
     problems += validate("Pod", pod)
     if problems:
         lines = "\n".join(f"  {problem}" for problem in problems)
         fail(f'Pod "{pod.metadata.name}" is invalid:\n{lines}')
     scenario: dict[str, Any] = {
         "id": f"{pod.metadata.namespace}/{pod.metadata.name}",
-        "objects": [to_manifest(obj) for obj in given],
+        "objects": [to_manifest(obj) for obj in objects],
         "pod": to_manifest(pod),
     }
     if config is not None:
         read_config(config)
         scenario["config"] = yaml.safe_load(config.read_text())
     return scenario
+
+
+def _default(objects: Sequence[AnyObject], pod: Pod) -> list[Any]:
+    """Fill in defaults as an API server does; return what is wrong."""
+    classes = PriorityClasses(o for o in objects if isinstance(o, PriorityClass))
+    now = time.time()
+    problems: list[Any] = []
+    for index, obj in enumerate(objects):
+        if obj.metadata.uid and obj is not pod:
+            continue  # Read from a server, which has defaulted it.
+        status = PodStatus()
+        if isinstance(obj, Pod):
+            status.CopyFrom(obj.status)
+        problems += default_object(obj, now=now, uid=f"simulated-{index}", priority_classes=classes)
+        if isinstance(obj, Pod):
+            # Defaulting resets the status, as for a pod being created; these may be running.
+            obj.status.CopyFrom(status)
+    return problems
 
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:
@@ -167,8 +182,8 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
     pre = result.get("prefilter", {})
     if pre.get("code") not in (None, "Success"):
         print(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
-    if result.get("best"):
-        print(f"  Best: {', '.join(result['best'])}")
+    if best := result.get("best"):
+        print(f"  Best node{'s' if len(best) > 1 else ''}: {', '.join(best)}")
     if result.get("nominatedNodeUsed"):
         print(f"  Nominated node: {result['nominatedNodeUsed']}")
     print()
@@ -183,7 +198,7 @@ def _nodes_table(result: dict[str, Any]) -> list[str]:
     scores = result.get("score") or {}
     plugins = sorted({name for node in scores.values() for name in node["plugins"]})
     shown = [p for p in plugins if any(n["plugins"].get(p) for n in scores.values())]
-    rows = [["NODE", "VERDICT", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])]]
+    rows = [["NODE", "FILTER", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])]]
     for node in sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n)):
         status = result["filter"][node]
         row = [node, status["code"], status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
@@ -201,11 +216,11 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
         return
     selected = preemption.get("selected")
     if not selected:
-        print("Preemption: no node would be freed by it")
+        print("Preemption: no candidate node")
         return
-    print(f"Preemption: {selected}, evicting {', '.join(preemption['victims'])}")
+    print(f"Preemption: on {selected}, evicting {', '.join(preemption['victims'])}")
     for node, candidate in sorted(preemption.get("candidates", {}).items()):
         if node != selected:
             violations = candidate.get("pdbViolations", 0)
-            extra = f" ({violations} budget violations)" if violations else ""
-            print(f"  or {node}, evicting {', '.join(candidate['victims'])}{extra}")
+            extra = f" ({violations} PDB violations)" if violations else ""
+            print(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")

@@ -1,4 +1,4 @@
-"""``sched status``: who leads, who stands by, and where everything is."""
+"""``sched status``: the leader, the standbys, and the addresses of the cluster's parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podsched.client.errors import NotFound
 
 
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
-    """Return the state of the replicas and of the lock, as plain data."""
+    """Return the state of the replicas, the lock and the cluster as plain data."""
     namespace, _, name = lock.partition("/")
     now = time.time()
     try:
@@ -53,7 +53,7 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
     if now - renewed > STALE_AFTER:
         state = "gone"
     elif state == "leading" and record.spec.holder_identity != lease.spec.holder_identity:
-        # It has been killed or deposed and has not said so (yet).
+        # Killed or deposed, and its own lease does not say so yet.
         state = "deposed"
     leading = state == "leading"
     return {
@@ -73,17 +73,17 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
 
 def status(
     server: Server = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     lock: Annotated[
         str,
         typer.Option(
             metavar="NAMESPACE/NAME",
-            help="The lease that replicas race for: leaderElection.resourceNamespace and "
-            "resourceName of their configuration.",
+            help="Lease that the replicas race for: leaderElection.resourceNamespace and "
+            "resourceName in their configuration.",
         ),
     ] = "kube-system/kube-scheduler",
 ) -> None:
-    """Show the scheduler replicas, who leads, the term, and where everything is."""
+    """Show the scheduler replicas, the leader, and the cluster's addresses."""
     state = with_client(server, lambda client: collect(client, lock))
     if as_json:
         print(json.dumps(state, indent=2))
@@ -105,10 +105,11 @@ def _print(state: dict[str, Any]) -> None:
         ]
         for replica in sorted(state["replicas"], key=lambda r: str(r["identity"]))
     ]
-    print("\n".join(aligned(rows)) if state["replicas"] else "No replica has been seen.")
+    print("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
     pods = state["pods"]
+    renewed = f" (renewed {state['renewTime']})" if state["renewTime"] else ""
     print()
-    print(f"Leader:  {state['leader'] or 'nobody'} (renewed {state['renewTime'] or 'never'})")
+    print(f"Leader:  {state['leader'] or 'none'}{renewed}")
     print(f"API:     {', '.join(state['endpoints']['api'])}")
     print(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
     print(f"Cluster: {state['nodes']} nodes, {pods['bound']} pods bound, {pods['pending']} pending")

@@ -1,0 +1,86 @@
+"""``sched apiserver``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from podsched.app.process import ProcessOptions
+from podsched.cli.enums import LogFormat, LogLevel
+from podsched.cli.errors import USAGE, fail, file_or_fail
+from podsched.cli.process_options import (
+    LOOPBACK,
+    EtcdCa,
+    EtcdCert,
+    EtcdEndpoints,
+    EtcdKey,
+    EtcdUser,
+    HealthListen,
+    LogFormatOption,
+    LogLevelOption,
+    Otlp,
+    TraceRatio,
+    etcd_options,
+    run_or_fail,
+    split_address,
+    telemetry_settings,
+)
+from podsched.server.settings import ServerSettings
+
+
+def apiserver(
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")
+    ] = "127.0.0.1:7443",
+    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
+    etcd_ca: EtcdCa = None,
+    etcd_cert: EtcdCert = None,
+    etcd_key: EtcdKey = None,
+    etcd_username: EtcdUser = "",
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Server certificate chain; turns on TLS."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert.")
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CA certificates to verify clients with; requires a certificate of every client.",
+        ),
+    ] = None,
+    health_listen: HealthListen = LOOPBACK,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
+    otlp_endpoint: Otlp = "",
+    trace_ratio: TraceRatio = 0.01,
+) -> None:
+    """Serve the gRPC API in front of etcd."""
+    from podsched.app.apiserver import run_apiserver
+
+    host, port = split_address("--listen", listen)
+    etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
+    settings = _settings(host, port, tls_cert, tls_key, tls_client_ca)
+    telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
+    options = ProcessOptions("apiserver", listen, telemetry)
+    run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))
+
+
+def _settings(
+    host: str, port: int, cert: Path | None, key: Path | None, client_ca: Path | None
+) -> ServerSettings:
+    if (cert is None) != (key is None):
+        fail("--tls-cert and --tls-key must be used together", USAGE)
+    if client_ca is not None and cert is None:
+        fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
+    return ServerSettings(
+        host=host,
+        port=port,
+        tls_cert=file_or_fail("--tls-cert", cert),
+        tls_key=file_or_fail("--tls-key", key),
+        tls_client_ca=file_or_fail("--tls-client-ca", client_ca),
+    )

@@ -1,0 +1,61 @@
+"""How commands end: exit codes, and errors and warnings as lines on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from podsched.client.errors import ClientError
+from podsched.config.errors import ConfigError
+
+#: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable.
+FAILED, USAGE, UNREACHABLE = 1, 2, 3
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """Print an error as one line and exit."""
+    print(f"error: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def invalid_settings_fail() -> Iterator[None]:
+    """Exit with a usage error if the block makes settings of values that are invalid."""
+    try:
+        yield
+    except ConfigError as exc:
+        fail(str(exc), USAGE)
+
+
+def warn(message: str) -> None:
+    """Print a warning as one line."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def report(subject: str, error: ClientError) -> None:
+    """Print an error: a line for each violation, each beginning with ``subject``."""
+    print("\n".join(f"error: {line}" for line in error_lines(subject, error)), file=sys.stderr)
+
+
+def error_lines(subject: str, error: ClientError) -> list[str]:
+    """Return the lines that ``report`` prints, without the ``error:``."""
+    if len(error.violations) < 2:
+        return [f"{subject}{error}"]
+    return [
+        f"{subject}{v.field}: {v.description}" if v.field else f"{subject}{v.description}"
+        for v in error.violations
+    ]
+
+
+def file_or_fail(option: str, path: Path | None) -> str:
+    """Return the path of an existing file, "" for None; exit if there is no such file."""
+    if path is None:
+        return ""
+    if not path.is_file():
+        fail(f"{option}: {path}: no such file", USAGE)
+    return str(path)
