@@ -28,12 +28,6 @@ ELSEWHERE = {
 #: Files that no module stands for, though their folder mirrors one.
 EXCEPTIONS = {
     "cli/test_readme.py": "the README's commands need the cluster of tests/cli",
-    # Until the plugins have packages of their own.
-    "plugins/test_against_plain_rules.py": "several plugins against one model",
-    "plugins/test_hint_indexes.py": "the indexes of several plugins",
-    "plugins/test_image_and_balance.py": "two scoring plugins",
-    "plugins/test_simple_plugins.py": "plugins of a line or two",
-    "plugins/test_topology_against_plain_rules.py": "two plugins against one model",
 }
 
 

@@ -16,7 +16,7 @@ from podsched.plugins.node_affinity import (
     NodeAffinity,
 )
 from support.engine_world import node, pod
-from support.plugin_world import cluster, hinted, pre_filtered, rejections, scored
+from support.plugin_world import cluster, hinted, made, pre_filtered, rejections, scored
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 
@@ -61,7 +61,7 @@ def names_term(operator: str, *names: str) -> dict[str, Any]:
 )
 def test_operators_match_as_in_kubernetes(term: dict[str, Any], matching: str) -> None:
     state = cluster(labelled("1", a="1"), labelled("2", a="2"), labelled("-"), labelled("x", a="x"))
-    rejected = rejections(NodeAffinity(), requiring(term), state)
+    rejected = rejections(made(NodeAffinity), requiring(term), state)
     assert set("12-x") - set(rejected) == set(matching)
     assert set(rejected.values()) <= {(REASON,)}
 
@@ -71,9 +71,9 @@ def test_one_matching_term_is_enough_and_the_node_selector_must_match_too() -> N
     wanted = requiring(
         labels_term(requirement("k", "In", "a")), labels_term(requirement("k", "In", "b"))
     )
-    assert rejections(NodeAffinity(), wanted, state) == {}
+    assert rejections(made(NodeAffinity), wanted, state) == {}
     wanted.spec.node_selector["s"] = "y"
-    assert rejections(NodeAffinity(), wanted, state) == {"c": (REASON,)}
+    assert rejections(made(NodeAffinity), wanted, state) == {"c": (REASON,)}
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_one_matching_term_is_enough_and_the_node_selector_must_match_too() -> N
 def test_names_narrow_the_nodes_in_pre_filter(
     terms: list[dict[str, Any]], names: set[str] | None, message: str
 ) -> None:
-    result = pre_filtered(NodeAffinity(), requiring(*terms), cluster())
+    result = pre_filtered(made(NodeAffinity), requiring(*terms), cluster())
     assert (result.node_names, result.status.message) == (names, message)
 
 
 def test_a_pod_without_demands_is_skipped() -> None:
-    assert pre_filtered(NodeAffinity(), pod("p"), cluster()).status.skipped
-    assert scored(NodeAffinity(), pod("p"), cluster(labelled())) is None
+    assert pre_filtered(made(NodeAffinity), pod("p"), cluster()).status.skipped
+    assert scored(made(NodeAffinity), pod("p"), cluster(labelled())) is None
 
 
 def preferring(*weighted: tuple[int, dict[str, Any]]) -> Pod:
@@ -115,7 +115,7 @@ def test_preferences_add_up_and_the_best_node_scores_100() -> None:
         (60, labels_term(requirement("b", "Exists"))),
         (99, labels_term()),
     )
-    assert scored(NodeAffinity(), wanted, state) == {"both": 100, "a": 33, "none": 0}
+    assert scored(made(NodeAffinity), wanted, state) == {"both": 100, "a": 33, "none": 0}
 
 
 def added() -> NodeAffinity:
@@ -124,7 +124,7 @@ def added() -> NodeAffinity:
     required.node_selector_terms.add().match_expressions.add(key="team", operator="Exists")
     preferred = affinity.preferred_during_scheduling_ignored_during_execution.add(weight=10)
     preferred.preference.match_expressions.add(key="fast", operator="Exists")
-    return NodeAffinity(affinity)
+    return made(NodeAffinity, added_affinity=affinity)
 
 
 def test_added_affinity_applies_to_every_pod_of_the_profile() -> None:
@@ -151,7 +151,7 @@ def test_a_node_that_begins_to_match_wakes_the_pod(
 ) -> None:
     wanted = requiring(labels_term(requirement("k", "In", "a")))
     action = ActionType.ADD if old is None else ActionType.UPDATE_NODE_LABEL
-    assert hinted(NodeAffinity(), wanted, (Resource.NODE, action), old, new) is hint
+    assert hinted(made(NodeAffinity), wanted, (Resource.NODE, action), old, new) is hint
 
 
 def test_a_node_outside_the_added_affinity_does_not_wake_a_pod() -> None:

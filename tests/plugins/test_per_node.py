@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from typing import ClassVar
-
-import pytest
 
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, Traits, traits_of
@@ -20,7 +17,6 @@ from podsched.framework.status import (
     unschedulable,
 )
 from podsched.framework.verdicts import Rows
-from podsched.plugins import registry
 from podsched.plugins.per_node import NodeView, PerNodeFilter, PerNodeScore
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, filtered, info, scored
@@ -73,35 +69,3 @@ def test_each_node_gets_its_score() -> None:
 def test_it_is_not_looked_ahead_for_it_may_look_at_single_pods() -> None:
     assert traits_of(Quota()).reads_pods
     assert info(pod("p")).cls is info(pod("q")).cls
-
-
-def test_a_package_cannot_take_the_name_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entries(group: str) -> list[EntryPoint]:
-        return [EntryPoint("NodeName", "other.package:Plugin", group)]
-
-    monkeypatch.setattr(registry, "entry_points", entries)
-    with pytest.raises(registry.DuplicatePlugin, match=r"NodeName.*other\.package:Plugin"):
-        registry.factories()
-
-
-def test_installed_packages_add_their_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entries(group: str) -> list[EntryPoint]:
-        return [EntryPoint("Mine", "podsched.plugins.node_name:NodeName", group)]
-
-    monkeypatch.setattr(registry, "entry_points", entries)
-    assert {*registry.factories()} == {*registry.BUILT_IN, "Mine"}
-
-
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ("nowhere.to_be_found:Plugin", "cannot be imported: ModuleNotFoundError"),
-        ("podsched.plugins.node_name:REASON", "is not a factory"),
-    ],
-)
-def test_what_cannot_be_loaded_is_named(
-    monkeypatch: pytest.MonkeyPatch, value: str, says: str
-) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("Mine", value, group)])
-    with pytest.raises(registry.PluginNotLoaded, match=f"'Mine'.*{value}.*{says}"):
-        registry.factories()

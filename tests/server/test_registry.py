@@ -124,15 +124,20 @@ async def test_generated_names_differ(world: World) -> None:
 
 
 async def test_a_generated_name_that_is_taken_is_drawn_again() -> None:
-    """Two equal draws end as two objects."""
-    uids = iter(["u1"] * 7 + ["u2"] * 20)
-    core = ServerCore(ServerSettings(), MemoryStore(), new_uid=lambda: next(uids))
+    """Two equal draws end as two objects of different names and uids."""
+    drawn = iter(())
+    core = ServerCore(ServerSettings(), MemoryStore(), new_uid=lambda: next(drawn, "any"))
     await core.start()
+    drawn = iter(["first", "first", "second"])
+    created = []
     for _ in range(2):
         item = pod("")
         item.metadata.generate_name = "web-"
-        await core.registry.create(item)
+        created.append(pod_of(await core.registry.create(item)).metadata)
     await core.stop()
+    assert [metadata.uid for metadata in created] == ["first", "second"]
+    assert len({metadata.name for metadata in created}) == 2
+    assert all(metadata.name.startswith("web-") for metadata in created)
 
 
 async def test_a_dry_run_stores_nothing(world: World) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.config.plugins import IN_TREE_PLUGINS
+from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
-from podsched.framework.plugin import CycleState, PreFilterResult, ScoreExtensions
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult, ScoreExtensions
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.v1 import objects_pb2 as v1
+
+P = TypeVar("P")
 
 CLASSES = PodClasses()
 
@@ -33,6 +37,12 @@ def cluster(*nodes: v1.Node, pods: Sequence[v1.Pod] = ()) -> ClusterState:
         assert row is not None
         state.columns.add_pod(row, info(pod))
     return state
+
+
+def made(plugin: Callable[[Any, Handle], P], state: ClusterState | None = None, **args: Any) -> P:
+    """The plugin as a profile makes it, on the cluster, with these arguments."""
+    model = IN_TREE_PLUGINS[plugin.name].args  # type: ignore[attr-defined]
+    return plugin(model and model(**args), SimulatedHandle(state or ClusterState()))
 
 
 def pre_filtered(plugin: Any, pod: v1.Pod, state: ClusterState) -> PreFilterResult:

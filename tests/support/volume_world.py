@@ -10,6 +10,7 @@ import numpy as np
 from podsched.api.manifest import from_manifest
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.config.plugin_args import VolumeBindingArgs
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, ObjectPatch, PreFilterResult
 from podsched.framework.pods import PodInfo
@@ -117,8 +118,8 @@ class VolumeWorld:
             self.cluster.columns.add_node(node)
         self.put(*objects)
         self.restrictions = VolumeRestrictions()
-        self.limits = NodeVolumeLimits()
-        self.binding = VolumeBinding(self)
+        self.limits = NodeVolumeLimits(None, self)
+        self.binding = VolumeBinding(VolumeBindingArgs(), self)
         self.zone = VolumeZone()
 
     def random(self) -> float:

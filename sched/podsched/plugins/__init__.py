@@ -3,5 +3,5 @@
 One module per plugin or, where it has parts, one package with a ``plugin`` module; all of one
 shape: name, reasons, extension points in cycle order, events last. ``registry`` lists them.
 ``rows`` and ``volumes`` are what several of them share; ``per_node`` is for users' plugins. They see
-``podsched.framework`` and ``podsched.api``, nothing else.
+``podsched.framework``, ``podsched.api`` and their arguments in ``podsched.config.plugin_args``.
 """

@@ -7,9 +7,10 @@ from typing import ClassVar
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
+from podsched.plugins.without_args import WithoutArgs
 
 
-class DefaultBinder:
+class DefaultBinder(WithoutArgs):
     """Bind: always through the API."""
 
     name: ClassVar[str] = "DefaultBinder"

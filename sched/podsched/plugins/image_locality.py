@@ -16,16 +16,19 @@ from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.without_args import WithoutArgs
 
 MIN_THRESHOLD = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
 
 
-class ImageLocality:
+class ImageLocality(WithoutArgs):
     """Score: the sizes of the images that are already there."""
 
     name: ClassVar[str] = "ImageLocality"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
+    )
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """How many nodes there are, and how many of them have each image."""

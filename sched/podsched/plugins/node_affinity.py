@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from podsched.api.selectors import NodeTerm, NodeTerms, compile_node_selector, compile_node_term
+from podsched.config.plugin_args import NodeAffinityArgs
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -21,7 +22,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -62,7 +63,7 @@ def required_affinity(cls: PodClass) -> RequiredAffinity:
     """Return the compiled nodeSelector and required node affinity of a pod class."""
     compiled = cls.compiled.get(NodeAffinity.name)
     if compiled is None:
-        selector = _required(cls.spec)
+        selector = _required(cls.spec.affinity.node_affinity)
         terms = None if selector is None else compile_node_selector(selector)
         compiled = RequiredAffinity(dict(cls.spec.node_selector), terms)
         cls.compiled[NodeAffinity.name] = compiled
@@ -80,12 +81,10 @@ class NodeAffinity:
         normalizes_by_extremes=True,
     )
 
-    def __init__(self, added_affinity: v1.NodeAffinity | None = None) -> None:
-        added = added_affinity or v1.NodeAffinity()
-        field = "required_during_scheduling_ignored_during_execution"
-        self._added = (
-            compile_node_selector(getattr(added, field)) if added.HasField(field) else None
-        )
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        added = args.added_affinity or v1.NodeAffinity()
+        required = _required(added)
+        self._added = None if required is None else compile_node_selector(required)
         self._added_preferred = _preferred_terms(added)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -94,7 +93,7 @@ class NodeAffinity:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Return the node names, where every term has one; unresolvable where no term can match any."""
-        selector = _required(pod.cls.spec)
+        selector = _required(pod.cls.spec.affinity.node_affinity)
         if selector is None and self._added is None and not pod.cls.spec.node_selector:
             return PreFilterResult(SKIP)
         if selector is None or not selector.node_selector_terms:
@@ -175,7 +174,7 @@ def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
     spec = pod.cls.spec
     for pair in spec.node_selector.items():
         return (pair,)
-    selector = _required(spec)
+    selector = _required(spec.affinity.node_affinity)
     if selector is None:
         return None
     keys: list[Hashable] = []
@@ -208,8 +207,7 @@ def _keys_of_node(old: v1.Node | None, new: v1.Node | None) -> Iterable[Hashable
     return [(NAME_FIELD, new.metadata.name, True), *labels, *labels.items()]
 
 
-def _required(spec: v1.PodSpec) -> v1.NodeSelector | None:
-    affinity = spec.affinity.node_affinity
+def _required(affinity: v1.NodeAffinity) -> v1.NodeSelector | None:
     if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
         return None
     return affinity.required_during_scheduling_ignored_during_execution
@@ -236,8 +234,3 @@ def _preferred_terms(affinity: v1.NodeAffinity) -> list[tuple[int, NodeTerm]]:
         for term in affinity.preferred_during_scheduling_ignored_during_execution
         if term.weight
     ]
-
-
-def new(args: Any) -> NodeAffinity:
-    """Return the plugin from its args: ``added_affinity``, a NodeAffinity message or None."""
-    return NodeAffinity(getattr(args, "added_affinity", None))

@@ -23,6 +23,7 @@ from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) didn't match Pod's required features"
@@ -30,7 +31,7 @@ REASON = "node(s) didn't match Pod's required features"
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
 
 
-class NodeDeclaredFeatures:
+class NodeDeclaredFeatures(WithoutArgs):
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"

@@ -12,11 +12,12 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
 from podsched.plugins.rows.matching import named
+from podsched.plugins.without_args import WithoutArgs
 
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName:
+class NodeName(WithoutArgs):
     """Filter: ``spec.nodeName``, where given, is the node's name."""
 
     name: ClassVar[str] = "NodeName"

@@ -23,6 +23,7 @@ from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -33,7 +34,7 @@ ANY_ADDRESS = "0.0.0.0"
 HostPort = tuple[str, str, int]
 
 
-class NodePorts:
+class NodePorts(WithoutArgs):
     """Filter: none of the pod's host ports is in use on the node."""
 
     name: ClassVar[str] = "NodePorts"

@@ -19,6 +19,7 @@ from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) were unschedulable"
@@ -26,7 +27,7 @@ REASON = "node(s) were unschedulable"
 _TAINT = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 
-class NodeUnschedulable:
+class NodeUnschedulable(WithoutArgs):
     """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"

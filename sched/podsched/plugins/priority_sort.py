@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from podsched.framework.pods import QueuedPodInfo
+from podsched.plugins.without_args import WithoutArgs
 
 
-class PrioritySort:
+class PrioritySort(WithoutArgs):
     """QueueSort: higher priority first, then the older timestamp."""
 
     name: ClassVar[str] = "PrioritySort"

@@ -1,67 +1,62 @@
 """The one list of plugins: the built-in ones in default order, and users' own.
 
-A factory gets the plugin's arguments (the args object of its ``pluginConfig``, None for defaults)
-and the handle. Users' packages name their factories under the entry point group
-``podsched.plugins``.
+A factory, which is the plugin's class in most cases, gets the plugin's arguments and the handle. An
+in-tree plugin's arguments are its model of ``podsched.config.plugin_args``, a user's plugin gets the
+plain object of its ``pluginConfig``; None stands for no arguments. Users' packages name their
+factories under the entry point group ``podsched.plugins``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from typing import cast
 
-from podsched.framework.plugin import Handle, Plugin, PluginError, PluginFactory
-from podsched.plugins import node_affinity
+from podsched.framework.plugin import PluginError, PluginFactory
 from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.image_locality import ImageLocality
-from podsched.plugins.inter_pod_affinity import plugin as inter_pod_affinity
+from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from podsched.plugins.node_affinity import NodeAffinity
 from podsched.plugins.node_declared_features import NodeDeclaredFeatures
 from podsched.plugins.node_name import NodeName
 from podsched.plugins.node_ports import NodePorts
-from podsched.plugins.node_resources import balanced_allocation, fit
+from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_unschedulable import NodeUnschedulable
 from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from podsched.plugins.pod_topology_spread import plugin as pod_topology_spread
+from podsched.plugins.pod_topology_spread.plugin import PodTopologySpread
 from podsched.plugins.priority_sort import PrioritySort
 from podsched.plugins.scheduling_gates import SchedulingGates
 from podsched.plugins.taint_toleration import TaintToleration
-from podsched.plugins.volume_binding import plugin as volume_binding
+from podsched.plugins.volume_binding.plugin import VolumeBinding
 from podsched.plugins.volume_restrictions import VolumeRestrictions
 from podsched.plugins.volume_zone import VolumeZone
 
 ENTRY_POINT_GROUP = "podsched.plugins"
 
 
-def _plain(plugin: type[Plugin]) -> PluginFactory:
-    def make(args: Any, handle: Handle) -> Plugin:
-        return plugin()
-
-    return make
-
-
 #: name -> factory(args, handle), in default order.
 BUILT_IN: Mapping[str, PluginFactory] = {
-    "SchedulingGates": _plain(SchedulingGates),
-    "PrioritySort": _plain(PrioritySort),
-    "NodeUnschedulable": _plain(NodeUnschedulable),
-    "NodeName": _plain(NodeName),
-    "TaintToleration": _plain(TaintToleration),
-    "NodeAffinity": lambda args, handle: node_affinity.new(args),
-    "NodePorts": _plain(NodePorts),
-    "NodeResourcesFit": fit.new,
-    "VolumeRestrictions": _plain(VolumeRestrictions),
-    "NodeVolumeLimits": _plain(NodeVolumeLimits),
-    "VolumeBinding": volume_binding.new,
-    "VolumeZone": _plain(VolumeZone),
-    "PodTopologySpread": pod_topology_spread.new,
-    "InterPodAffinity": inter_pod_affinity.new,
+    "SchedulingGates": SchedulingGates,
+    "PrioritySort": PrioritySort,
+    "NodeUnschedulable": NodeUnschedulable,
+    "NodeName": NodeName,
+    "TaintToleration": TaintToleration,
+    "NodeAffinity": NodeAffinity,
+    "NodePorts": NodePorts,
+    "NodeResourcesFit": NodeResourcesFit,
+    "VolumeRestrictions": VolumeRestrictions,
+    "NodeVolumeLimits": NodeVolumeLimits,
+    "VolumeBinding": VolumeBinding,
+    "VolumeZone": VolumeZone,
+    "PodTopologySpread": PodTopologySpread,
+    "InterPodAffinity": InterPodAffinity,
     "DefaultPreemption": DefaultPreemption,
-    "NodeResourcesBalancedAllocation": lambda args, handle: balanced_allocation.new(args),
-    "ImageLocality": _plain(ImageLocality),
-    "DefaultBinder": _plain(DefaultBinder),
-    "NodeDeclaredFeatures": _plain(NodeDeclaredFeatures),
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocation,
+    "ImageLocality": ImageLocality,
+    "DefaultBinder": DefaultBinder,
+    "NodeDeclaredFeatures": NodeDeclaredFeatures,
 }
 
 

@@ -14,10 +14,11 @@ from podsched.framework.events import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 
-class SchedulingGates:
+class SchedulingGates(WithoutArgs):
     """PreEnqueue: rejects pods whose gates are not all gone."""
 
     name: ClassVar[str] = "SchedulingGates"

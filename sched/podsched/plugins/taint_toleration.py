@@ -26,12 +26,13 @@ from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.normalize import default_normalize
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) had untolerated taint(s)"
 
 
-class TaintToleration:
+class TaintToleration(WithoutArgs):
     """Filter on NoSchedule and NoExecute; Score on PreferNoSchedule taints not tolerated."""
 
     name: ClassVar[str] = "TaintToleration"

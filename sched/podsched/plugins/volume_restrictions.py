@@ -33,6 +33,7 @@ from podsched.plugins.volumes.claims import (
     uses_claim,
     waiting_by_claim,
 )
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON_DISK = "node(s) had no available disk"
@@ -139,7 +140,7 @@ class _State:
     in_use: int
 
 
-class VolumeRestrictions:
+class VolumeRestrictions(WithoutArgs):
     """PreFilter looks for users of the pod's ReadWriteOncePod claims; Filter also for disks."""
 
     name: ClassVar[str] = "VolumeRestrictions"

@@ -39,6 +39,7 @@ from podsched.plugins.volumes.claims import (
     waiting_by_claim,
 )
 from podsched.plugins.volumes.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) had no available volume zone"
@@ -60,7 +61,7 @@ class Rejected(Exception):
     """The pod's claims are such that no node will do; caught in PreFilter."""
 
 
-class VolumeZone:
+class VolumeZone(WithoutArgs):
     """PreFilter reads the labels of the pod's bound volumes, Filter compares."""
 
     name: ClassVar[str] = "VolumeZone"

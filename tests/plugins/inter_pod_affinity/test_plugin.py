@@ -10,8 +10,6 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.cache.objects import ClusterState
-from podsched.config.plugin_args import InterPodAffinityArgs
-from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.plugin import CycleState
 from podsched.framework.status import Code
@@ -20,7 +18,6 @@ from podsched.plugins.inter_pod_affinity.plugin import (
     REASON_ANTI_AFFINITY,
     REASON_EXISTING_ANTI_AFFINITY,
     InterPodAffinity,
-    new,
 )
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
@@ -29,6 +26,7 @@ from support.plugin_world import (
     filtered,
     hinted,
     info,
+    made,
     pre_filtered,
     rejections,
     scored,
@@ -41,7 +39,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def plugin(state: ClusterState, **args: Any) -> InterPodAffinity:
-    return new(InterPodAffinityArgs(**args), SimulatedHandle(state))
+    return made(InterPodAffinity, state, **args)
 
 
 def term(app: str = "x", key: str = ZONE, **parts: Any) -> dict[str, Any]:

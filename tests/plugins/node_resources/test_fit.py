@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from podsched.api.objects import Node, Pod
-from podsched.engine.state import PluginHandle
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.status import Code
-from podsched.plugins.node_resources.fit import NodeResourcesFit, new
+from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
 from podsched.plugins.node_resources.scoring_strategies import requested_to_capacity_ratio
 from support.engine_world import container, node, pod
-from support.plugin_world import cluster, filtered, hinted, info, rejections, scored
+from support.plugin_world import cluster, filtered, hinted, info, made, rejections, scored
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 NODE_ADD = (Resource.NODE, ActionType.ADD)
@@ -70,13 +67,8 @@ def test_a_pod_fits_where_every_request_is_left(
     reasons: tuple[str, ...],
 ) -> None:
     state = cluster(giving(**given), pods=[asking("there", "n", **used)])
-    status = filtered(NodeResourcesFit(), asking(**wanted), state)["n"]
+    status = filtered(made(NodeResourcesFit), asking(**wanted), state)["n"]
     assert (status.code, status.reasons) == (code, reasons)
-
-
-def fit_args(**args: Any) -> Any:
-    defaults = {"ignored_resources": (), "ignored_resource_groups": (), "scoring_strategy": None}
-    return SimpleNamespace(**{**defaults, **args})
 
 
 @pytest.mark.parametrize(
@@ -85,17 +77,16 @@ def fit_args(**args: Any) -> Any:
 )
 def test_ignored_extended_resources_are_not_compared(args: dict[str, Any]) -> None:
     state = cluster(giving())
-    assert rejections(NodeResourcesFit(), asking(gpu="1"), state)
-    ignoring = new(fit_args(**args), PluginHandle(state, Random(0)))
+    assert rejections(made(NodeResourcesFit), asking(gpu="1"), state)
+    ignoring = made(NodeResourcesFit, state, **args)
     assert not rejections(ignoring, asking(gpu="1"), state)
     without = giving()
     assert hinted(ignoring, asking(gpu="1"), NODE_ADD, None, without) is QUEUE
 
 
 def strategy(kind: str, *resources: tuple[str, int]) -> NodeResourcesFit:
-    listed = [SimpleNamespace(name=name, weight=weight) for name, weight in resources]
-    scoring = SimpleNamespace(type=kind, resources=listed)
-    return new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
+    listed = [{"name": name, "weight": weight} for name, weight in resources]
+    return made(NodeResourcesFit, scoring_strategy={"type": kind, "resources": listed})
 
 
 @pytest.mark.parametrize(
@@ -132,13 +123,13 @@ def test_large_amounts_wrap_around_as_in_go() -> None:
     ("percent", "score"), [(0, 0), (25, 50), (50, 100), (60, 80), (75, 50), (100, 0)]
 )
 def test_the_ratio_follows_the_broken_line(percent: int, score: int) -> None:
-    shape = [SimpleNamespace(utilization=u, score=s) for u, s in ((0, 0), (50, 10), (100, 0))]
-    scoring = SimpleNamespace(
-        type="RequestedToCapacityRatio",
-        resources=[SimpleNamespace(name="example.com/gpu", weight=1)],
-        requested_to_capacity_ratio=SimpleNamespace(shape=shape),
-    )
-    plugin = new(fit_args(scoring_strategy=scoring), PluginHandle(cluster(), Random(0)))
+    shape = [{"utilization": u, "score": s} for u, s in ((0, 0), (50, 10), (100, 0))]
+    scoring = {
+        "type": "RequestedToCapacityRatio",
+        "resources": [{"name": "example.com/gpu", "weight": 1}],
+        "requestedToCapacityRatio": {"shape": shape},
+    }
+    plugin = made(NodeResourcesFit, scoring_strategy=scoring)
     state = cluster(giving(gpu="100"), pods=[asking("there", "n", gpu=str(max(percent - 1, 0)))])
     wanted = asking(gpu="1") if percent else asking()
     assert scored(plugin, wanted, state) == {"n": score}
@@ -172,11 +163,12 @@ def test_a_falling_line_rounds_towards_zero_as_in_go() -> None:
 def test_events_wake_a_pod_that_asks_500m_when_they_can_help(
     event: tuple[Resource, ActionType], old: Any, new_object: Any, hint: QueueingHint
 ) -> None:
-    assert hinted(NodeResourcesFit(), asking(cpu="500m"), event, old, new_object) is hint
+    plugin = made(NodeResourcesFit, cluster(giving()))
+    assert hinted(plugin, asking(cpu="500m"), event, old, new_object) is hint
 
 
 def test_the_index_of_node_events_names_the_pods_that_the_hint_wakes() -> None:
-    registered = NodeResourcesFit().events_to_register()[2]
+    registered = made(NodeResourcesFit).events_to_register()[2]
     assert registered.index is not None
     index = registered.index()
     index.add("small", info(asking("a", cpu="500m")))

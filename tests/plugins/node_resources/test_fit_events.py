@@ -13,7 +13,7 @@ from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from support.engine_world import container, node, pod
-from support.plugin_world import cluster, hinted, info
+from support.plugin_world import cluster, hinted, info, made
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
 DELETE = (Resource.ASSIGNED_POD, ActionType.DELETE)
@@ -35,7 +35,7 @@ def gone(priority: int = 0, node_name: str = "n") -> Pod:
 
 def after_deletion(state: ClusterState, waiting: Pod, left: Pod | None = None) -> QueueingHint:
     """What the hint says once a pod has left the cluster as it is now."""
-    answer = hinted(NodeResourcesFit(cluster=state), waiting, DELETE, left or gone(), None)
+    answer = hinted(made(NodeResourcesFit, state), waiting, DELETE, left or gone(), None)
     assert answer is not None
     return answer
 
@@ -84,7 +84,7 @@ def test_a_nominated_pod_that_is_deleted_leaves_the_room_it_was_to_get() -> None
 def test_a_pod_scaled_down_wakes_those_that_fit_now() -> None:
     state = cluster(giving("2"), pods=[asking("1", "there", "n")])
     before, after = asking("2", "there", "n"), asking("1", "there", "n")
-    plugin = NodeResourcesFit(cluster=state)
+    plugin = made(NodeResourcesFit, state)
     assert hinted(plugin, asking("1"), SCALE_DOWN, before, after) is QUEUE
     assert hinted(plugin, asking("2"), SCALE_DOWN, before, after) is SKIP
 
@@ -93,7 +93,7 @@ def test_the_pod_nominated_to_a_node_hears_of_every_pod_that_leaves_it() -> None
     state = cluster(giving("1"), pods=[asking("1", "there", "n")])
     nominated, other = info(asking("1", "nominated")), info(asking("1", "other"))
     state.nominator.add(nominated, "n")
-    registered = NodeResourcesFit(cluster=state).events_to_register()[1]
+    registered = made(NodeResourcesFit, state).events_to_register()[1]
     assert registered.hint is not None and registered.pods is not None and registered.per_pod
     assert list(registered.pods(gone(), None)) == [nominated.uid]
     assert registered.hint(nominated, gone(), None) is QUEUE
@@ -114,7 +114,7 @@ def test_the_index_names_every_pod_that_the_hint_wakes(seed: int) -> None:
     state = cluster(giving("4", pods=str(random.randrange(1, 6))), pods=there)
     if random.random() < 0.3:
         state.nominator.add(info(random_pod(random, "nominated")), "n")
-    registered = NodeResourcesFit(cluster=state).events_to_register()[0]
+    registered = made(NodeResourcesFit, state).events_to_register()[0]
     assert registered.index is not None and registered.hint is not None
     waiting: list[PodInfo] = [info(random_pod(random, f"w-{n}")) for n in range(30)]
     index = registered.index()

@@ -183,7 +183,7 @@ def test_the_pickled_state_gives_the_same_verdicts() -> None:
     elsewhere = pickle.loads(pickle.dumps(world.state))
     rows = np.flatnonzero(world.cluster.columns.alive)
     here = world.limits.filter(world.state, pod, world.cluster.columns, rows)
-    there = NodeVolumeLimits().filter(elsewhere, pod, world.cluster.columns, rows)
+    there = NodeVolumeLimits(None, world).filter(elsewhere, pod, world.cluster.columns, rows)
     assert here.bits.tolist() == there.bits.tolist()
     assert not here.passed.all()
 

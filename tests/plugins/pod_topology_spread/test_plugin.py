@@ -10,15 +10,12 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node, Pod
 from podsched.cache.objects import ClusterState
-from podsched.config.plugin_args import PodTopologySpreadArgs
-from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.events import ActionType, QueueingHint, Resource
 from podsched.framework.status import Code
 from podsched.plugins.pod_topology_spread.plugin import (
     REASON,
     REASON_MISSING_LABEL,
     PodTopologySpread,
-    new,
 )
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
@@ -27,6 +24,7 @@ from support.plugin_world import (
     filtered,
     hinted,
     info,
+    made,
     pre_filtered,
     rejections,
     scored,
@@ -37,8 +35,8 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 APP = {"matchLabels": {"app": "x"}}
 
 
-def plugin(state: ClusterState, args: Any = None) -> PodTopologySpread:
-    return new(args, SimulatedHandle(state))
+def plugin(state: ClusterState, **args: Any) -> PodTopologySpread:
+    return made(PodTopologySpread, state, **args)
 
 
 def zoned(name: str, zone: str, **parts: Any) -> Node:
@@ -236,8 +234,7 @@ def test_listed_defaults_are_filtered_by_and_need_all_keys() -> None:
     preferred = v1.TopologySpreadConstraint(
         max_skew=1, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"
     )
-    args = PodTopologySpreadArgs(default_constraints=(listed, preferred), defaulting_type="List")
-    spread = plugin(state, args)
+    spread = plugin(state, default_constraints=(listed, preferred), defaulting_type="List")
     wanted = pod("p", labels={"app": "x"})
     assert rejections(spread, wanted, state) == {"a": (REASON,), "c": (REASON_MISSING_LABEL,)}
     scores = scored(spread, wanted, state)

@@ -18,7 +18,7 @@ from podsched.plugins.volume_binding.events import (
     _after_csi_node_change,
     _after_driver_change,
 )
-from podsched.plugins.volume_binding.plugin import new
+from podsched.plugins.volume_binding.plugin import VolumeBinding
 from podsched.v1 import objects_pb2 as v1
 from support.volume_world import (
     BIND_COMPLETED,
@@ -300,7 +300,7 @@ def test_an_assumption_ends_with_the_next_event_of_its_object() -> None:
 
 def test_the_wait_lasts_as_long_as_the_arguments_say() -> None:
     made = world(claim("c"), volume("v"))
-    made.binding = new(VolumeBindingArgs(bind_timeout_seconds=7), made)
+    made.binding = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=7), made)
     pod = made.pod("p", "c")
     reserve(made, pod, "a")
     assert plan(made, pod, "a").timeout == 7.0

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
+from podsched.config.plugin_args import DefaultPreemptionArgs
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -65,7 +66,7 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
 class DefaultPreemption:
     name: ClassVar[str] = "DefaultPreemption"
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._handle = handle
         self._percentage = args.min_candidate_nodes_percentage
         self._absolute = args.min_candidate_nodes_absolute

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.config.plugin_args import InterPodAffinityArgs
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -121,8 +122,11 @@ class InterPodAffinity:
         reads_pods=False, depends_on_feasible=False, normalizes_by_extremes=True
     )
 
-    def __init__(self, hard_weight: int, handle: Handle, *, ignore_preferred: bool = False) -> None:
-        self._index = RelationsIndex(hard_weight, ignore_preferred=ignore_preferred)
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        self._index = RelationsIndex(
+            args.hard_pod_affinity_weight,
+            ignore_preferred=args.ignore_preferred_terms_of_existing_pods,
+        )
         self._domains = TopologyDomains()
         self._hints = AffinityHints(handle)
 
@@ -330,14 +334,3 @@ def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}
     return keys - {counted.key for counted in filtering.existing}
-
-
-def new(args: Any, handle: Handle) -> InterPodAffinity:
-    """Return the plugin from its args: ``hard_pod_affinity_weight`` (1),
-    ``ignore_preferred_terms_of_existing_pods`` (False).
-    """
-    return InterPodAffinity(
-        getattr(args, "hard_pod_affinity_weight", 1),
-        handle,
-        ignore_preferred=getattr(args, "ignore_preferred_terms_of_existing_pods", False),
-    )

@@ -6,14 +6,14 @@ deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with -
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Traits
+from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
@@ -34,8 +34,8 @@ class NodeResourcesBalancedAllocation:
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
 
-    def __init__(self, resources: Sequence[Any] | None = None) -> None:
-        self._resources = weighted_resources(resources)
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        self._resources = weighted_resources(args.resources)
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
@@ -97,8 +97,3 @@ def _deviation(
         seen += has
     pair = np.abs(difference / 2)
     return np.where(count > 2, np.sqrt(squares / divisor), np.where(count == 2, pair, 0.0))
-
-
-def new(args: Any) -> NodeResourcesBalancedAllocation:
-    """Return the plugin from NodeResourcesBalancedAllocationArgs; None gives the defaults."""
-    return NodeResourcesBalancedAllocation(getattr(args, "resources", None))

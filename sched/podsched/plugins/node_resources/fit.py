@@ -7,8 +7,7 @@ Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score st
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from podsched.api.resources import (
     PODS,
     score_requests,
 )
+from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
@@ -28,15 +28,12 @@ from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
-    WeightedResource,
     is_extended,
     is_scalar,
     resource_columns,
     weighted_resources,
 )
 from podsched.plugins.node_resources.scoring_strategies import (
-    Strategy,
-    least_allocated,
     strategy_of,
 )
 
@@ -44,16 +41,6 @@ REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
 
 _ORDER = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class FitOptions:
-    """The plugin's arguments, resolved."""
-
-    ignored_resources: frozenset[str] = frozenset()
-    ignored_groups: frozenset[str] = frozenset()
-    resources: tuple[WeightedResource, ...] = weighted_resources(None)
-    strategy: Strategy = least_allocated
 
 
 class NodeResourcesFit:
@@ -65,15 +52,15 @@ class NodeResourcesFit:
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
 
-    def __init__(
-        self, options: FitOptions | None = None, cluster: ClusterView | None = None
-    ) -> None:
-        """``cluster``: where the hints find out what room an event has left."""
-        self._options = options or FitOptions()
-        self._cluster = cluster
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        self._ignored_resources = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._resources = weighted_resources(args.scoring_strategy.resources)
+        self._strategy = strategy_of(args.scoring_strategy)
+        self._cluster = handle.cluster
         # Profiles may ignore different resources, and classes are shared by all of them.
-        ignored = (self._options.ignored_resources, self._options.ignored_groups)
-        self._demand_key = f"{self.name}/demand/{sorted(ignored[0])}/{sorted(ignored[1])}"
+        ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
+        self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Nothing but the rows themselves."""
@@ -92,9 +79,8 @@ class NodeResourcesFit:
     def _ignores(self, name: str) -> bool:
         if not is_extended(name):
             return False
-        options = self._options
         group = name.split("/", 1)[0]
-        return name in options.ignored_resources or group in options.ignored_groups
+        return name in self._ignored_resources or group in self._ignored_groups
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """One reason for each resource that is short; unresolvable if more than all there is."""
@@ -121,11 +107,11 @@ class NodeResourcesFit:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the configured strategy's score."""
-        resources, requests = self._options.resources, state.data[self.score_key]
-        columns = resource_columns(nodes, rows, resources, requests, nonzero=True)
+        requests = state.data[self.score_key]
+        columns = resource_columns(nodes, rows, self._resources, requests, nonzero=True)
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
-        return self._options.strategy(columns)
+        return self._strategy(columns)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """See ``fit_events``."""
@@ -145,19 +131,3 @@ class NodeResourcesFit:
 def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
     """Return the requests for resources that nodes count."""
     return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
-
-
-def new(args: Any, handle: Handle) -> NodeResourcesFit:
-    """Return the plugin from NodeResourcesFitArgs; None gives the defaults."""
-    if args is None:
-        return NodeResourcesFit(cluster=handle.cluster)
-    scoring = args.scoring_strategy
-    return NodeResourcesFit(
-        FitOptions(
-            frozenset(args.ignored_resources or ()),
-            frozenset(args.ignored_resource_groups or ()),
-            weighted_resources(scoring.resources if scoring else None),
-            strategy_of(scoring) if scoring else least_allocated,
-        ),
-        handle.cluster,
-    )

@@ -3,11 +3,10 @@
 An event helps when it leaves its node with room for the pod, beside the pods that are nominated
 there. Room that the pod could make by preemption counts where the event can have made more of it:
 after a pod went that it could not have preempted. So a full cluster may lose pod after pod and
-wake nobody who would not fit, where kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes
-everybody; a pod nominated to the node is always woken, for its victims are going there.
+wake no pod that would not fit, where kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes
+them all; a pod nominated to the node is always woken, for its victims are leaving it.
 
-The cache takes an event in before the queue hears of it, so what is read here is the room after
-it. Without a cluster to look at (tests of the plugin alone) every pod that goes helps everybody.
+The cache takes an event in before the queue hears of it, so what is read here is the room after it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NEVER = "Never"
 class FitEvents:
     """The registrations of NodeResourcesFit."""
 
-    def __init__(self, demand: Demand, cluster: ClusterView | None) -> None:
+    def __init__(self, demand: Demand, cluster: ClusterView) -> None:
         self._demand = demand
         self._cluster = cluster
 
@@ -65,8 +64,6 @@ class FitEvents:
         return QueueingHint.QUEUE if self._has_room(pod.cls, name, old) else QueueingHint.SKIP
 
     def _has_room(self, cls: PodClass, node_name: str, gone: v1.Pod) -> bool:
-        if not node_name or self._cluster is None:
-            return bool(node_name)
         row = self._cluster.nodes.row_of(node_name)
         if row is None:
             return False
@@ -83,7 +80,6 @@ class FitEvents:
 
     def _room(self, row: int) -> dict[str, int]:
         """Return what the node's pods leave of each resource it has."""
-        assert self._cluster is not None
         nodes = self._cluster.nodes
         room = {
             name: int(nodes.allocatable(name)[row]) - int(nodes.requested(name)[row])
@@ -99,8 +95,6 @@ class FitEvents:
             node_name = "" if old is None else _node_of(old, new)
             if old is None or not node_name:
                 return {}
-            if self._cluster is None:
-                return None
             row = self._cluster.nodes.row_of(node_name)
             if row is None:
                 return {}
@@ -115,13 +109,13 @@ class FitEvents:
     def after_victim_gone(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """Return a pod that is nominated to the node tries again, to bind or to preempt once more."""
-        mine = "" if self._cluster is None else self._cluster.nominated_node(pod.uid)
+        """Wake a pod that is nominated to the node, to bind it or to preempt once more."""
+        mine = self._cluster.nominated_node(pod.uid)
         there = bool(mine) and old is not None and _node_of(old, new) == mine
         return QueueingHint.QUEUE if there else QueueingHint.SKIP
 
     def _nominated_there(self, old: v1.Pod | None, new: v1.Pod | None) -> Iterable[str]:
-        if self._cluster is None or old is None:
+        if old is None:
             return ()
         return [pod.uid for pod in self._cluster.nominated_pods(_node_of(old, new))]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from podsched.api.resources import (
     ATTACHABLE_VOLUMES_PREFIX,
@@ -17,6 +16,7 @@ from podsched.api.resources import (
     HUGE_PAGES_PREFIX,
     MEMORY,
 )
+from podsched.config.plugin_args import ResourceSpec
 from podsched.framework.nodes import Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 
@@ -30,17 +30,12 @@ class WeightedResource:
     """A resource that a score looks at, and what it counts (1..100)."""
 
     name: str
-    weight: int = 1
+    weight: int
 
 
-DEFAULT_RESOURCES = (WeightedResource(CPU), WeightedResource(MEMORY))
-
-
-def weighted_resources(resources: Sequence[Any] | None) -> tuple[WeightedResource, ...]:
-    """Return the resources of plugin args (with ``name`` and ``weight``), or cpu and memory."""
-    if not resources:
-        return DEFAULT_RESOURCES
-    return tuple(WeightedResource(r.name, r.weight or 1) for r in resources)
+def weighted_resources(resources: Sequence[ResourceSpec]) -> tuple[WeightedResource, ...]:
+    """Return the resources that a plugin's arguments name."""
+    return tuple(WeightedResource(resource.name, resource.weight) for resource in resources)
 
 
 def is_extended(name: str) -> bool:

@@ -7,10 +7,10 @@ Formulas: kube-scheduler v1.36 ``noderesources/{least,most}_allocated.go`` and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from podsched.config.plugin_args import ScoringStrategy, ScoringStrategyType
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import MAX_NODE_SCORE
 from podsched.framework.verdicts import Scores
@@ -20,21 +20,17 @@ from podsched.plugins.rows.normalize import truncated_quotient
 #: Scores, shape ``(rows,)``, of at least one resource's columns.
 Strategy = Callable[[Sequence[ResourceColumn]], Scores]
 
-LEAST_ALLOCATED = "LeastAllocated"
-MOST_ALLOCATED = "MostAllocated"
-REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
-
 #: Shape points score 0..10.
 _SHAPE_SCALE = MAX_NODE_SCORE // 10
 
 
-def strategy_of(scoring: Any) -> Strategy:
-    """Return the strategy of a ``scoringStrategy``: its ``type``, and the ``shape`` of the ratio."""
-    if scoring.type == MOST_ALLOCATED:
+def strategy_of(scoring: ScoringStrategy) -> Strategy:
+    """Return the function that computes the scores of a configured strategy."""
+    ratio = scoring.requested_to_capacity_ratio
+    if scoring.type == ScoringStrategyType.MOST_ALLOCATED:
         return most_allocated
-    if scoring.type == REQUESTED_TO_CAPACITY_RATIO:
-        shape = scoring.requested_to_capacity_ratio.shape
-        return requested_to_capacity_ratio([(p.utilization, p.score) for p in shape])
+    if scoring.type == ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO and ratio is not None:
+        return requested_to_capacity_ratio([(p.utilization, p.score) for p in ratio.shape])
     return least_allocated
 
 
@@ -49,9 +45,9 @@ def most_allocated(columns: Sequence[ResourceColumn]) -> Scores:
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
-    """Return a broken line over the used share: points (utilization in percent, score 0..10), ascending.
+    """Return the strategy that follows a broken line over the used share.
 
-    Resources that score 0 take no part in the mean, which is rounded half up.
+    ``shape``: points (utilization in percent, score 0..10), ascending in utilization. Resources that score 0 take no part in the mean, which is rounded half up.
     """
     line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 

@@ -22,7 +22,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -154,7 +154,7 @@ class NodeVolumeLimits:
     #: It tells volumes apart, but pods of one class mount the same ones.
     traits: ClassVar[Traits] = Traits(reads_pods=False)
 
-    def __init__(self) -> None:
+    def __init__(self, args: None, handle: Handle) -> None:
         self._table: tuple[Hashable, NodeTable] | None = None
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 

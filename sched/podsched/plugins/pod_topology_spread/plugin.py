@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from podsched.api.selectors import SelectorError
+from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -96,8 +97,9 @@ class PodTopologySpread:
     name: ClassVar[str] = "PodTopologySpread"
     traits: ClassVar[Traits] = Traits(reads_pods=False)
 
-    def __init__(self, defaulting: Defaulting, handle: Handle) -> None:
-        self._defaulting = defaulting
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        listed = args.defaulting_type == DefaultingType.LIST
+        self._defaulting = Defaulting(args.default_constraints, False) if listed else Defaulting()
         self._handle = handle
         self._domains = TopologyDomains()
         self._classes: WeakKeyDictionary[PodClass, _Known] = WeakKeyDictionary()
@@ -308,10 +310,3 @@ def _any_matches(hard: Sequence[Constraint], changed: v1.Pod) -> bool:
 
 def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
     return node is not None and all(key in node.metadata.labels for key in keys)
-
-
-def new(args: Any, handle: Handle) -> PodTopologySpread:
-    """Return the plugin from its args: ``defaulting_type`` and ``default_constraints``."""
-    if getattr(args, "defaulting_type", "System") == "List":
-        return PodTopologySpread(Defaulting(tuple(args.default_constraints), False), handle)
-    return PodTopologySpread(Defaulting(), handle)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from podsched.api.selectors import NodeTerms
+from podsched.config.plugin_args import VolumeBindingArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult, Traits
@@ -103,9 +104,9 @@ class VolumeBinding:
     name: ClassVar[str] = "VolumeBinding"
     traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
 
-    def __init__(self, handle: Handle, bind_timeout: float = 600.0) -> None:
+    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle
-        self._bind_timeout = bind_timeout
+        self._bind_timeout = float(args.bind_timeout_seconds)
         self._assumptions = Assumptions()
         #: By uid: pods on their way to a node where something of theirs has to be bound.
         self._reserved: dict[str, Reservation] = {}
@@ -313,10 +314,3 @@ def _check_bound(
                 matches = np.where(migrated, translated, matches)
         conflict |= undecided & ~matches
     return conflict, gone, failed
-
-
-def new(args: Any, handle: Handle) -> VolumeBinding:
-    """Return the plugin from VolumeBindingArgs; None gives the defaults."""
-    if args is None:
-        return VolumeBinding(handle)
-    return VolumeBinding(handle, float(args.bind_timeout_seconds))

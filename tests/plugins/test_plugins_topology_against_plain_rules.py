@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.api.selectors import EVERYTHING, NOTHING
-from podsched.config.plugin_args import InterPodAffinityArgs
+from podsched.config.plugin_args import InterPodAffinityArgs, PodTopologySpreadArgs
 from podsched.engine.simulation import SimulatedHandle
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.verdicts import Rows
-from podsched.plugins.inter_pod_affinity import plugin as inter_pod_affinity
+from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from podsched.plugins.inter_pod_affinity.terms import AffinityTerm, AllTerms, SomeTerms
-from podsched.plugins.pod_topology_spread import plugin as pod_topology_spread
 from podsched.plugins.pod_topology_spread.constraints import MatchingPods
+from podsched.plugins.pod_topology_spread.plugin import PodTopologySpread
 from support.plain_topology import (
     Manifest,
     Trial,
@@ -79,11 +79,16 @@ class Asked:
 
 
 def spread(world: TopologyWorld, pod: Manifest) -> Asked:
-    return Asked(pod_topology_spread.new(None, SimulatedHandle(world.cluster)), world, pod)
+    return Asked(
+        PodTopologySpread(PodTopologySpreadArgs(), SimulatedHandle(world.cluster)), world, pod
+    )
 
 
-def affinity(world: TopologyWorld, pod: Manifest, args: Any = None) -> Asked:
-    return Asked(inter_pod_affinity.new(args, SimulatedHandle(world.cluster)), world, pod)
+def affinity(
+    world: TopologyWorld, pod: Manifest, args: InterPodAffinityArgs | None = None
+) -> Asked:
+    plugin = InterPodAffinity(args or InterPodAffinityArgs(), SimulatedHandle(world.cluster))
+    return Asked(plugin, world, pod)
 
 
 def live_rows(world: TopologyWorld) -> Rows:

@@ -14,7 +14,7 @@ from podsched.plugins.node_ports import NodePorts
 from podsched.plugins.node_unschedulable import NodeUnschedulable
 from podsched.plugins.taint_toleration import TaintToleration
 from support.engine_world import node, pod
-from support.plugin_world import info
+from support.plugin_world import info, made
 
 OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt"]
 VALUES = {"In": ["1", "2"], "NotIn": ["1"], "Gt": ["1"]}
@@ -82,7 +82,7 @@ def random_pod(random: Random, name: str) -> Pod:
     return pod(name, spec)
 
 
-@pytest.mark.parametrize("plugin", [NodeAffinity(), TaintToleration(), NodeUnschedulable()])
+@pytest.mark.parametrize("plugin", [made(NodeAffinity), TaintToleration(), NodeUnschedulable()])
 @pytest.mark.parametrize("seed", range(25))
 def test_no_pod_that_a_node_event_wakes_is_left_out(plugin: Any, seed: int) -> None:
     random = Random(seed)
@@ -94,7 +94,7 @@ def test_no_pod_that_a_node_event_wakes_is_left_out(plugin: Any, seed: int) -> N
 
 def test_pods_that_select_other_labels_are_not_asked_about_a_node() -> None:
     waiting = [pod(f"w{n}", {"nodeSelector": {"disk": f"d{n}"}}) for n in range(50)]
-    event = node_event(NodeAffinity())
+    event = node_event(made(NodeAffinity))
     assert candidates_and_woken(event, waiting, None, node("n", labels={"disk": "d7"}))[0] == {"w7"}
 
 

@@ -1,0 +1,59 @@
+"""Where plugins come from: podsched itself and installed packages."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from podsched.cache.objects import ClusterState
+from podsched.config.plugins import IN_TREE_PLUGINS
+from podsched.engine.simulation import SimulatedHandle
+from podsched.framework.plugin import Plugin
+from podsched.plugins import registry
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_plugin_is_listed_under_its_name_and_made_from_arguments_and_handle(
+    name: str,
+) -> None:
+    model = IN_TREE_PLUGINS[name].args
+    plugin = registry.BUILT_IN[name](model and model(), SimulatedHandle(ClusterState()))
+    assert isinstance(plugin, Plugin)
+    assert plugin.name == name
+
+
+def test_the_registry_has_the_in_tree_plugins_that_run_in_default_order() -> None:
+    assert [*registry.BUILT_IN] == [name for name, spec in IN_TREE_PLUGINS.items() if spec.runs]
+
+
+def test_a_package_cannot_take_the_name_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entries(group: str) -> list[EntryPoint]:
+        return [EntryPoint("NodeName", "other.package:Plugin", group)]
+
+    monkeypatch.setattr(registry, "entry_points", entries)
+    with pytest.raises(registry.DuplicatePlugin, match=r"NodeName.*other\.package:Plugin"):
+        registry.factories()
+
+
+def test_installed_packages_add_their_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entries(group: str) -> list[EntryPoint]:
+        return [EntryPoint("Mine", "podsched.plugins.node_name:NodeName", group)]
+
+    monkeypatch.setattr(registry, "entry_points", entries)
+    assert {*registry.factories()} == {*registry.BUILT_IN, "Mine"}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("nowhere.to_be_found:Plugin", "cannot be imported: ModuleNotFoundError"),
+        ("podsched.plugins.node_name:REASON", "is not a factory"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(
+    monkeypatch: pytest.MonkeyPatch, value: str, says: str
+) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("Mine", value, group)])
+    with pytest.raises(registry.PluginNotLoaded, match=f"'Mine'.*{value}.*{says}"):
+        registry.factories()
