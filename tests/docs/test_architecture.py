@@ -1,0 +1,139 @@
+"""The walks of ARCHITECTURE.md, a pod's and a fence's, name what is there, in an order that holds.
+
+A walk is a numbered list. Each step names modules, classes or functions of podsched in backticks.
+The first name of a step says in which room it happens: a package, and within the engine the
+package below it. The walk does not come back to a room that it has left, but over the queue.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+
+import pytest
+
+MOST_STEPS = 25
+OVER_THE_QUEUE = "over the queue"
+
+
+def steps_of(document: str, heading: str) -> list[str]:
+    """Return the numbered items below a heading, each on one line."""
+    _, found, rest = document.partition(f"\n{heading}\n")
+    assert found, f"no heading {heading!r}"
+    section = re.split(r"\n#{1,6} ", rest)[0]
+    items = re.findall(r"^\d+\. (.*(?:\n {2,}\S.*)*)", section, re.MULTILINE)
+    return [" ".join(item.split()) for item in items]
+
+
+def names_of(step: str) -> list[str]:
+    """Return the dotted names of podsched in a step."""
+    return re.findall(r"`(podsched(?:\.\w+)+)`", step)
+
+
+def room_of(name: str) -> str:
+    """Return the room of a name: ``server``, ``queue``, ``engine.cycle``."""
+    parts = name.split(".")[1:]
+    return ".".join(parts[:2] if parts[0] == "engine" else parts[:1])
+
+
+def resolve(name: str) -> object:
+    """Return the module, class or function of a dotted name; fail when it does not exist."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+            continue
+        for part in parts[count:]:
+            assert hasattr(found, part), f"{name}: no {part} in {found!r}"
+            found = getattr(found, part)
+        return found
+    raise AssertionError(f"no module {name}")
+
+
+def check_names(steps: Sequence[str]) -> None:
+    assert 1 < len(steps) <= MOST_STEPS, f"{len(steps)} steps"
+    for step in steps:
+        names = names_of(step)
+        assert names, f"names nothing: {step}"
+        for name in names:
+            resolve(name)
+
+
+def check_rooms(steps: Sequence[str]) -> None:
+    left: set[str] = set()
+    here = ""
+    for step in steps:
+        room = room_of(names_of(step)[0])
+        if room == here:
+            continue
+        left.add(here)
+        assert room not in left or OVER_THE_QUEUE in step, f"back in {room}: {step}"
+        here = room
+
+
+SAMPLE = """
+# A document
+
+### One pod, step by step
+
+Some words, and `podsched.nobody.asks` in them.
+
+1. `podsched.server.service.Service.CreatePods` takes the pods
+   and hands them to `podsched.server.registry`.
+2. `podsched.queue.scheduling_queue.SchedulingQueue.pop` hands them out.
+
+   A remark.
+3. `podsched.engine.cycle.placement.Placer` places; over the queue again if it fails.
+
+### Another
+
+1. `podsched.api.nothing`
+"""
+
+
+def test_the_items_below_a_heading_are_read() -> None:
+    steps = steps_of(SAMPLE, "### One pod, step by step")
+    assert [names_of(step) for step in steps] == [
+        ["podsched.server.service.Service.CreatePods", "podsched.server.registry"],
+        ["podsched.queue.scheduling_queue.SchedulingQueue.pop"],
+        ["podsched.engine.cycle.placement.Placer"],
+    ]
+    assert [room_of(names_of(step)[0]) for step in steps] == ["server", "queue", "engine.cycle"]
+    with pytest.raises(AssertionError, match="no heading"):
+        steps_of(SAMPLE, "### One fence, step by step")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "podsched.api.nothing",
+        "podsched.nowhere",
+        "podsched.api.quantity.no_function",
+        "podsched.telemetry.http.HttpServer.no_method",
+    ],
+)
+def test_a_name_that_does_not_exist_is_refused(name: str) -> None:
+    with pytest.raises(AssertionError):
+        check_names([f"`{name}`", "`podsched.api`"])
+
+
+def test_names_of_modules_classes_and_methods_are_found() -> None:
+    check_names(["`podsched.api.quantity` and `podsched.api.quantity.value`", "`podsched.api`"])
+
+
+def test_a_walk_has_a_name_in_each_step_and_no_more_than_twenty_five_steps() -> None:
+    for steps in ([], ["`podsched.api`"] * 26, ["`podsched.api`", "no name"]):
+        with pytest.raises(AssertionError):
+            check_names(steps)
+
+
+def test_a_walk_does_not_come_back_to_a_room_but_over_the_queue() -> None:
+    queue, cycle, writes = "`podsched.queue`", "`podsched.engine.cycle`", "`podsched.engine.writes`"
+    check_rooms([queue, cycle, cycle, writes])
+    check_rooms([queue, cycle, writes, f"over the queue, {cycle} hears of it"])
+    with pytest.raises(AssertionError, match="back in engine"):
+        check_rooms([queue, cycle, writes, cycle])
