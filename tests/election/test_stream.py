@@ -10,6 +10,7 @@ import pytest
 
 from podsched.election.stream import Beacon, follow
 from support.eventually import eventually
+from support.relay import Relay
 
 pytestmark = pytest.mark.integration
 
@@ -56,15 +57,17 @@ async def test_a_beacon_that_is_back_at_once_is_not_reported_as_gone(
 ) -> None:
     """Only the connection broke."""
     beacon = Beacon("leader")
-    follower = follow_at(await beacon.start("127.0.0.1", 0))
+    relay = Relay(await beacon.start("127.0.0.1", 0))
+    await relay.start()
+    follower = follow_at(relay.port)
     await asyncio.sleep(0.05)
-    for writer in tuple(beacon._writers):
-        writer.transport.abort()
+    await relay.drop()
     await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [False]
-    await beacon.close()
+    await relay.stop()
     await eventually("another report", lambda: len(follower.reports), 2)
     assert follower.reports == [False, True]
+    await beacon.close()
 
 
 async def test_an_address_that_never_answered_says_nothing_about_the_leader(

@@ -27,12 +27,18 @@ class Relay:
     def heal(self) -> None:
         self._passing.set()
 
+    async def drop(self) -> None:
+        """Close all connections; new ones are taken."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def stop(self) -> None:
+        """Close all connections and refuse new ones."""
         if self._server is not None:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.drop()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._passing.wait()
@@ -43,9 +49,11 @@ class Relay:
             task.add_done_callback(self._tasks.discard)
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await source.read(65536):
-                await self._passing.wait()
-                sink.write(data)
-                await sink.drain()
-        sink.close()
+        try:
+            with contextlib.suppress(ConnectionError):
+                while data := await source.read(65536):
+                    await self._passing.wait()
+                    sink.write(data)
+                    await sink.drain()
+        finally:
+            sink.close()
