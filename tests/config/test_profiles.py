@@ -160,7 +160,7 @@ def test_the_weight_of_a_point_wins_over_that_of_multi_point() -> None:
     assert len(scores) == len(DEFAULT_SCORES)
 
 
-def test_what_is_known_by_name_alone_is_accepted_and_does_not_run() -> None:
+def test_what_is_only_recognised_is_accepted_and_does_not_run() -> None:
     config = load_config(
         {"profiles": [{"plugins": {"multiPoint": {"enabled": refs("DynamicResources")}}}]}
     )
@@ -168,7 +168,7 @@ def test_what_is_known_by_name_alone_is_accepted_and_does_not_run() -> None:
     assert all("DynamicResources" not in result.names(point) for point in ExtensionPoint)
     assert config.warnings == (
         "profiles[0].plugins.multiPoint.enabled[0].name: "
-        "DynamicResources is not available and does not run",
+        "DynamicResources is not implemented and does not run",
     )
 
 
@@ -201,11 +201,11 @@ def test_disabling_a_name_nobody_knows_is_worth_a_warning() -> None:
         ),
         (
             {"bind": {"disabled": refs("*")}},
-            "bind: Required value: at least one bind plugin is needed",
+            "bind: Required value: at least one bind plugin must be enabled",
         ),
         (
             {"queueSort": {"disabled": refs("PrioritySort")}},
-            "queueSort: Invalid value: []: exactly one queue sort plugin is needed",
+            "queueSort: Invalid value: []: must be exactly one queue sort plugin",
         ),
         ({"filter": {"enabled": [{}]}}, "filter.enabled[0].name: Required value"),
     ],

@@ -1,9 +1,12 @@
+import ast
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import podsched
 from podsched.config.errors import ConfigError
 from podsched.config.settings import (
     AgentSettings,
@@ -12,6 +15,7 @@ from podsched.config.settings import (
     SchedulerSettings,
     TelemetrySettings,
 )
+from podsched.server.settings import ServerSettings
 
 
 def test_the_defaults_are_pinned() -> None:
@@ -32,7 +36,6 @@ def test_the_defaults_are_pinned() -> None:
         "evaluation": evaluation,
         "max_batch": 256,
         "pod_max_in_unschedulable_pods_duration": 300.0,
-        "plugin_metrics_sample_percent": 10,
         "audit_period": 1.0,
         "audit_sample": 64,
     }
@@ -102,10 +105,8 @@ def test_the_defaults_are_pinned() -> None:
             ["evaluator", "shards", "ray_call_timeout"],
         ),
         (
-            lambda: SchedulerSettings(
-                api_endpoints=(), max_batch=0, audit_period=-1, plugin_metrics_sample_percent=101
-            ),
-            ["api_endpoints", "max_batch", "audit_period", "plugin_metrics_sample_percent"],
+            lambda: SchedulerSettings(api_endpoints=(), max_batch=0, audit_period=-1),
+            ["api_endpoints", "max_batch", "audit_period"],
         ),
         (
             lambda: ControllerSettings(node_monitor_period=50),
@@ -117,7 +118,7 @@ def test_the_defaults_are_pinned() -> None:
         ),
     ],
 )
-def test_all_mistakes_are_reported_at_once(make: Callable[[], Any], expected: list[str]) -> None:
+def test_all_errors_are_reported_at_once(make: Callable[[], Any], expected: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         make()
     assert [error.path for error in caught.value.errors] == expected
@@ -131,3 +132,23 @@ def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
 
 def test_an_ipv6_endpoint_is_in_brackets() -> None:
     SchedulerSettings(api_endpoints=("[::1]:7080", "localhost:1"))
+
+
+def test_every_setting_is_read_by_somebody() -> None:
+    settings = (
+        AgentSettings,
+        ControllerSettings,
+        EvaluatorSettings,
+        SchedulerSettings,
+        ServerSettings,
+        TelemetrySettings,
+    )
+    declared = {field.name for kind in settings for field in fields(kind)}
+    read = {
+        node.attr
+        for path in Path(podsched.__file__).parent.rglob("*.py")
+        if path.name != "settings.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert declared - read == set()

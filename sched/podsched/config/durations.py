@@ -1,6 +1,6 @@
-"""Go's duration syntax ("15s", "1m30s", "500ms"), in which Kubernetes writes times.
+"""Go's duration syntax ("15s", "1m30s", "500ms"), which Kubernetes uses.
 
-Durations are seconds (float) everywhere else; the nanosecond is the smallest unit that survives.
+Everywhere else durations are seconds (float), precise to the nanosecond.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _UNIT_NANOSECONDS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# ASCII digits only, as in Go: \d would take every script's digits.
+# ASCII digits only, as in Go: \d matches the digits of every script.
 _TERM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _MAX_NANOSECONDS = 2**63 - 1
 _SECOND = 1_000_000_000
 
 
 def parse_duration(text: str) -> float:
-    """Seconds for Go's ``time.ParseDuration`` syntax; "0" needs no unit.
+    """Return the seconds of a text in the syntax of Go's ``time.ParseDuration``.
 
-    Raises ValueError for anything else, and for more than about 292 years (int64 nanoseconds).
+    Raises ``ValueError`` for anything else, and beyond 292 years (int64 nanoseconds).
     """
     digits = text[1:] if text[:1] in ("-", "+") else text
     sign = -1 if text[:1] == "-" else 1
@@ -41,14 +41,14 @@ def parse_duration(text: str) -> float:
         total += Decimal(term[1]) * _UNIT_NANOSECONDS[term[2]]
         position = term.end()
     if not digits or position != len(digits):
-        raise ValueError(f"invalid duration {text!r}, expected for example 15s, 1m30s or 500ms")
+        raise ValueError(f"invalid duration {text!r}, use a form such as 15s, 1m30s or 500ms")
     if total > _MAX_NANOSECONDS:
         raise ValueError(f"invalid duration {text!r}, longer than 292 years")
     return sign * int(total) / _SECOND
 
 
 def format_duration(seconds: float) -> str:
-    """Return the text Go prints for a duration: 90.0 -> "1m30s", 0.0015 -> "1.5ms", 0 -> "0s"."""
+    """Return a duration as Go prints it: 90.0 -> "1m30s", 0.0015 -> "1.5ms", 0 -> "0s"."""
     nanoseconds = round(seconds * _SECOND)
     if nanoseconds == 0:
         return "0s"

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: all of it at once, each mistake with its field path.
+"""Errors in a configuration, each with its field path, collected and reported together.
 
 The texts follow Kubernetes' ``field.Error``: ``profiles[0].schedulerName: Required value``.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 
 class ConfigError(ValueError):
-    """The user's configuration cannot be used; nothing was started. Retrying does not help.
+    """The user's configuration is invalid; nothing was started, and retrying does not help.
 
-    ``errors`` holds every mistake found, ``source`` the file it came from ("" when there is none).
+    ``errors`` has all errors found; ``source`` is the file that they are in, "" if there is none.
     """
 
     def __init__(self, errors: Sequence[FieldError], source: str = "") -> None:
@@ -26,7 +26,7 @@ class ConfigError(ValueError):
 
 
 class ErrorType(StrEnum):
-    """Kubernetes' kinds of field error; the value is what users read."""
+    """Kubernetes' types of field errors; the value is the text that users see."""
 
     INVALID = "Invalid value"
     REQUIRED = "Required value"
@@ -42,7 +42,7 @@ _WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.U
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One mistake: where (``path``), which value, of what kind, and why ("" for no more words)."""
+    """One error: the field's path and value, the type of error, and the reason ("" for none)."""
 
     path: str
     value: Any
@@ -51,7 +51,7 @@ class FieldError:
 
     def __str__(self) -> str:
         if not self.path and self.value is None and self.reason:
-            return self.reason  # the source as a whole, as when it is not even YAML
+            return self.reason  # of the source as a whole, such as invalid YAML
         text = f"{self.path}: {self.type.value}" if self.path else self.type.value
         if self.type not in _WITHOUT_VALUE:
             text += f": {_show(self.value)}"
@@ -59,28 +59,33 @@ class FieldError:
 
 
 def invalid(path: str, value: Any, reason: str) -> FieldError:
+    """Return the error of a value that is not allowed."""
     return FieldError(path, value, reason, ErrorType.INVALID)
 
 
 def required(path: str, reason: str = "") -> FieldError:
+    """Return the error of a missing value."""
     return FieldError(path, None, reason, ErrorType.REQUIRED)
 
 
 def duplicate(path: str, value: Any) -> FieldError:
+    """Return the error of a value that may occur only once."""
     return FieldError(path, value, "", ErrorType.DUPLICATE)
 
 
 def forbidden(path: str, reason: str) -> FieldError:
+    """Return the error of a field that must not be set here."""
     return FieldError(path, None, reason, ErrorType.FORBIDDEN)
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """``supported`` is shown sorted, quoted, separated by commas, as Kubernetes does."""
+    """Return the error of a value outside an enumeration, with the supported values sorted."""
     values = ", ".join(json.dumps(item) for item in sorted(supported))
     return FieldError(path, value, f"supported values: {values}", ErrorType.NOT_SUPPORTED)
 
 
 def unknown_field(path: str) -> FieldError:
+    """Return the error of a field that does not exist."""
     return FieldError(path, None, "", ErrorType.UNKNOWN_FIELD)
 
 

@@ -16,11 +16,11 @@ from podsched.config.errors import FieldError, invalid
 from podsched.config.model import Base64, Duration, Int64, ListOf, Model, join
 from podsched.config.names import extended_resource_errors
 
-#: Seconds a call to an extender may take when its configuration does not say.
+#: Timeout in seconds of calls to an extender without httpTimeout.
 DEFAULT_EXTENDER_TIMEOUT = 5.0
 
-# A password may hold an "@", and one with a "/" is a mistake that must not show it either; a port
-# before a path with an "@" is no password.
+# A password may contain "@". One with "/" makes the URL invalid, but must not be shown either. A
+# port followed by a path with "@" is not a password.
 _PASSWORD = re.compile(r"^([^/]*//[^/:@]*:)(?!\d+/)(?:[^/]*|.*)@")
 
 
@@ -29,12 +29,16 @@ def _default_for_zero(seconds: float) -> float:
 
 
 class ExtenderManagedResource(Model):
+    """An extended resource that an extender manages."""
+
     name: str = ""
     ignored_by_scheduler: bool = False
-    """Whether NodeResourcesFit leaves this resource to the extender."""
+    """Whether NodeResourcesFit ignores the resource, because the extender checks it."""
 
 
 class ExtenderTLSConfig(Model):
+    """TLS settings of the connection to an extender."""
+
     insecure: bool = False
     server_name: str = ""
     cert_file: str = ""
@@ -46,7 +50,7 @@ class ExtenderTLSConfig(Model):
 
 
 class Extender(Model):
-    """A web service that takes part in scheduling; a verb left empty is not called."""
+    """A web service that takes part in scheduling; empty verbs are not called."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -62,13 +66,13 @@ class Extender(Model):
     ignorable: bool = False
 
     def verbs(self) -> list[str]:
-        """Return the verbs that are called; without any, only its managed resources matter."""
+        """Return the verbs that are called; without any, only managed resources have an effect."""
         verbs = (self.filter_verb, self.prioritize_verb, self.preempt_verb, self.bind_verb)
         return [verb for verb in verbs if verb]
 
 
 def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError]:
-    """Return what is wrong with the extenders, each by itself and together."""
+    """Return the errors of the extenders, of each one and of their combination."""
     found: list[FieldError] = []
     seen: set[str] = set()
     for at, extender in enumerate(extenders):
@@ -97,13 +101,13 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError
 
 
 def _url_problem(url: str) -> str:
-    """Return why no call can be made below a URL, "" when one can."""
+    """Return why a URL prefix is unusable, "" if it is usable."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port  # raises ValueError when it is out of range
     except ValueError:
-        usable = False  # the reason could quote a password
+        usable = False  # the exception's text could quote a password
     return "" if usable else "must be a URL such as http://extender:8888/scheduler"
 
 
@@ -113,7 +117,7 @@ def redacted(url: str) -> str:
 
 
 def ignored_resources(extenders: Sequence[Extender]) -> tuple[str, ...]:
-    """Return the resources that NodeResourcesFit is to ignore because an extender looks after them."""
+    """Return the resources that NodeResourcesFit ignores because an extender checks them."""
     return tuple(
         resource.name
         for extender in extenders

@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1, field by field, with its defaults.
 
-These are the fields of a file; what the scheduler runs with is ``profiles.Profile`` and
+These models mirror the file. The scheduler runs with the resolved ``profiles.Profile`` and
 ``load.SchedulerConfiguration``. Source: k8s.io/kube-scheduler/config/v1 and its defaults.
 """
 
@@ -23,23 +23,27 @@ DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 
 
 def _unless_zero(default: Any) -> AfterValidator:
-    """Go's defaulting of plain values: what is zero or empty counts as unset."""
+    """Return Go's defaulting of plain values, where zero or empty means unset."""
     return AfterValidator(lambda value: value or default)
 
 
 class PluginRef(Model):
+    """A plugin to enable or disable."""
+
     name: str = ""
     weight: Int32 | None = None
-    """Used where the plugin scores; unset or 0 counts as 1."""
+    """Used if the plugin scores; unset or 0 means 1."""
 
 
 class PluginSet(Model):
+    """Plugins enabled and disabled at one extension point."""
+
     enabled: ListOf[PluginRef] = ()
     disabled: ListOf[PluginRef] = ()
 
 
 class Plugins(Model):
-    """What to enable and disable at each extension point, and at all of them (multiPoint)."""
+    """Plugins enabled and disabled at each extension point, and at all of them (multiPoint)."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -64,20 +68,26 @@ class Plugins(Model):
 
 
 class PluginConfig(Model):
+    """Arguments of one plugin."""
+
     name: str = ""
     args: Any = None
-    """A plain object as read; the plugin's own model once the profile is resolved."""
+    """A plain object as read; the plugin's model after the profile is resolved."""
 
 
 class KubeSchedulerProfile(Model):
+    """One profile as written."""
+
     scheduler_name: str | None = None
-    """Which pods this profile schedules (spec.schedulerName)."""
+    """The profile schedules the pods with this spec.schedulerName."""
     percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins = Plugins()
     plugin_config: ListOf[PluginConfig] = ()
 
 
 class LeaderElectionConfiguration(Model):
+    """Leader election as written; ``leader_election_settings`` validates it."""
+
     leader_elect: bool = True
     lease_duration: Annotated[Duration, _unless_zero(15.0)] = 15.0
     renew_deadline: Annotated[Duration, _unless_zero(10.0)] = 10.0
@@ -88,6 +98,8 @@ class LeaderElectionConfiguration(Model):
 
 
 class ClientConnectionConfiguration(Model):
+    """Accepted and ignored: podsched has an API server of its own."""
+
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: Annotated[str, _unless_zero("application/vnd.kubernetes.protobuf")] = (
@@ -98,17 +110,17 @@ class ClientConnectionConfiguration(Model):
 
 
 class KubeSchedulerConfiguration(Model):
-    """The whole file, apiVersion and kind left out."""
+    """The whole file, without apiVersion and kind."""
 
     parallelism: Int32 = 16
-    """Read for compatibility: columns are computed whole, and Ray shards them."""
+    """Accepted and ignored: nodes are evaluated as columns."""
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     enable_profiling: bool = True
     enable_contention_profiling: bool | None = None
-    """Unset: as enableProfiling."""
+    """Unset: like enableProfiling."""
     percentage_of_nodes_to_score: Int32 | None = None
-    """Unset: every feasible node is scored. 0: kube-scheduler's adaptive share."""
+    """Unset: score every feasible node. 0: kube-scheduler's adaptive percentage."""
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     delay_cache_until_active: bool = False
@@ -116,7 +128,7 @@ class KubeSchedulerConfiguration(Model):
     extenders: ListOf[Extender] = ()
 
     def errors(self, path: str) -> list[FieldError]:
-        """Return what is wrong beside the profiles, which ``profiles.resolve_profiles`` checks."""
+        """Return all errors except those of profiles, which ``resolve_profiles`` checks."""
         found = list(self._number_errors(path))
         client = join(path, "clientConnection")
         if self.client_connection.burst < 0:
@@ -138,7 +150,7 @@ class KubeSchedulerConfiguration(Model):
 
 
 def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]:
-    """Return what is wrong with the percentageOfNodesToScore of a file or of a profile."""
+    """Yield the errors of the percentageOfNodesToScore of a file or profile."""
     if percentage is not None and not 0 <= percentage <= 100:
         here = join(path, "percentageOfNodesToScore")
         yield invalid(here, percentage, "not in valid range [0-100]")

@@ -1,8 +1,8 @@
-"""When a replica acquires, renews and gives up leadership: client-go's times and its validation.
+"""When a replica acquires, renews and gives up leadership: client-go's durations and validation.
 
-The worst failover that these settings allow is lease_duration + retry_period * (1 + jitter_factor)
-after the holder's last renewal: 19.4 s with the defaults. The liveness key and the stream between
-the replicas make the usual one far shorter; the lease is what holds when nothing answers at all.
+With these settings a failover takes at most lease_duration + retry_period * (1 + jitter_factor)
+after the holder's last renewal, 19.4 s by default. The liveness key and the stream between the
+replicas usually make it far shorter; the lease is the fallback when neither can be relied on.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionSettings:
-    """Durations in seconds. Raises ConfigError with every mistake if they do not fit together."""
+    """Durations in seconds. Raises ``ConfigError`` with all errors if they do not fit together."""
 
     leader_elect: bool = True
-    """Whether to race for the lock at all; a single scheduler may lead without it."""
+    """Whether to race for the lock; a single scheduler may lead without it."""
     lease_duration: float = 15.0
-    """How long a standby waits after the last renewal it saw before it takes the lock."""
+    """Time a standby waits after the last renewal it has seen before it takes the lock."""
     renew_deadline: float = 10.0
-    """How long the holder tries to renew before it stops leading: before others may start."""
+    """Time after which a holder that fails to renew stops leading; before others may start."""
     retry_period: float = 2.0
-    """Time between two tries to acquire or renew."""
+    """Time between attempts to acquire or renew."""
     jitter_factor: float = JITTER_FACTOR
-    """Standbys wait retry_period * (1 + jitter_factor * [0, 1)), so as not to write all at once."""
+    """Standbys wait retry_period * (1 + jitter_factor * [0, 1)), to avoid writing all at once."""
     release_on_cancel: bool = True
-    """Whether a stopping holder empties the record, so that nobody waits for its lease to end."""
+    """Whether a holder that stops empties the record, so that others can acquire it at once."""
     resource_lock: str = "leases"
-    """Kind of the lock; Kubernetes knows no other any more."""
+    """Kind of the lock; Kubernetes supports no other."""
     resource_name: str = "kube-scheduler"
     """Name of the lock."""
     resource_namespace: str = "kube-system"
@@ -49,7 +49,7 @@ class LeaderElectionSettings:
         return f"{self.resource_namespace}/{self.resource_name}"
 
     def errors(self, path: str = "leaderElection") -> list[FieldError]:
-        """Every mistake, with Kubernetes' field names below ``path``; none when not electing."""
+        """Return the errors with Kubernetes' field paths below ``path``; none without election."""
         if not self.leader_elect:
             return []
         return [*self._duration_errors(path), *self._order_errors(path), *self._lock_errors(path)]
@@ -81,7 +81,7 @@ class LeaderElectionSettings:
                     f"must be greater than renewDeadline ({format_duration(self.renew_deadline)})",
                 )
             )
-        # client-go refuses this only when the elector is built; here it is found with the rest.
+        # client-go checks this only when the elector is created; here it is reported with the rest.
         if self.renew_deadline <= self.jitter_factor * self.retry_period:
             found.append(
                 invalid(

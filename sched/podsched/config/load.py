@@ -1,4 +1,4 @@
-"""Reads a KubeSchedulerConfiguration, checks all of it, and prints what is in force."""
+"""Loading, validating and printing a KubeSchedulerConfiguration."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from podsched.config.profiles import Profile, resolve_profiles
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
-    """What a scheduler runs with. Times in seconds."""
+    """The configuration that a scheduler runs with; times are in seconds."""
 
     profiles: tuple[Profile, ...]
     leader_election: LeaderElectionSettings
     parallelism: int
     percentage_of_nodes_to_score: int | None
-    """None: every node; each profile has its own, resolved."""
+    """None: every node. Each profile has its own resolved value."""
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     delay_cache_until_active: bool
     extenders: tuple[Extender, ...]
-    """In the order of the file; ignorable ones are not sorted last yet."""
+    """In the order of the file; ignorable extenders are not last yet."""
     effective: KubeSchedulerConfiguration
     """The file with every default filled in."""
     warnings: tuple[str, ...] = ()
-    """What is accepted and yet worth telling the user."""
+    """What is accepted, but has no effect or looks like a mistake."""
 
     def profile(self, scheduler_name: str) -> Profile | None:
-        """Return the profile for pods with this schedulerName, None when they are not ours."""
+        """Return the profile for a schedulerName, None if its pods belong to another scheduler."""
         for profile in self.profiles:
             if profile.scheduler_name == scheduler_name:
                 return profile
@@ -59,11 +59,11 @@ def load_config(
     known_plugins: Mapping[str, PluginSpec] | None = None,
     name: str = "",
 ) -> SchedulerConfiguration:
-    """Read a configuration from YAML or JSON text, or from plain data.
+    """Load a configuration from YAML or JSON text, or from plain data.
 
-    ``known_plugins``: users' plugins that may be named beside the in-tree ones. ``name``: what
-    errors call the source. apiVersion and kind may be left out together.
-    Raises ConfigError with every mistake found.
+    ``known_plugins`` are plugins of users, in addition to the in-tree ones. ``name`` is the source
+    in error messages. apiVersion and kind may both be missing.
+    Raises ``ConfigError`` with all errors.
     """
     try:
         return _load(_document(source), known_plugins)
@@ -72,18 +72,18 @@ def load_config(
 
 
 def default_config() -> SchedulerConfiguration:
-    """Return what a scheduler without a configuration file runs with."""
+    """Return the configuration of a scheduler that is given no file."""
     return load_config({})
 
 
 def to_plain(config: SchedulerConfiguration) -> dict[str, Any]:
-    """Return the effective configuration as plain data, apiVersion and kind first."""
+    """Return the effective configuration as plain data, starting with apiVersion and kind."""
     plain = _plain(config.effective)
     return {"apiVersion": API_VERSION, "kind": KIND, **plain}
 
 
 def to_public(config: SchedulerConfiguration) -> dict[str, Any]:
-    """Return ``to_plain`` without secrets, for whoever may ask the process (``/configz``)."""
+    """Return ``to_plain`` without secrets, for ``/configz``."""
     plain = to_plain(config)
     for extender in plain.get("extenders", ()):
         if "urlPrefix" in extender:
@@ -94,7 +94,7 @@ def to_public(config: SchedulerConfiguration) -> dict[str, Any]:
 
 
 def to_yaml(config: SchedulerConfiguration) -> str:
-    """Return the effective configuration as a file that ``load_config`` reads to the same result."""
+    """Return the effective configuration as YAML that ``load_config`` reads back unchanged."""
     return yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
 
 
@@ -126,7 +126,7 @@ def _load(
         election = leader_election_settings(model.leader_election)
     except ConfigError as error:
         checks += error.errors
-    # What could not be read was replaced by a default: it is not to be complained about twice.
+    # Unreadable values have been reported and replaced by defaults; do not report them twice.
     checks += resolution.errors
     found += [error for error in checks if not is_below(error.path, bad)]
     if found:
@@ -155,16 +155,16 @@ def _load(
 
 
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
-    """Return what is set and would do something in kube-scheduler, but does nothing here."""
+    """Yield warnings about fields that have an effect in kube-scheduler, but not here."""
     for at, extender in enumerate(model.extenders):
         if not extender.verbs() and not ignored_resources([extender]):
-            yield f"extenders[{at}]: has no effect: it has no verb"
+            yield f"extenders[{at}]: has no effect: no verb is set"
     if not model.leader_election.leader_elect:
-        yield "leaderElection.leaderElect: has no effect: a replica always schedules as a leader"
+        yield "leaderElection.leaderElect: has no effect: a replica only schedules while it leads"
     if model.client_connection.kubeconfig:
-        yield "clientConnection.kubeconfig: has no effect: --server names the API server"
+        yield "clientConnection.kubeconfig: has no effect: use --server"
     if model.delay_cache_until_active:
-        yield "delayCacheUntilActive: has no effect: standbys are always warm"
+        yield "delayCacheUntilActive: has no effect: standbys always keep a warm cache"
 
 
 def _plain(model: KubeSchedulerConfiguration) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _plugin_config(item: PluginConfig) -> dict[str, Any]:
 
 
 def _dump(model: Model) -> dict[str, Any]:
-    """Return a model as plain data in Kubernetes' names, without what is unset or empty."""
+    """Return a model as plain data with Kubernetes' names, without unset and empty fields."""
     dumped: dict[str, Any] = _without_empty(model.model_dump(by_alias=True, exclude_none=True))
     return dumped
 

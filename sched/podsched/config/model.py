@@ -1,8 +1,7 @@
-"""What all configuration models share: strict, frozen, in camelCase, every mistake collected.
+"""Base of the configuration models: strict, frozen, camelCase in files, all errors collected.
 
-``decode`` reads plain data (from YAML or JSON) into a model. Where something does not fit it notes
-the mistake, puts the default in its place and reads on, so that what is wrong with the rest is
-found in the same run.
+``decode`` reads plain data (from YAML or JSON) into a model. When a value does not fit, it records
+the error, uses the default instead and continues, so that one run reports all errors.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from podsched.api import codec
 from podsched.config.durations import format_duration, parse_duration
 from podsched.config.errors import FieldError, invalid, unknown_field
 
-#: In the validation context: the data comes from a file, so durations are texts and so on.
+#: Validation context of data from a file, where durations and bytes are strings.
 _FROM_FILE = "from a file"
 _MAX_DEPTH = 64
 _MAX_VALUES = 200_000
@@ -38,7 +37,7 @@ _MAX_ROUNDS = 8
 
 
 class Model(BaseModel):
-    """Base of all configuration models; in code fields go by their Python names."""
+    """Base of all configuration models; code uses the fields' Python names."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -51,7 +50,7 @@ class Model(BaseModel):
     )
 
     def errors(self, path: str) -> list[FieldError]:
-        """Return what is wrong with the values, beyond their types."""
+        """Return the errors in the values, apart from their types."""
         return []
 
 
@@ -96,9 +95,9 @@ def _message_reader(kind: type[Message]) -> BeforeValidator:
 
 
 class Dumped:
-    """What a message becomes when a model is dumped: plain data from which nothing may be left out.
+    """A protobuf message in a dumped model: plain data whose empty parts must be kept.
 
-    In a message an empty object says something: a node selector without terms matches no node.
+    In a message an empty object has a meaning: a node selector without terms matches no node.
     """
 
     __slots__ = ("data",)
@@ -108,7 +107,7 @@ class Dumped:
 
 
 def message_type(kind: type[Message]) -> Any:
-    """Return what annotates a field that holds a protobuf message, written in Kubernetes' JSON."""
+    """Return the annotation of a field with a protobuf message in Kubernetes' JSON form."""
     return Annotated[kind, _message_reader(kind), PlainSerializer(Dumped)]
 
 
@@ -129,9 +128,9 @@ ListOf = Annotated[tuple[T, ...], Strict(False)]
 def decode(
     kind: type[ModelT], data: object, path: str, found: list[FieldError]
 ) -> tuple[ModelT, set[str]]:
-    """Read ``data`` into a ``kind``; add what does not fit to ``found``.
+    """Read ``data`` into a ``kind`` and append errors to ``found``.
 
-    Returns the model, with defaults where the data did not fit, and the paths of those places.
+    Returns the model, with defaults for invalid values, and the paths of the invalid values.
     """
     plain = _Copier(path, found).copy(data, path, 0)
     bad: set[str] = {error.path for error in found}
@@ -148,14 +147,14 @@ def decode(
                 for mistake in _translate(detail, path):
                     found.append(mistake)
                     bad.add(mistake.path)
-                _take_out(plain, detail)
+                _remove(plain, detail)
         else:
             return model, bad
     return kind(), bad | {path}
 
 
 def is_below(path: str, places: set[str]) -> bool:
-    """Whether ``path`` is one of the places, or within one."""
+    """Return whether ``path`` is one of ``places`` or below one."""
     return any(
         path == place or (path.startswith(place) and path[len(place)] in ".[") or not place
         for place in places
@@ -163,7 +162,7 @@ def is_below(path: str, places: set[str]) -> bool:
 
 
 def join(path: str, *steps: str | int) -> str:
-    """Return the field path some steps further: join("a", "b", 0) is "a.b[0]"."""
+    """Return a field path extended by ``steps``: "a", "b" and 0 make "a.b[0]"."""
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
@@ -173,9 +172,9 @@ def join(path: str, *steps: str | int) -> str:
 
 
 class _Copier:
-    """Copies plain data without its nulls (they mean "unset"), within bounds.
+    """Copies plain data without nulls, which mean "unset", up to a maximum size.
 
-    YAML's aliases can make a short text a huge or endless value, hence the bounds.
+    The limit is needed because YAML's aliases can make a short text a huge or infinite value.
     """
 
     def __init__(self, path: str, found: list[FieldError]) -> None:
@@ -224,7 +223,7 @@ def _translate(detail: ErrorDetails, path: str) -> list[FieldError]:
             FieldError(_below(here, error.path), error.value, error.reason, error.type)
             for error in detail["ctx"]["found"]
         ]
-    if kind == "base64":  # most likely a key that was pasted as it is: not to be shown
+    if kind == "base64":  # probably an unencoded private key: do not show it
         return [invalid(here, "***", detail["msg"])]
     if kind == "is_instance_of":
         return [invalid(here, detail["input"], "must be an object")]
@@ -237,10 +236,11 @@ def _below(path: str, relative: str) -> str:
     return join(path, relative) if relative and relative[0] != "[" else path + relative
 
 
-def _take_out(plain: dict[str, Any], detail: ErrorDetails) -> None:
-    """Remove what did not fit.
+def _remove(plain: dict[str, Any], detail: ErrorDetails) -> None:
+    """Remove a value that did not fit.
 
-    An item of a list is emptied, so that others keep their place; of a message stays what did fit.
+    An item of a list is replaced by an empty one, so that the others keep their index. A message
+    keeps the fields that did fit.
     """
     *above, last = detail["loc"]
     holder: Any = plain

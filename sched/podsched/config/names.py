@@ -1,4 +1,4 @@
-"""Syntax of Kubernetes' names, as far as configurations hold them.
+"""Syntax of Kubernetes' names that occur in configurations.
 
 Source: k8s.io/apimachinery/pkg/util/validation (IsQualifiedName, IsValidLabelValue) and
 k8s.io/kubernetes/pkg/apis/core/v1/helper (IsExtendedResourceName).
@@ -17,7 +17,7 @@ _MAX_NAME, _MAX_SUBDOMAIN = 63, 253
 
 
 def qualified_name_errors(path: str, name: str) -> Iterator[FieldError]:
-    """Return what is wrong with a label key or resource name: an optional DNS prefix, "/", a name."""
+    """Yield the errors of a label key or resource name: an optional DNS prefix, "/", and a name."""
     prefix, slash, local = name.rpartition("/")
     if slash and (len(prefix) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
         reason = "prefix part must be a lowercase DNS subdomain of at most 253 characters"
@@ -36,7 +36,7 @@ def qualified_name_errors(path: str, name: str) -> Iterator[FieldError]:
 
 
 def label_value_errors(path: str, value: str) -> Iterator[FieldError]:
-    """Return what is wrong with a label's value; empty is allowed."""
+    """Yield the errors of a label's value, which may be empty."""
     if value and (len(value) > _MAX_NAME or not _NAME.fullmatch(value)):
         yield invalid(
             path,
@@ -47,7 +47,7 @@ def label_value_errors(path: str, value: str) -> Iterator[FieldError]:
 
 
 def extended_resource_errors(path: str, name: str) -> Iterator[FieldError]:
-    """Return what is wrong with the name of an extended resource: it has a domain, not Kubernetes' own."""
+    """Yield the errors of an extended resource's name, which needs a domain of its own."""
     if not name:
         yield required(path)
         return

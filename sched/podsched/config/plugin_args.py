@@ -32,17 +32,21 @@ else:
     NodeAffinity = message_type(v1.NodeAffinity)
     TopologySpreadConstraint = message_type(v1.TopologySpreadConstraint)
 
-#: The largest score a user's function gives; it is scaled to MaxNodeScore (100).
+#: Maximum score of a utilization shape; scaled to MaxNodeScore (100).
 MAX_CUSTOM_PRIORITY_SCORE = 10
 
 
 class ScoringStrategyType(StrEnum):
+    """Ways to score a node's utilization."""
+
     LEAST_ALLOCATED = "LeastAllocated"
     MOST_ALLOCATED = "MostAllocated"
     REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 
 class DefaultingType(StrEnum):
+    """Sources of default topology spread constraints."""
+
     SYSTEM = "System"
     LIST = "List"
 
@@ -52,7 +56,7 @@ def _one_for_zero(weight: int) -> int:
 
 
 class ResourceSpec(Model):
-    """A resource and what it weighs in a score; weight 0 means 1."""
+    """A resource and its weight in a score; weight 0 means 1."""
 
     name: str = ""
     weight: Annotated[Int64, AfterValidator(_one_for_zero)] = 1
@@ -69,13 +73,15 @@ Resources = Annotated[ListOf[ResourceSpec], AfterValidator(_cpu_and_memory_for_n
 
 
 class UtilizationShapePoint(Model):
-    """At this utilization (per cent), this score (0..10)."""
+    """The score (0 to 10) at a utilization in percent."""
 
     utilization: Int32 = 0
     score: Int32 = 0
 
 
 class RequestedToCapacityRatioParam(Model):
+    """Parameters of RequestedToCapacityRatio."""
+
     shape: ListOf[UtilizationShapePoint] = ()
 
     def errors(self, path: str) -> list[FieldError]:
@@ -83,8 +89,10 @@ class RequestedToCapacityRatioParam(Model):
 
 
 class ScoringStrategy(Model):
-    # A text and not the enum: an absent type is an error when the strategy is there, as in
-    # kube-scheduler, and what is unknown is to be reported with the values that are supported.
+    """How NodeResourcesFit scores nodes."""
+
+    # Not the enum: as in kube-scheduler, a strategy without a type is an error, and an unknown type
+    # is reported together with the supported ones.
     type: str = ""
     resources: Resources = _CPU_AND_MEMORY
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
@@ -107,6 +115,8 @@ class ScoringStrategy(Model):
 
 
 class NodeResourcesFitArgs(Model):
+    """Arguments of NodeResourcesFit."""
+
     ignored_resources: ListOf[str] = ()
     ignored_resource_groups: ListOf[str] = ()
     scoring_strategy: ScoringStrategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
@@ -125,6 +135,8 @@ class NodeResourcesFitArgs(Model):
 
 
 class NodeResourcesBalancedAllocationArgs(Model):
+    """Arguments of NodeResourcesBalancedAllocation."""
+
     resources: Resources = _CPU_AND_MEMORY
 
     def errors(self, path: str) -> list[FieldError]:
@@ -140,8 +152,10 @@ class NodeResourcesBalancedAllocationArgs(Model):
 
 
 class NodeAffinityArgs(Model):
+    """Arguments of NodeAffinity."""
+
     added_affinity: NodeAffinity | None = None
-    """Applies to all pods of the profile, on top of their own."""
+    """Applies to all pods of the profile, in addition to their own."""
 
     def errors(self, path: str) -> list[FieldError]:
         if self.added_affinity is None:
@@ -150,6 +164,8 @@ class NodeAffinityArgs(Model):
 
 
 class InterPodAffinityArgs(Model):
+    """Arguments of InterPodAffinity."""
+
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
@@ -163,6 +179,8 @@ def _system_for_empty(value: str) -> str:
 
 
 class PodTopologySpreadArgs(Model):
+    """Arguments of PodTopologySpread."""
+
     default_constraints: ListOf[TopologySpreadConstraint] = ()
     defaulting_type: Annotated[str, AfterValidator(_system_for_empty)] = DefaultingType.SYSTEM
 
@@ -186,9 +204,11 @@ class PodTopologySpreadArgs(Model):
 
 
 class VolumeBindingArgs(Model):
+    """Arguments of VolumeBinding."""
+
     bind_timeout_seconds: Int64 = 600
     shape: ListOf[UtilizationShapePoint] | None = None
-    """Belongs to the feature gate StorageCapacityScoring, which is off: refused."""
+    """Rejected: it needs the feature gate StorageCapacityScoring, which is off."""
 
     def errors(self, path: str) -> list[FieldError]:
         found = []
@@ -198,12 +218,14 @@ class VolumeBindingArgs(Model):
                 invalid(join(path, "bindTimeoutSeconds"), self.bind_timeout_seconds, reason)
             )
         if self.shape is not None:
-            reason = "belongs to the feature gate StorageCapacityScoring, which is off"
+            reason = "needs the feature gate StorageCapacityScoring, which is off"
             found.append(forbidden(join(path, "shape"), reason))
         return found
 
 
 class DefaultPreemptionArgs(Model):
+    """Arguments of DefaultPreemption."""
+
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
@@ -225,7 +247,7 @@ class DefaultPreemptionArgs(Model):
 
 
 class DynamicResourcesArgs(Model):
-    """Read and checked, so that files are accepted; the plugin itself is not there yet."""
+    """Arguments of DynamicResources, validated although the plugin is not implemented."""
 
     filter_timeout: Duration = 10.0
     binding_timeout: Duration = 600.0

@@ -1,7 +1,7 @@
-"""Which plugins there are, at which extension points, and which of them run by default.
+"""The in-tree plugins, their extension points, and the default set.
 
-The order and the weights are those of kube-scheduler v1.36 (getDefaultPlugins). Plugins of features
-that podsched does not have are known by name, so that files which mention them are accepted.
+Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins). Plugins of features that
+podsched does not implement are recognised, so that files which mention them are accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from podsched.config.plugin_args import (
 
 
 class ExtensionPoint(StrEnum):
-    """The extension points that can be configured, by their names in a configuration."""
+    """The configurable extension points, with their names in a configuration."""
 
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
@@ -49,16 +49,16 @@ class ExtensionPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
-    """What a configuration must know of a plugin to enable it."""
+    """What a configuration needs to know about a plugin."""
 
     name: str
     points: frozenset[ExtensionPoint]
     args: type[Model] | None = None
-    """The model of its pluginConfig args; None: any object is passed on as it is."""
+    """The model of its pluginConfig args; None: any object is passed on unchanged."""
     weight: int = 0
-    """Its weight in the default set, where it scores; 0 counts as 1."""
-    runs: bool = True
-    """False for plugins known by name alone."""
+    """Its weight in the default set, if it scores; 0 means 1."""
+    implemented: bool = True
+    """False for plugins that are only recognised."""
 
 
 _P = ExtensionPoint
@@ -71,10 +71,10 @@ def _spec(
     points: frozenset[ExtensionPoint] | ExtensionPoint,
     args: type[Model] | None = None,
     weight: int = 0,
-    runs: bool = True,
+    implemented: bool = True,
 ) -> PluginSpec:
     at = frozenset({points}) if isinstance(points, ExtensionPoint) else points
-    return PluginSpec(name, at, args, weight, runs)
+    return PluginSpec(name, at, args, weight, implemented)
 
 
 _DEFAULTS = (
@@ -108,23 +108,23 @@ _DEFAULTS = (
     _spec("DefaultBinder", _P.BIND),
     _spec("NodeDeclaredFeatures", _FILTERS),
 )
-_KNOWN_BY_NAME = (
+_NOT_IMPLEMENTED = (
     _spec(
         "DynamicResources",
         _FILTERS | {_P.PRE_ENQUEUE, _P.POST_FILTER, _P.SCORE, _P.RESERVE, _P.PRE_BIND},
         DynamicResourcesArgs,
-        runs=False,
+        implemented=False,
     ),
-    _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT}), runs=False),
-    _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE, runs=False),
-    _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, runs=False),
+    _spec("GangScheduling", frozenset({_P.PRE_ENQUEUE, _P.PERMIT}), implemented=False),
+    _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE, implemented=False),
+    _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, implemented=False),
 )
 
 #: The default set, in its order.
 DEFAULT_PLUGINS: tuple[PluginSpec, ...] = _DEFAULTS
-#: Every plugin that belongs to kube-scheduler, by name.
+#: All plugins of kube-scheduler by name.
 IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {
-    spec.name: spec for spec in (*_DEFAULTS, *_KNOWN_BY_NAME)
+    spec.name: spec for spec in (*_DEFAULTS, *_NOT_IMPLEMENTED)
 }
-#: Names that the v1 configuration refuses.
+#: Names that the v1 configuration rejects.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -1,13 +1,14 @@
-"""From a profile as written to the plugins that run, in their order, with their weights and args.
+"""Resolves a profile as written to the plugins that run, with their order, weights and args.
 
-Two merges, as in kube-scheduler (mergePlugins of pkg/scheduler/apis/config/v1, and
-expandMultiPointPlugins of pkg/scheduler/framework/runtime, v1.36):
+There are two merges, as in kube-scheduler v1.36 (mergePlugins of pkg/scheduler/apis/config/v1 and
+expandMultiPointPlugins of pkg/scheduler/framework/runtime):
 
-1. The profile's multiPoint over the default set: disabled names ("*" for all) leave it; a default
-   that is enabled again keeps its place and takes the new weight; others follow at the end.
-2. At each extension point: first the plugins of multiPoint that the point enables itself, in the
-   point's order; then those of multiPoint that the point does not disable ("*" for all); then the
-   rest of what the point enables. A weight given at the point wins over that of multiPoint.
+1. The profile's multiPoint is merged over the default set. Disabled plugins ("*" for all) are
+   removed. A default plugin that is enabled again keeps its position and takes the new weight.
+   Other enabled plugins follow at the end.
+2. The plugins of an extension point are, in this order: those of multiPoint that the point enables
+   too, in the point's order; those of multiPoint that the point does not disable ("*" for all); the
+   others that the point enables. A weight at the point overrides that of multiPoint.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ALL = "*"
 
 
 class EnabledPlugin(NamedTuple):
-    """A plugin at an extension point; ``weight`` is 0 where plugins do not score."""
+    """A plugin at an extension point; ``weight`` is 0 at points that do not score."""
 
     name: str
     weight: int
@@ -55,16 +56,15 @@ class EnabledPlugin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one profile runs."""
+    """A resolved profile."""
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    """The profile's or else the file's; None: all nodes, 0: kube-scheduler's adaptive share."""
+    """The profile's value, else the file's; None: all nodes, 0: kube-scheduler's adaptive one."""
     plugins: Mapping[ExtensionPoint, tuple[EnabledPlugin, ...]]
-    """Every extension point is there, with its plugins in the order in which they run."""
+    """The plugins of every extension point in the order in which they run."""
     args: Mapping[str, Any]
-    """By plugin: its args model, or the plain object where the plugin has none. For every plugin
-    that runs and takes args."""
+    """The args of every plugin that takes any: an args model, or a plain object without one."""
 
     def names(self, point: ExtensionPoint) -> tuple[str, ...]:
         return tuple(plugin.name for plugin in self.plugins[point])
@@ -72,14 +72,14 @@ class Profile:
 
 @dataclass(slots=True)
 class Resolution:
-    """What came of the profiles of a file."""
+    """The result of resolving the profiles of a file."""
 
     profiles: list[Profile] = field(default_factory=list)
     written: list[KubeSchedulerProfile] = field(default_factory=list)
-    """The profiles with the default set and default args filled in, for printing."""
+    """The profiles as written, with the default set and default args filled in, for printing."""
     errors: list[FieldError] = field(default_factory=list)
     bad: set[str] = field(default_factory=set)
-    """Paths whose values could not be read; complaints about them have been made."""
+    """Paths of unreadable values, which have been reported."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -89,7 +89,7 @@ def resolve_profiles(
     extenders: Sequence[Extender] = (),
     known_plugins: Mapping[str, PluginSpec] | None = None,
 ) -> Resolution:
-    """Resolve the profiles of a file; its errors have paths from "profiles" on."""
+    """Resolve the profiles of a file; the errors' paths start with "profiles"."""
     out = Resolution()
     known = {**(known_plugins or {}), **IN_TREE_PLUGINS}
     profiles = profiles or (KubeSchedulerProfile(),)
@@ -138,7 +138,7 @@ def expand(
 
 
 class _Resolver:
-    """Resolves one profile into ``out``."""
+    """Resolves one profile and adds the result to ``out``."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _Resolver:
             weights.setdefault(ref.name, ref.weight or 1)
         for name in expand(point, own, self._multi, self._known):
             spec = self._known.get(name)
-            if spec is not None and spec.runs:
+            if spec is not None and spec.implemented:
                 yield EnabledPlugin(name, weights[name] if scores else 0)
 
     def _set_errors(self) -> Iterator[FieldError]:
@@ -229,8 +229,8 @@ class _Resolver:
             yield FieldError(path, name, "no such plugin is registered", ErrorType.NOT_FOUND)
         elif point is not None and point not in spec.points:
             yield invalid(path, name, f"the plugin does not extend {point.label}")
-        elif not spec.runs:
-            self._out.warnings.append(f"{path}: {name} is not available and does not run")
+        elif not spec.implemented:
+            self._out.warnings.append(f"{path}: {name} is not implemented and does not run")
 
     def _args(self) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -267,11 +267,9 @@ class _Resolver:
         path = join(self._path, "plugins")
         sorting = [plugin.name for plugin in plugins[ExtensionPoint.QUEUE_SORT]]
         if len(sorting) != 1:
-            yield invalid(
-                join(path, "queueSort"), sorting, "exactly one queue sort plugin is needed"
-            )
+            yield invalid(join(path, "queueSort"), sorting, "must be exactly one queue sort plugin")
         if not plugins[ExtensionPoint.BIND]:
-            yield required(join(path, "bind"), "at least one bind plugin is needed")
+            yield required(join(path, "bind"), "at least one bind plugin must be enabled")
 
     def _written_out(self, args: Mapping[str, Any]) -> None:
         self._out.written.append(
@@ -310,7 +308,7 @@ def _type_errors(plugin: str, args: Mapping[str, Any], path: str) -> Iterator[Fi
 def _queue_sort_errors(
     written: Sequence[KubeSchedulerProfile], profiles: Sequence[Profile]
 ) -> Iterator[FieldError]:
-    """All profiles share one queue, hence one order and one set of its args."""
+    """Yield errors unless all profiles sort alike: they share one queue."""
     first = profiles[0]
     names = first.names(ExtensionPoint.QUEUE_SORT)
     args = [first.args.get(name) for name in names]

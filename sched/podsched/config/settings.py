@@ -1,9 +1,8 @@
 """Settings of podsched's processes beyond KubeSchedulerConfiguration, explained field by field.
 
-What belongs to one layer alone is set where it is used (``store.endpoints.EtcdOptions``,
-``server.settings.ServerSettings``); here is what concerns a process as a whole. All are read once,
-in ``app``, and passed on as objects. Times are seconds. Constructing one raises ConfigError with
-every mistake found.
+Settings of a single layer live in that layer (``store.endpoints.EtcdOptions``,
+``server.settings.ServerSettings``). All are read once, in ``app``, and passed on as objects. Times
+are in seconds. Constructing an object raises ``ConfigError`` with all errors.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MAX_PORT = 65535
 
 
 class _Checked:
-    """Base of settings that check themselves when they are made."""
+    """Base of settings that validate themselves on construction."""
 
     __slots__ = ()
 
@@ -49,21 +48,21 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings(_Checked):
-    """How a process can be seen."""
+    """Logs, traces and the health server of a process."""
 
     log_format: Literal["text", "json"] = "text"
-    """text for people, json for machines: one object a line."""
+    """text for people, json for machines: one object per line."""
     log_level: str = "info"
     """debug, info, warning or error."""
     otlp_endpoint: str = ""
-    """Where traces go, "http://host:4317" (gRPC; https for TLS). Empty: nothing is traced."""
+    """Where to send traces, such as "http://host:4317" (gRPC; https for TLS). Empty: no tracing."""
     trace_sample_ratio: float = 0.01
-    """Share of scheduling attempts that are traced. A traced attempt costs some 0.1 ms, so that all
-    of 10,000 a second would take a whole core; 1 is for debugging."""
+    """Fraction of scheduling attempts to trace. A traced attempt costs about 0.1 ms, so tracing all
+    of 10,000 per second would take a whole core; 1 is for debugging."""
     health_host: str = "127.0.0.1"
-    """Where /healthz, /metrics and /configz listen. There is no authentication: loopback."""
+    """Where /healthz, /metrics and /configz listen. Loopback, as there is no authentication."""
     health_port: int = 0
-    """Their port; 0 takes a free one. kube-scheduler's is 10259."""
+    """Their port; 0 picks a free one. kube-scheduler's is 10259."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.log_format not in LOG_FORMATS:
@@ -86,29 +85,29 @@ class EvaluatorSettings(_Checked):
     """Where nodes are filtered and scored."""
 
     evaluator: Evaluator = "auto"
-    """local: in this process. ray: by actors, local while they are gone. auto: ray from
-    ray_from_nodes on."""
+    """local: in this process. ray: in actors, or locally while there are none. auto: ray from
+    ``ray_from_nodes`` nodes on."""
     ray_address: str = ""
-    """Address of the Ray cluster to join ("host:port"); empty: the one RAY_ADDRESS names."""
+    """Address of the Ray cluster to join ("host:port"). Empty: the one in RAY_ADDRESS."""
     ray_from_nodes: int = 50_000
-    """auto uses Ray from this many nodes on. A class's first evaluation, locally and with Ray, took
-    1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000 (2 shards on
-    2 busy cores)."""
+    """Number of nodes from which auto uses Ray. The first evaluation of a class, locally and with
+    Ray, took 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000
+    (2 shards on 2 busy cores)."""
     ray_trials_from_nodes: int = 1_000
-    """auto tries preemption with Ray where so many nodes have to be tried at once; ray always
-    does. Locally and with Ray that took, at best and with 4 pods a node, 3 and 10 ms for 100 nodes,
-    11 and 17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods a node 8
-    and 12, 40 and 27, 98 and 76, 630 and 310 ms (2 shards on 2 busy cores)."""
+    """Number of nodes in one preemption dry run from which auto uses Ray; ray always does. Locally
+    and with Ray, dry runs took at best, with 4 pods per node, 3 and 10 ms for 100 nodes, 11 and
+    17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods per node, 8 and
+    12, 40 and 27, 98 and 76, 630 and 310 ms (2 shards on 2 busy cores)."""
     shards: int = 0
-    """Evaluator actors; 0: one for each CPU of the Ray cluster, at most 16."""
+    """Number of evaluator actors; 0: one per CPU of the Ray cluster, at most 16."""
     ray_call_timeout: float = 1.0
-    """How long an evaluation may take before it is done locally; far above any honest one, since
-    a shard of 100,000 rows takes 10 ms."""
+    """Timeout of an evaluation by actors, after which it is repeated locally. A shard of 100,000
+    rows takes 10 ms, so an actor that takes this long hangs."""
     ray_retry_period: float = 5.0
-    """How often a lost Ray cluster is tried again."""
+    """Interval between attempts to reconnect to a lost Ray cluster."""
     binder: BinderChoice = "auto"
-    """ray: bind through actors while there are some; direct: through this process's connection;
-    auto: as nodes are evaluated."""
+    """ray: bind through actors while there are any; direct: through this process's connection;
+    auto: like the evaluator."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.evaluator not in EVALUATORS:
@@ -121,24 +120,22 @@ class EvaluatorSettings(_Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings(_Checked):
-    """What a replica of the scheduler needs beyond its KubeSchedulerConfiguration."""
+    """Settings of a scheduler replica beyond its KubeSchedulerConfiguration."""
 
     api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
-    """API servers, "host:port"; the next one is taken when one does not answer."""
+    """Addresses of API servers ("host:port"); the next one is used when one fails."""
     identity: str = ""
     """Name of this replica; empty: host name, "_" and a random id, as kube-scheduler does."""
     evaluation: EvaluatorSettings = EvaluatorSettings()
     """Where nodes are evaluated."""
     max_batch: int = 256
-    """Pods popped together at most. More saves little; less lets events in sooner."""
+    """Maximum number of pods popped at once. More saves little; fewer lets events in sooner."""
     pod_max_in_unschedulable_pods_duration: float = 300.0
-    """After this long a pod is tried again though no event has woken it."""
-    plugin_metrics_sample_percent: int = 10
-    """Share of the cycles in which each plugin's time is measured."""
+    """Time after which an unschedulable pod is retried without an event."""
     audit_period: float = 1.0
-    """How often an idle leader looks for unschedulable pods that would fit; 0: never."""
+    """Interval at which an idle leader looks for unschedulable pods that would fit; 0: never."""
     audit_sample: int = 64
-    """Pods looked at each time."""
+    """Number of pods checked each time."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
@@ -148,36 +145,33 @@ class SchedulerSettings(_Checked):
             "audit_sample",
         )
         yield from self._not_negative("audit_period")
-        if not 0 <= self.plugin_metrics_sample_percent <= 100:
-            percent = self.plugin_metrics_sample_percent
-            yield invalid("plugin_metrics_sample_percent", percent, "not in [0, 100]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings(_Checked):
-    """The control loops in the leader; names and defaults are kube-controller-manager's."""
+    """Settings of the controllers, with kube-controller-manager's names and defaults."""
 
     node_monitor_period: float = 5.0
-    """How often the nodes' heartbeats are looked at."""
+    """Interval at which the nodes' heartbeats are checked."""
     node_monitor_grace_period: float = 40.0
-    """Silence after which a node's Ready becomes Unknown and it is tainted unreachable."""
+    """Time without a heartbeat after which a node's Ready condition becomes Unknown and the node is
+    tainted unreachable."""
     node_eviction_rate: float = 0.1
-    """Nodes of a zone that get a NoExecute taint in a second while the zone is healthy; the first
-    gets it at once."""
+    """Nodes per second that get a NoExecute taint in a healthy zone; the first gets it at once."""
     secondary_node_eviction_rate: float = 0.01
-    """The same in a large zone of which unhealthy_zone_threshold is not Ready; 0 in a small one."""
+    """The same in a large unhealthy zone; it is 0 in a small one."""
     unhealthy_zone_threshold: float = 0.55
-    """Share of a zone's nodes, at least 3, that must not be Ready for the zone to be unhealthy."""
+    """Fraction of not Ready nodes, of which there are at least 3, in an unhealthy zone."""
     large_cluster_size_threshold: int = 50
-    """Nodes up to which a zone is small."""
+    """Maximum number of nodes of a small zone."""
     terminated_pod_gc_threshold: int = 12_500
-    """Finished pods that may exist before the oldest are deleted; 0: they are never deleted."""
+    """Number of finished pods beyond which the oldest are deleted; 0: none are."""
     pod_gc_period: float = 20.0
-    """How often leftovers are looked for."""
+    """Interval of the pod garbage collection."""
     pod_gc_quarantine: float = 40.0
-    """How long a pod's node, or its owner, must be gone before the pod is deleted."""
+    """Time that a pod's node or owner must be gone before the pod is deleted."""
     writes_per_second: float = 100.0
-    """Evictions and deletions in a second, so that a mistake of the controllers has an end."""
+    """Maximum number of evictions and deletions per second; limits the damage of a bug."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from self._positive(
@@ -204,32 +198,32 @@ class ControllerSettings(_Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings(_Checked):
-    """The hollow nodes of one agent."""
+    """Settings of one agent and its hollow nodes."""
 
     api_endpoints: tuple[str, ...] = ("127.0.0.1:7443",)
-    """API servers, "host:port"."""
+    """Addresses of API servers ("host:port")."""
     nodes: int = 0
-    """Nodes to register in the shape below, beside those of manifests."""
+    """Number of nodes to register with the shape below, in addition to those from manifests."""
     node_name_prefix: str = "node-"
-    """They are called prefix and number."""
+    """Their names are this prefix and a number."""
     node_cpu: str = "4"
     """Allocatable CPU of each."""
     node_memory: str = "32Gi"
     """Allocatable memory of each."""
     node_pods: int = 110
-    """Pods each takes: kubelet's default."""
+    """Maximum number of pods of each: kubelet's default."""
     heartbeat_period: float = 10.0
-    """How often a node renews its heartbeat: kubelet's nodeLeaseDurationSeconds / 4."""
+    """Interval of a node's heartbeats: kubelet's nodeLeaseDurationSeconds / 4."""
     run_delay: float = 0.0
     """Time from a pod's binding until it is Running."""
     zones: tuple[str, ...] = ()
-    """Values of topology.kubernetes.io/zone, given to the nodes in turn; none: no such label."""
+    """Values of the label topology.kubernetes.io/zone, assigned in turn. Empty: no such label."""
     adopt: bool = False
-    """Play all nodes of the cluster, also those made by others and later."""
+    """Whether to play all nodes of the cluster, including those that others register later."""
     volume_controller: bool = True
-    """Bind claims and volumes, and provision volumes that exist as objects alone."""
+    """Whether to bind claims to volumes and to provision volumes, which exist as objects only."""
     provisioners: tuple[str, ...] = ("podsched.io/hollow",)
-    """StorageClasses' provisioners that the volume controller plays; others are left to others."""
+    """Provisioners of StorageClasses that the volume controller plays."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
@@ -241,7 +235,7 @@ class AgentSettings(_Checked):
 
 
 def _endpoint_errors(path: str, endpoints: Iterable[str]) -> Iterator[FieldError]:
-    """Each endpoint is "host:port", an IPv6 address in brackets; there is at least one."""
+    """Yield errors unless there are endpoints and each is "host:port" (IPv6 in brackets)."""
     at = -1
     for at, endpoint in enumerate(endpoints):
         try:
