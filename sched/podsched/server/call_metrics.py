@@ -52,6 +52,7 @@ class ServerTelemetry:
             metrics.watch_cache_revision.set(cache.revision)
             for kind in KINDS.values():
                 metrics.storage_objects.labels(kind.plural).set(len(cache.objects(kind)))
+                metrics.unreadable_objects.labels(kind.plural).set(cache.unreadable(kind))
 
         self._registry.before_collect(update)
 

@@ -5,6 +5,7 @@
     marked pod                grace shorter than before   marked anew with the shorter one
     marked pod                none, or not shorter        left as it is
     any                       grace 0, or not such a pod  removed
+    not to be decoded         any                         removed
     any with finalizers       instead of being removed    marked with grace 0 until the last goes
 
 Pure: `now` is an argument.
@@ -57,8 +58,11 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
 def deletion_step(entry: Entry, asked: int | None, now: float) -> Step | None:
     """Return the step of a deletion with this many seconds of grace (None: the object's own).
 
-    None when the object is being deleted already and nothing is to be shortened.
+    None when the object is being deleted already and nothing is to be shortened. What cannot be
+    read is removed at once.
     """
+    if not entry.is_readable():
+        return Step(None)
     message = entry.decode()
     metadata = message.metadata
     grace = grace_of(entry.kind, message, asked)

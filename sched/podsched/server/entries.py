@@ -1,11 +1,18 @@
-"""A stored object as the server passes it about: bytes, decoded only when somebody looks inside."""
+"""A stored object as the server passes it about: bytes, decoded only when somebody looks inside.
+
+Nothing that cannot be read is stored through this server, but etcd's tools and other versions
+write there, too. Such an entry is in no list and no watch, because clients would fail to decode
+the whole response; reading it is refused by name and deleting it works.
+"""
 
 from __future__ import annotations
 
-from podsched.api.etcd_keys import parse_object_key
+from google.protobuf.message import DecodeError
+
+from podsched.api.etcd_keys import local_key, parse_object_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
-from podsched.server import frames
+from podsched.server import errors, frames
 from podsched.store.protocol import KeyValue
 
 
@@ -35,15 +42,40 @@ class Entry:
 
     @property
     def message(self) -> AnyObject:
-        """The decoded object without resourceVersion, shared by all readers: not to be changed."""
+        """The decoded object without resourceVersion, shared by all readers: not to be changed.
+
+        Raises ApiError when it cannot be read.
+        """
         if self._message is None:
             self._message = self.decode()
         return self._message
 
     def decode(self) -> AnyObject:
-        """Return a decoded object without resourceVersion, for the caller to change."""
-        message: AnyObject = self.kind.message.FromString(self.value)
+        """Return a decoded object without resourceVersion, for the caller to change.
+
+        Raises ApiError when it cannot be read.
+        """
+        try:
+            message: AnyObject = self.kind.message.FromString(self.value)
+        except DecodeError:
+            raise errors.unreadable(self.kind, self.key.rpartition("/")[2]) from None
         return message
+
+    def is_readable(self) -> bool:
+        """Whether it decodes to the object that its key names; not remembered."""
+        try:
+            metadata = self.kind.message.FromString(self.value).metadata
+        except DecodeError:
+            return False
+        return local_key(self.kind, metadata.namespace, metadata.name) == self.key
+
+    def name_only(self) -> Entry:
+        """Return an entry with nothing but the object's name, for clients to decode instead."""
+        message = self.kind.new()
+        namespace, _, message.metadata.name = self.key.rpartition("/")
+        message.metadata.namespace = namespace
+        value = message.SerializeToString()
+        return Entry(self.kind, self.key, value, self.revision, self.created)
 
     def wrapped(self, revision: int = 0) -> bytes:
         """Return the serialized `Object`, as of its own or another revision."""

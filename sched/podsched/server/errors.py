@@ -13,6 +13,7 @@
     ├── budget           RESOURCE_EXHAUSTED   DISRUPTION_BUDGET     try again later
     ├── too_large        RESOURCE_EXHAUSTED   TOO_LARGE
     ├── expired          OUT_OF_RANGE         COMPACTED             list again
+    ├── unreadable       DATA_LOSS            STORE_READ_ERROR      what is stored is no such object
     └── unavailable      UNAVAILABLE          UNAVAILABLE, OUTCOME_UNKNOWN
 
 Single calls raise them, batches return them as entries: an item that fails is an outcome, not a
@@ -174,6 +175,14 @@ def budget(budget_name: str, cause: str) -> ApiError:
 def expired(message: str) -> ApiError:
     """Make the error for a history that is gone."""
     return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
+
+
+def unreadable(kind: Kind, name: str) -> ApiError:
+    """Make the error for stored bytes that are not the object that their key names."""
+    message = (
+        f"what is stored of {named(kind, name)} cannot be read; it can be deleted, without a uid"
+    )
+    return ApiError(StatusCode.DATA_LOSS, StatusReason.STORE_READ_ERROR, message)
 
 
 def shutting_down() -> ApiError:

@@ -142,7 +142,7 @@ class Lister:
             )
             for kv in page.kvs:
                 entry = Entry.of(kv)
-                if entry is not None:
+                if entry is not None and entry.is_readable():
                     yield entry
             more = page.more and bool(page.kvs)
             if page.kvs:

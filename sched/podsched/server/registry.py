@@ -203,7 +203,10 @@ class Registry:
     async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
         """Return the object as it is now. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
-        return await self._storage.get(kind, key)
+        entry = await self._storage.get(kind, key)
+        if not entry.is_readable():
+            raise errors.unreadable(kind, name)
+        return entry
 
     # ------------------------------------------------------------------ changing
 
@@ -301,7 +304,8 @@ class Registry:
             check_preconditions(entry, wanted)
             return deletion_step(entry, asked, self._now())
 
-        return await self._storage.mutate_one(Mutation(kind, key, change), fence)
+        entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
+        return entry if entry.is_readable() else entry.name_only()
 
     async def delete_collection(
         self, request: DeleteCollectionRequest, fence: Fence | None = None

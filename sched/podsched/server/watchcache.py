@@ -4,6 +4,7 @@ Guarantees: `revision` only grows; the objects are exactly those of etcd at `rev
 holds every change after `floor`, in order, and no revision is ever seen in part, because changes
 come and go by whole revisions. Watchers hold a position in the ring and no queue of their own, so
 a slow one costs no memory: the ring moves on and the watcher learns that it has to list again.
+Entries that cannot be read are kept out: to readers, an object that becomes unreadable is deleted.
 
 Not here: where changes come from (`feed`), who may see what.
 """
@@ -20,8 +21,10 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.server import frames
 from podsched.server.entries import Entry
 from podsched.store.protocol import EventType, WatchBatch, WatchEvent
+from podsched.telemetry.logs import get_logger
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 
+_log = get_logger("watch cache")
 _by_revision = attrgetter("revision")
 
 
@@ -74,6 +77,7 @@ class WatchCache:
         self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
         self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
         self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
         self._ring: list[Change] = []
         self._start = 0  # position of _ring[0]
         self._bytes = 0
@@ -105,6 +109,10 @@ class WatchCache:
     def last_change(self, kind: Kind) -> int:
         """Return the revision at which an object of this kind was changed last."""
         return self._touched[kind.name]
+
+    def unreadable(self, kind: Kind) -> int:
+        """Return how many entries of a kind cannot be read."""
+        return len(self._unreadable[kind.name])
 
     @property
     def kept(self) -> int:
@@ -140,10 +148,14 @@ class WatchCache:
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
         """Start anew from all objects as of a revision; whoever watches has to list again."""
-        for objects in self._objects.values():
-            objects.clear()
+        for name in KINDS:
+            self._objects[name].clear()
+            self._unreadable[name].clear()
         for entry in entries:
-            self._objects[entry.kind.name][entry.key] = entry
+            if entry.is_readable():
+                self._objects[entry.kind.name][entry.key] = entry
+            else:
+                self._set_aside(entry)
         for name in KINDS:
             self._sorted[name] = None
             self._touched[name] = revision
@@ -172,7 +184,13 @@ class WatchCache:
         name = entry.kind.name
         objects = self._objects[name]
         self._touched[name] = kv.mod_revision
-        if event.type == EventType.DELETE:
+        deleted = event.type == EventType.DELETE
+        if not deleted and not entry.is_readable():
+            self._set_aside(entry)
+            deleted = True
+        elif self._unreadable[name]:
+            self._unreadable[name].discard(entry.key)
+        if deleted:
             old = objects.pop(entry.key, None)
             self._sorted[name] = None
             return Change(None, old, kv.mod_revision) if old is not None else None
@@ -180,6 +198,12 @@ class WatchCache:
         objects[entry.key] = entry
         self._sorted[name] = None
         return Change(entry, old, kv.mod_revision)
+
+    def _set_aside(self, entry: Entry) -> None:
+        known = self._unreadable[entry.kind.name]
+        if entry.key not in known:
+            known.add(entry.key)
+            _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
 
     def _trim(self) -> None:
         """Drop the oldest tenth or more, by whole revisions (each drop moves the whole list)."""

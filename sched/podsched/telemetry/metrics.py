@@ -381,6 +381,13 @@ class ApiServerMetrics:
         self.storage_objects = registry.add(
             Gauge("apiserver_storage_objects", STABLE + "Objects stored.", ("resource",))
         )
+        self.unreadable_objects = registry.add(
+            Gauge(
+                "podsched_unreadable_objects",
+                "Stored objects that cannot be decoded: in no list, but they can be deleted.",
+                ("resource",),
+            )
+        )
         self.watchers = registry.add(Gauge("podsched_watchers", "Watch streams being served."))
         self.watch_events_total = registry.add(
             Counter("podsched_watch_events_total", "Events sent to watchers.")
