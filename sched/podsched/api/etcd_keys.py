@@ -4,6 +4,7 @@
     /podsched/terms/<namespace>/<name>                its mod revision is the term of a lock
     /podsched/liveness/<namespace>/<name>             lives as long as the holder of a lock
     /podsched/sync                                    written to make a quiet watch move on
+    /podsched/compaction                              its version counts the compactions
 
 One prefix holds them all, so that one watch sees every change in the order of revisions.
 
@@ -21,6 +22,7 @@ OBJECTS = f"{ROOT}objects/"
 TERMS = f"{ROOT}terms/"
 LIVENESS = f"{ROOT}liveness/"
 SYNC = f"{ROOT}sync"
+COMPACTION = f"{ROOT}compaction"
 
 _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 

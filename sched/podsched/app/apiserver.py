@@ -26,6 +26,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     telemetry = ServerTelemetry(process.registry, process.tracer)
     server = ApiServer(settings, store, observer=telemetry)
     telemetry.follow(server.core)
+    process.checks.add("etcd", lambda: server.core.etcd.problem, {Probe.READYZ})
     process.checks.add(
         "watch-cache",
         lambda: "" if server.ready else "the watch cache is not loaded",
@@ -38,6 +39,8 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         waits = [
             asyncio.create_task(process.stopping.wait(), name="wait for the stop"),
             asyncio.create_task(server.wait(), name="follow etcd"),
+            asyncio.create_task(server.core.compactor.run(), name="compact etcd"),
+            asyncio.create_task(server.core.etcd.run(server.set_serving), name="monitor etcd"),
         ]
         done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:

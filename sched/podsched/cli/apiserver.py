@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,20 @@ def apiserver(
             help="CA certificates to verify clients with; requires a certificate of every client.",
         ),
     ] = None,
+    etcd_compaction_interval: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="Time between compactions of etcd's history; 0 leaves them to etcd.",
+        ),
+    ] = 300.0,
+    etcd_quota_bytes: Annotated[
+        int,
+        typer.Option(
+            metavar="BYTES", min=1, help="etcd's --quota-backend-bytes; warn at 80 % of it."
+        ),
+    ] = 2 << 30,
     health_listen: HealthListen = LOOPBACK,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -64,7 +79,11 @@ def apiserver(
 
     host, port = split_address("--listen", listen)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    settings = _settings(host, port, tls_cert, tls_key, tls_client_ca)
+    settings = replace(
+        _settings(host, port, tls_cert, tls_key, tls_client_ca),
+        compaction_interval_seconds=etcd_compaction_interval,
+        etcd_quota_bytes=etcd_quota_bytes,
+    )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     options = ProcessOptions("apiserver", listen, telemetry)
     run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))

@@ -42,7 +42,7 @@ class ServerTelemetry:
         self._metrics = ApiServerMetrics(registry)
 
     def follow(self, core: ServerCore) -> None:
-        """Tell the state of a server whenever metrics are collected."""
+        """Read the state of a server whenever metrics are collected."""
         metrics, cache = self._metrics, core.cache
 
         def update() -> None:
@@ -50,6 +50,10 @@ class ServerTelemetry:
             metrics.watch_events_total.labels().value = float(core.watcher.sent)
             metrics.watch_cache_events.set(cache.kept)
             metrics.watch_cache_revision.set(cache.revision)
+            metrics.etcd_up.set(float(not core.etcd.problem))
+            metrics.compacted_revision.set(core.compactor.compacted)
+            if core.etcd.status is not None:
+                metrics.storage_size_bytes.set(core.etcd.status.db_size)
             for kind in KINDS.values():
                 metrics.storage_objects.labels(kind.plural).set(len(cache.objects(kind)))
                 metrics.unreadable_objects.labels(kind.plural).set(cache.unreadable(kind))

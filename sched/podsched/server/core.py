@@ -12,7 +12,9 @@ from collections.abc import Callable
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
 from podsched.server.cache_reflector import Feed
+from podsched.server.compaction import Compactor
 from podsched.server.errors import ApiError
+from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
@@ -59,6 +61,8 @@ class ServerCore:
             now=now,
             new_uid=new_uid,
         )
+        self.compactor = Compactor(store, settings.compaction_interval_seconds)
+        self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         self.pods = PodOperations(storage, self.cache, self.feed, now=now)
         self._following: asyncio.Task[None] | None = None
 

@@ -51,8 +51,14 @@ class ApiServer:
         self._server = self._build()
         await self._server.start()
         await self.core.start()
+        await self.set_serving(True)
+
+    async def set_serving(self, serving: bool) -> None:
+        """Answer health calls by whether etcd can be used: without it every other call fails."""
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.SERVING if serving else statuses.NOT_SERVING
         for name in ("", OBJECTS, PODS):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self._health.set(name, status)
 
     async def wait(self) -> None:
         """Until stopped; raises what ended following etcd."""

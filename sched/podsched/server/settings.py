@@ -47,6 +47,12 @@ class ServerSettings:
     max_events: int = 50_000
     """Most Event objects kept; beyond it the oldest are deleted for new ones."""
 
+    compaction_interval_seconds: float = 300.0
+    """Time between compactions of etcd's history, as kube-apiserver's --etcd-compaction-interval;
+    0 leaves compaction to etcd itself."""
+    etcd_quota_bytes: int = 2 << 30
+    """etcd's --quota-backend-bytes, of which 80 % is worth a warning; etcd's own default."""
+
     freshness_timeout_seconds: float = 4.0
     """How long a list waits for the watch cache before it fails with UNAVAILABLE; less than the
     clients' deadline of 10 s, so that they learn the cause and can ask another server."""

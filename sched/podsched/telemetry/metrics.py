@@ -405,6 +405,18 @@ class ApiServerMetrics:
         self.watch_cache_revision = registry.add(
             Gauge("podsched_watch_cache_revision", "Revision the watch cache has reached.")
         )
+        self.etcd_up = registry.add(
+            Gauge("podsched_etcd_up", "1 while etcd answers linearizable reads, else 0.")
+        )
+        self.storage_size_bytes = registry.add(
+            Gauge("apiserver_storage_size_bytes", STABLE + "Size of etcd's database.")
+        )
+        self.compacted_revision = registry.add(
+            Gauge(
+                "podsched_compacted_revision",
+                "Revision up to which this server has compacted etcd; 0 while others do.",
+            )
+        )
 
 
 class ControllerMetrics:
