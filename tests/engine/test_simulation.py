@@ -7,10 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from podsched.api.manifest import to_manifest
 from podsched.engine.simulation import open_scenarios, simulate, simulate_lines
+from podsched.framework.nodes import NodeColumns
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.registry import factories
 from support.engine_world import node, pod
 
 
@@ -26,6 +33,45 @@ def test_a_pod_that_fits_gets_its_verdicts_scores_and_best_nodes() -> None:
     assert result["filter"]["b"]["reasons"] == ["node(s) were unschedulable"]
     assert result["best"] == result["feasible"] == ["a"]
     assert result["score"]["a"]["total"] == sum(result["score"]["a"]["plugins"].values())
+
+
+class FailsOn:
+    """Filter fails on node b, Score on every node."""
+
+    name = "FailsOn"
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
+        result = Verdicter(len(rows))
+        wanted = np.array([nodes.names[row] == "b" for row in rows.tolist()], dtype=np.bool_)
+        result.flag(wanted, Code.ERROR, "broken")
+        return result.done()
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
+        raise ValueError("broken")
+
+
+def failing_at(point: str) -> dict[str, Any]:
+    """The result with FailsOn at one extension point; all nodes pass the other filters."""
+    enabled = {"enabled": [{"name": "FailsOn"}]}
+    config = {"profiles": [{"plugins": {point: enabled}}]}
+    plugins = {**factories(), "FailsOn": lambda args, handle: FailsOn()}
+    objects = [to_manifest(node("a")), to_manifest(node("b"))]
+    return simulate(scenario(objects=objects, config=config), plugins)
+
+
+def test_when_a_filter_fails_on_a_node_the_nodes_that_passed_are_named_all_the_same() -> None:
+    result = failing_at("filter")
+    assert result["outcome"] == "Error"
+    assert result["filter"]["b"]["code"] == "Error"
+    assert result["feasible"] == ["a"]
+    assert "score" not in result
+
+
+def test_when_scoring_fails_the_feasible_nodes_are_named_with_the_error() -> None:
+    result = failing_at("score")
+    assert result["feasible"] == ["a", "b"]
+    assert result["scoreError"] == 'plugin "FailsOn" failed with: broken'
+    assert "score" not in result
 
 
 def test_a_cluster_without_nodes_has_kube_schedulers_words_for_it() -> None:

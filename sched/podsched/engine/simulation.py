@@ -228,9 +228,11 @@ def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -
     statuses = [outcome.status(index) for index in range(len(outcome.rows))]
     names = [cluster.columns.names[row] for row in outcome.rows.tolist()]
     result["filter"] = {n: _status(s) for n, s in zip(names, statuses, strict=True)}
+    feasible = outcome.rows[[status.ok for status in statuses]]
+    if len(feasible):
+        result["feasible"] = [cluster.columns.names[row] for row in feasible.tolist()]
     if any(status.code is Code.ERROR for status in statuses):
         return {"outcome": "Error", **result}
-    feasible = outcome.rows[[status.ok for status in statuses]]
     if not len(feasible):
         diagnosis = Diagnosis(len(outcome.rows), pre, outcome)
         return _unschedulable(cycle, result, diagnosis, outcome)
@@ -244,7 +246,7 @@ def _status(status: Status) -> dict[str, Any]:
 
 def _choose(cycle: _Cycle, feasible: Rows) -> dict[str, Any]:
     names = [cycle.cluster.columns.names[row] for row in feasible.tolist()]
-    result: dict[str, Any] = {"feasible": names}
+    result: dict[str, Any] = {}
     if cycle.pod.nominated_node_name in names:
         result["nominatedNodeUsed"] = cycle.pod.nominated_node_name
     nodes = cycle.cluster.columns
