@@ -18,11 +18,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status
-from podsched.framework.verdicts import Rows, Scores, Verdicts, status_of
+from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts, status_of
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
@@ -385,6 +388,9 @@ class PostBindPlugin(Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
 
+#: Which plugin rejects a row, by its place among the filters.
+PluginIndices = NDArray[np.int16]
+
 #: Values of ``FilterOutcome.plugin`` that are no index.
 PASSED = -1
 EXCLUDED = -2
@@ -401,10 +407,10 @@ class FilterOutcome:
     """
 
     rows: Rows
-    plugin: Any
-    bits: Any
+    plugin: PluginIndices
+    bits: Bits
     plugins: tuple[str, ...]
-    reasons: tuple[tuple[Any, ...], ...]
+    reasons: tuple[tuple[Reason, ...], ...]
     #: The status of the rows with plugin == -2.
     excluded: Status = SUCCESS
 

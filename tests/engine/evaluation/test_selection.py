@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation.selection import (
-    Ending,
-    Rotation,
-    Selector,
-    num_feasible_nodes_to_find,
-)
+from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
@@ -210,34 +205,6 @@ def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others(
     assert selector.select(other) is None
     assert selector.select(nominee) is not None
     assert selector.select(other) is None
-
-
-@pytest.mark.parametrize(
-    ("percentage", "nodes", "expected"),
-    [
-        (None, 5000, 5000),
-        (0, 5000, 500),
-        (0, 99, 99),
-        (0, 1000, 420),
-        (0, 10_000, 500),
-        (30, 5000, 1500),
-        (1, 5000, 100),
-        (100, 5000, 5000),
-    ],
-)
-def test_the_number_of_nodes_to_score_is_kube_schedulers(
-    percentage: int | None, nodes: int, expected: int
-) -> None:
-    assert num_feasible_nodes_to_find(percentage, nodes) == expected
-
-
-def test_the_next_search_starts_where_the_last_one_stopped() -> None:
-    rotation = Rotation()
-    order = np.arange(10)
-    feasible = np.array([1, 3, 5, 7, 9])
-    taken = [rotation.take(order, feasible, 2) for _ in range(3)]
-    assert [rows.tolist() for rows, _ in taken] == [[1, 3], [5, 7], [9, 1]]
-    assert [processed for _, processed in taken] == [4, 4, 4]
 
 
 def test_a_share_of_the_nodes_is_scored_when_configured() -> None:

@@ -18,16 +18,15 @@ from podsched.config.plugins import ExtensionPoint
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
-from podsched.engine.evaluation.filtering import ProfileFilters
-from podsched.engine.evaluation.selection import Ending, Rotation, Selector
+from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
+from podsched.engine.evaluation.sampling import Rotation
+from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import (
-    EXCLUDED,
     CycleState,
     DryRunPlugin,
-    FilterOutcome,
     PostFilterResult,
 )
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
@@ -204,16 +203,11 @@ class Placer:
         selector = self._selectors.get((runtime.scheduler_name, decision.queued.info.cls))
         inputs = None
         if outcome is None:
-            outcome = self._rejected_everywhere(decision.diagnosis.pre_filter.status)
+            rows = np.flatnonzero(self._state.cache.columns.alive)
+            outcome = rejected_everywhere(rows, decision.diagnosis.pre_filter.status)
         elif selector is not None:
             inputs = selector.evaluation.last_inputs
         return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs)
-
-    def _rejected_everywhere(self, status: Status) -> FilterOutcome:
-        rows = np.flatnonzero(self._state.cache.columns.alive)
-        plugin = np.full(len(rows), EXCLUDED, dtype=np.int16)
-        bits = np.zeros(len(rows), dtype=np.uint64)
-        return FilterOutcome(rows, plugin, bits, (), (), status)
 
 
 def own_state(evaluation: ClassEvaluation) -> CycleState:

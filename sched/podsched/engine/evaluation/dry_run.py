@@ -15,15 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
+from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, FilterOutcome, VictimUids
+from podsched.framework.plugin import CycleState, VictimUids
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import Code, Status
+from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
 from podsched.v1 import objects_pb2 as v1
@@ -106,7 +105,8 @@ def dry_run_rows(
     budgets = Budgets([v1.PodDisruptionBudget.FromString(one) for one in request.budgets])
     rows = rows[rows < nodes.size]
     rows = rows[nodes.alive[rows]]
-    runner = ProfileFilters(runtime, cluster, _nothing_known())
+    # The leader has the outcome; a dry run asks the filters alone.
+    runner = ProfileFilters(runtime, cluster, rejected_everywhere(NO_ROWS, SUCCESS))
     tried = dry_run(request.state, pod, nodes, rows, runner, budgets)
     rejected: dict[Status, list[int]] = {}
     for row, status in tried.rejected.items():
@@ -136,8 +136,3 @@ def without_rows(result: DryRunResult, unknown: Rows) -> DryRunResult:
         {row: found for row, found in result.candidates.items() if row not in left_out},
         tuple((s, tuple(r for r in rows if r not in left_out)) for s, rows in result.rejected),
     )
-
-
-def _nothing_known() -> FilterOutcome:
-    nobody = np.empty(0, dtype=np.intp)
-    return FilterOutcome(nobody, nobody, nobody, (), ())

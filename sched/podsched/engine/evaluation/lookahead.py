@@ -28,7 +28,7 @@ MAX_STEPS = 64
 
 
 @dataclass(slots=True)
-class Trajectory:
+class LookaheadSteps:
     """A row's totals with 1, 2, … more pods (NO_TOTAL: does not fit), and which steps are safe."""
 
     totals: list[int] = field(default_factory=list)
@@ -43,13 +43,13 @@ class LookaheadScores:
         evaluation: ClassEvaluation,
         pod: PodInfo,
         rows: Rows,
-        followed: Collection[str] = (),
+        covered: Collection[str] = (),
     ) -> None:
-        """``followed``: plugins whose verdicts somebody else follows from pod to pod."""
+        """``covered``: plugins whose verdicts on the rows are followed elsewhere."""
         self._evaluation = evaluation
-        self._followed = followed
+        self._covered = covered
         self._pod = pod
-        self.of: dict[int, Trajectory] = {row: Trajectory() for row in rows.tolist()}
+        self.of: dict[int, LookaheadSteps] = {row: LookaheadSteps() for row in rows.tolist()}
         self._extend(rows, np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
 
     def step(self, row: int, pods: int, others: dict[int, int]) -> tuple[int, bool]:
@@ -57,13 +57,13 @@ class LookaheadScores:
 
         Where the row has to be looked at further, so are the others that have come as far.
         """
-        trajectory = self.of[row]
-        if len(trajectory.totals) < pods:
+        steps_of_row = self.of[row]
+        if len(steps_of_row.totals) < pods:
             near = [r for r, n in others.items() if len(self.of[r].totals) == n]
             rows = np.array([row, *(r for r in near if r != row)], dtype=np.intp)
             known = np.array([len(self.of[r].totals) for r in rows.tolist()], dtype=np.int64)
             self._extend(rows, np.clip(known, 1, MAX_STEPS), known)
-        return trajectory.totals[pods - 1], trajectory.safe[pods - 1]
+        return steps_of_row.totals[pods - 1], steps_of_row.safe[pods - 1]
 
     def _extend(self, rows: Rows, steps: NDArray[np.int64], known: NDArray[np.int64]) -> None:
         """Add ``steps[i]`` steps to the ``known[i]`` steps of ``rows[i]``."""
@@ -79,9 +79,9 @@ class LookaheadScores:
         for row, total, is_safe in zip(
             repeated.tolist(), totals.tolist(), safe.tolist(), strict=True
         ):
-            trajectory = of[row]
-            trajectory.totals.append(total)
-            trajectory.safe.append(is_safe)
+            steps_of_row = of[row]
+            steps_of_row.totals.append(total)
+            steps_of_row.safe.append(is_safe)
 
     def _evaluate(self, fork: NodeColumns, base: Rows) -> tuple[Scores, Bools]:
         places = self._feasible(fork, len(base))
@@ -117,7 +117,7 @@ class LookaheadScores:
         for column in self._evaluation.feasibility.columns:
             if not column.active or column.only_nodes or not len(places):
                 continue
-            if column.named.name in self._followed:
+            if column.named.name in self._covered:
                 continue
             verdicts = filter_one(column.named, self._evaluation.state, self._pod, fork, places)
             if verdicts.reasons:
