@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from podsched.cache.cache import AnomalyKind, Applied, Cache, CacheError
+from podsched.cache.cache import Cache, CacheError
+from podsched.cache.changes import AnomalyKind, Applied
 from podsched.cache.debugger import dump_nodes
 from podsched.cache.invariants import check
 from podsched.framework.events import ActionType, Resource

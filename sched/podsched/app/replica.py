@@ -23,7 +23,7 @@ from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
 from podsched.app.process import Process
 from podsched.app.replica_lease import ReplicaLease
-from podsched.cache.cache import Anomaly
+from podsched.cache.changes import Anomaly
 from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions

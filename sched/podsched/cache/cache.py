@@ -1,24 +1,27 @@
-"""The scheduler's cache: what the informers told, and what is assumed until they confirm it.
+"""The scheduler's cache: what the informer reports, and what is assumed until it is reported.
 
-A pod's states are kube-scheduler's (``backend/cache/interface.go``, v1.36), without expiry: an
-assumed pod stays assumed until it is confirmed, forgotten or deleted.
+A pod's states are those of kube-scheduler's cache (``backend/cache/interface.go``, v1.36), without
+Expired, which kube-scheduler never enters either (its durationToExpireAssumedPod is 0)::
 
-                          add                                  update
-    Initial ------------------------------------> Added <-------------.
-       |                                          ^  |  `-------------'
-       | assume                               add |  | remove
-       v                                (confirm) |  v
-    Assumed --------------------------------------'  gone
-       |  `---.                                       ^
-       |  finish_binding (stays Assumed,              |
-       |  but is removed when the pod is deleted)     |
-       `----------------------------------------------'
-                 forget, or deleted after finish_binding
+           +------------------------------------------------+     +----+
+           |                   add_pod                      |     |    | add_pod
+           |                                                v     v    | (update)
+        Initial --- assume ---> Assumed --- add_pod -----> Added ------+
+           ^                     |   |                      |
+           |                     |   |                      | the pod is deleted, has finished
+           +------ forget -------+   |                      v or lost its node
+                                     +-----------------> Deleted
+                                      the pod is deleted after finish_binding
 
-Invariants (``check`` recomputes all of them from scratch):
+A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed:
+whoever binds it learns of it by a ``PendingChange``, gives up and forgets it.
 
-* a pod held here is counted once: on the row of its node, or among the pods of a node that is not
-there;
+A pod on a node that is not there (not seen yet, or removed before its pods) is kept apart by the
+node's name and counted as soon as the node comes.
+
+Invariants, which ``invariants.check`` computes again from scratch:
+
+* a pod held here is counted once: on the row of its node, or among the pods without node;
 * the columns equal those built from the same nodes and pods;
 * no pod held here is nominated.
 
@@ -34,6 +37,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
@@ -61,85 +65,29 @@ class CacheError(Exception):
 
 
 class Stage(enum.Enum):
-    """Where a pod held by the cache stands."""
+    """The state of a pod that the cache holds."""
 
     ASSUMED = "Assumed"
     ADDED = "Added"
 
 
-class AnomalyKind(enum.Enum):
-    """What the informers told that the cache did not expect; it follows them in every case."""
-
-    NODE_MISMATCH = "the pod is on another node than the cache had it"
-    UNASSIGNED = "a pod that was bound has no node any more"
-    UNKNOWN_NODE = "an update or removal of a node that the cache does not have"
-
-
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """Something unexpected, already put right; to be logged."""
-
-    kind: AnomalyKind
-    object: str
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A cluster event with the objects before and after, for the queue to wake pods by."""
-
-    event: ClusterEvent
-    old: Any | None = None
-    new: Any | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PendingChange:
-    """What the queue has to do with a pod without a node: add (no old), update, or delete (no new).
-
-    ``assumed``: the cache holds the pod as assumed; it is not in the queue. When such a pod was
-    deleted, whoever binds it has to give up and ``forget`` it.
-    """
-
-    old: PodInfo | None
-    new: PodInfo | None
-    assumed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What an informer's event led to."""
-
-    changes: tuple[Change, ...] = ()
-    pending: PendingChange | None = None
-    anomaly: Anomaly | None = None
-
-
-NOTHING: Final = Applied()
 #: Phases of pods that take nothing any more.
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
-def _deleted(pod: PodInfo) -> Change:
-    """Return the event of a pod leaving its node; hints look at the message's nodeName."""
-    message = pod.pod
-    if message.spec.node_name != pod.node_name:
-        message = v1.Pod()
-        message.CopyFrom(pod.pod)
-        message.spec.node_name = pod.node_name
-    return Change(ASSIGNED_POD_DELETE, message, None)
-
-
 @dataclass(slots=True)
 class _Held:
+    """A pod with a node, as it is counted."""
+
     info: PodInfo
     stage: Stage
     binding_finished: bool = False
 
 
 class Cache:
-    """Nodes, pods and all other objects, with assumptions. ``schedulers`` limits whose pods may be
-    nominated by their status; None: all.
+    """Nodes, pods and all other objects, with assumptions.
+
+    ``schedulers`` names the profiles whose pods are decided here; None: all.
     """
 
     def __init__(
@@ -183,7 +131,7 @@ class Cache:
         return ((held.info, held.stage) for held in self._held.values())
 
     def pods_without_node(self, node_name: str) -> Collection[PodInfo]:
-        """Pods on a node that is not there (removed, or not seen yet)."""
+        """Return the pods on a node that is not there: removed, or not seen yet."""
         return self._pods_without_node.get(node_name, {}).values()
 
     @property
@@ -209,7 +157,7 @@ class Cache:
         self._place(pod)
 
     def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
-        """Assumes pods on nodes; pods of one class on nodes that all differ take one NumPy step.
+        """Assume pods on nodes; pods of one class on nodes that all differ take one NumPy step.
 
         Raises CacheError, and assumes none, when the cache holds one of them already.
         """
@@ -217,8 +165,9 @@ class Cache:
             if pod.uid in self._held:
                 raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
         rows = [self.columns.row_of(name) for name in node_names]
-        plain = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
-        if not plain or any(p.cls is not pods[0].cls or p.terminating for p in pods):
+        # NumPy adds once per row, however often a row occurs in the index.
+        distinct = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
+        if not distinct or any(p.cls is not pods[0].cls or p.terminating for p in pods):
             for pod, node_name in zip(pods, node_names, strict=True):
                 self.assume(pod, node_name)
             return
@@ -228,7 +177,7 @@ class Cache:
             self._hold(pod, Stage.ASSUMED)
 
     def finish_binding(self, uid: str) -> None:
-        """Note that the pod is bound. Nothing is to do for a pod that is confirmed or gone."""
+        """Note that the pod is bound; without effect for a pod that was added or is gone."""
         held = self._held.get(uid)
         if held is not None:
             held.binding_finished = True
@@ -246,7 +195,7 @@ class Cache:
         return change
 
     def nominate(self, pod: PodInfo, node_name: str) -> bool:
-        """Nominates a pod in memory; refused (False) for one that is bound, assumed or unknown."""
+        """Nominate a pod in memory; False, and no effect, if it is bound, assumed or unknown."""
         known = self.cluster.pods.get(pod.key)
         if known is None or known.uid != pod.uid or pod.uid in self._held:
             return False
@@ -256,7 +205,7 @@ class Cache:
     # ------------------------------------------------------------------ pods with a node
 
     def add_pod(self, pod: PodInfo) -> Anomaly | None:
-        """Take over a pod with a node as it is now: adds it, confirms it or updates it."""
+        """Take over a pod with a node as it is now: add, confirm or update it."""
         held = self._held.get(pod.uid)
         if held is None:
             self._hold(pod, Stage.ADDED)
@@ -318,7 +267,7 @@ class Cache:
     # ------------------------------------------------------------------ nodes
 
     def add_node(self, node: v1.Node) -> None:
-        """Add a node, or updates it, with the pods that were told of before it."""
+        """Add a node, with the pods that came before it, or update it."""
         name = node.metadata.name
         if self.columns.row_of(name) is not None:
             self.columns.update_node(node)
@@ -335,7 +284,7 @@ class Cache:
         return None
 
     def remove_node(self, name: str) -> Anomaly | None:
-        """Remove a node; its pods are kept until they are gone, in case it comes back."""
+        """Remove a node; its pods are kept until they go themselves, in case it comes back."""
         if self.columns.row_of(name) is None:
             return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
         pods = self.columns.remove_node(name)
@@ -348,7 +297,7 @@ class Cache:
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Take over an informer's event: no ``old`` means added, no ``new`` means deleted.
 
-        Raises QuantityError for resources that are none, and then changes nothing.
+        Raises QuantityError for an amount that is not a quantity, and then changes nothing.
         """
         if kind == "Pod":
             return self._apply_pod(old, new)
@@ -385,24 +334,25 @@ class Cache:
         return Applied(tuple(Change(event, known, new) for event in events))
 
     def _apply_pod(self, old: v1.Pod | None, new: v1.Pod | None) -> Applied:
-        told = new if new is not None else old
-        assert told is not None
-        key = f"{told.metadata.namespace}/{told.metadata.name}"
+        reported = new if new is not None else old
+        assert reported is not None
+        key = f"{reported.metadata.namespace}/{reported.metadata.name}"
         known = self.cluster.pods.get(key)
         if new is None or new.status.phase in FINISHED_PHASES:
             return self._pod_gone(known) if known is not None else NOTHING
         info = make_pod_info(new, self.classes)
         if known is not None and known.uid != info.uid:
             gone = self._pod_gone(known)
-            came = self._pod_came(None, info)
-            # The queue knows pods by name, so one update of it takes the old pod out.
-            pending = came.pending or gone.pending
-            if came.pending is not None and gone.pending is not None:
+            new_one = self._apply_unfinished(None, info)
+            # The queue's update takes the old pod out when the uids differ, so one change does.
+            pending = new_one.pending or gone.pending
+            if new_one.pending is not None and gone.pending is not None:
                 pending = PendingChange(gone.pending.old, info, gone.pending.assumed)
-            return Applied(gone.changes + came.changes, pending, came.anomaly or gone.anomaly)
-        return self._pod_came(known, info)
+            changes = gone.changes + new_one.changes
+            return Applied(changes, pending, new_one.anomaly or gone.anomaly)
+        return self._apply_unfinished(known, info)
 
-    def _pod_came(self, known: PodInfo | None, info: PodInfo) -> Applied:
+    def _apply_unfinished(self, known: PodInfo | None, info: PodInfo) -> Applied:
         self.cluster.pods[info.key] = info
         if info.node_name:
             return self._pod_assigned(known, info)
@@ -433,7 +383,7 @@ class Cache:
         return Applied((change,), pending, anomaly)
 
     def _pod_gone(self, known: PodInfo) -> Applied:
-        """``known``: the pod as the informer told it last."""
+        """Take a pod out; ``known`` is the pod as the informer reported it last."""
         del self.cluster.pods[known.key]
         held = self._held.get(known.uid)
         if held is None:
@@ -447,3 +397,13 @@ class Cache:
         if held.stage is Stage.ASSUMED:
             pending = PendingChange(known, None, assumed=True)
         return Applied((change,), pending)
+
+
+def _deleted(pod: PodInfo) -> Change:
+    """Return the event of a pod leaving its node; hints look at the message's nodeName."""
+    message = pod.pod
+    if message.spec.node_name != pod.node_name:
+        message = v1.Pod()
+        message.CopyFrom(pod.pod)
+        message.spec.node_name = pod.node_name
+    return Change(ASSIGNED_POD_DELETE, message, None)

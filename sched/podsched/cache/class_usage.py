@@ -1,28 +1,35 @@
 """What one pod adds to its node's row, computed once per class.
 
-A usage belongs to a class and a value of ``terminating``, the two things that counts may
+A ``ClassUsage`` belongs to a class and a value of ``terminating``, the two things that counts may
 depend on. It also knows on which rows such pods are, so that a new counter is built without
 walking over all pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from podsched.framework.pods import PodInfo
-from podsched.v1 import objects_pb2 as v1
+from podsched.cache.host_ports import host_ports
+from podsched.framework.pods import PodClass, PodInfo
 
 if TYPE_CHECKING:
     from podsched.cache.counters import PodCounter, TermTotal
 
-Port = tuple[str, str, int]
+#: Classes without pods are looked for when there are twice as many classes as after the last look,
+#: and this many more: the cost of a look is then spread over as many new classes.
+_MIN_SWEEP = 256
 
 
 class ClassUsage:
-    """``amounts``: (usage column, amount); ``rows``: row -> number of such pods there."""
+    """What a pod of one class adds to a row, and on which rows there are such pods.
 
-    __slots__ = ("amounts", "carried", "counters", "exemplar", "ports", "rows")
+    ``amounts``: (index of a usage column, amount); ``counters`` and ``terms``: what counts such
+    pods, with how much one adds; ``rows``: row -> number of such pods there. ``exemplar`` is or was
+    one of them: queries are put to it.
+    """
+
+    __slots__ = ("amounts", "counters", "exemplar", "ports", "rows", "terms")
 
     def __init__(self, exemplar: PodInfo, amounts: tuple[tuple[int, int], ...]) -> None:
         self.exemplar = exemplar
@@ -30,13 +37,35 @@ class ClassUsage:
         self.ports = tuple(host_ports(exemplar.cls.spec))
         self.rows: dict[int, int] = {}
         self.counters: list[tuple[PodCounter, int]] = []
-        self.carried: list[tuple[TermTotal, int]] = []
+        self.terms: list[tuple[TermTotal, int]] = []
 
 
-def host_ports(spec: v1.PodSpec) -> Iterator[Port]:
-    """(hostIP, protocol, hostPort) of containers and sidecars, empty ones as 0.0.0.0 and TCP."""
-    sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
-    for container in (*spec.containers, *sidecars):
-        for port in container.ports:
-            if port.host_port > 0:
-                yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port
+class ClassUsages:
+    """The usage of every class that has pods, or had some lately."""
+
+    def __init__(self) -> None:
+        #: By class. Two dictionaries and not one with pairs as keys: one is read for every pod that
+        #: is added or removed.
+        self.running: dict[PodClass, ClassUsage] = {}
+        self.terminating: dict[PodClass, ClassUsage] = {}
+        self._sweep_at = _MIN_SWEEP
+
+    def __iter__(self) -> Iterator[ClassUsage]:
+        yield from self.running.values()
+        yield from self.terminating.values()
+
+    def add(self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]) -> ClassUsage:
+        """Add the usage of a class that is not known yet."""
+        known = self.terminating if pod.terminating else self.running
+        usage = known[pod.cls] = ClassUsage(pod, amounts)
+        return usage
+
+    def sweep(self, after: Callable[[], None]) -> None:
+        """Drop classes that no pod has any more, if there are many; then call ``after``."""
+        if len(self.running) + len(self.terminating) < self._sweep_at:
+            return
+        for known in (self.running, self.terminating):
+            for cls in [cls for cls, usage in known.items() if not usage.rows]:
+                del known[cls]
+        after()
+        self._sweep_at = 2 * (len(self.running) + len(self.terminating)) + _MIN_SWEEP

@@ -16,8 +16,8 @@ class Column(Generic[Scalar]):
     """A NumPy array of one value per row with a read-only ``view`` for plugins.
 
     ``cells`` is the same memory as a memoryview: reading and writing single cells through it takes
-    half the time of NumPy's scalars. All three are replaced when the column grows, so nobody keeps
-    them.
+    half the time of NumPy's scalars. All three are replaced when the column grows, so nobody may
+    keep them.
     """
 
     __slots__ = ("_fill", "array", "cells", "view")
@@ -37,6 +37,7 @@ class Column(Generic[Scalar]):
         self.view.flags.writeable = False
 
     def grow(self, size: int) -> None:
+        """Make the column longer; new cells have the value it was filled with."""
         grown = np.full(size, self._fill, dtype=self.array.dtype)
         grown[: len(self.array)] = self.array
         self._adopt(grown)

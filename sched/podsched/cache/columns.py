@@ -1,26 +1,30 @@
 """The nodes as columns, updated in place by row as pods and nodes come and go.
 
-``Columns`` implements ``framework.nodes.NodeColumns``. Its usage is kube-scheduler's ``NodeInfo``:
-requested, non-zero requested and the number of pods, terminating ones included. Sums wrap around
-like Go's int64.
+``Columns`` implements ``framework.nodes.NodeColumns``; the package's docstring has the layout. Its
+usage is kube-scheduler's ``NodeInfo``: requested, non-zero requested and the number of pods,
+terminating ones included. Sums wrap around like Go's int64.
 
 Every change of a row is noted in a journal: a reader keeps ``position`` and asks ``changed_since``
-for the rows to look at again. Guarantee: the columns after any sequence of changes equal those
-built from scratch (``tests/cache/test_columns.py``). Non-goals: pods without a node here
-(``Cache`` keeps them), threads.
+for the rows to look at again. So a decision costs as much as what changed since the one before it,
+not as much as there are nodes. Each of a pod's changes is O(usage columns + counters of its class),
+whatever the number of nodes and pods; growing is O(size), by an eighth at a time.
+
+Guarantee: the columns after any sequence of changes equal those built from scratch
+(``tests/cache/test_columns.py``). Non-goals: pods whose node is not here (``Cache`` keeps them),
+threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from podsched.cache.class_usage import ClassUsage, Port
+from podsched.cache.class_usage import ClassUsage, ClassUsages
 from podsched.cache.column import Column, wrapped
 from podsched.cache.counters import Counters, TermQuery
 from podsched.cache.fork import Fork
+from podsched.cache.host_ports import Port, PortsInUse
 from podsched.cache.journal import JOURNAL_LIMIT, Journal
 from podsched.cache.node_table import FIRST_SIZE, NodeTable
 from podsched.cache.usage_columns import FIRST_COLUMNS, NONZERO, usage_of
@@ -28,9 +32,6 @@ from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
-
-_NO_PORTS: Final[Mapping[Port, int]] = {}
-_MIN_SWEEP = 256
 
 
 class Columns:
@@ -43,15 +44,14 @@ class Columns:
         self._usage: list[Column[np.int64]] = [Column(np.int64, size) for _ in FIRST_COLUMNS]
         self._cells = [column.cells for column in self._usage]
         self._zeros = Column(np.int64, size)
-        self._running: dict[PodClass, ClassUsage] = {}
-        self._terminating: dict[PodClass, ClassUsage] = {}
-        self._sweep_at = _MIN_SWEEP
+        self._usages = ClassUsages()
+        self._running, self._terminating = self._usages.running, self._usages.terminating
         self._counters = Counters(size, self._usages)
-        self._ports: dict[int, dict[Port, int]] = {}
-        self._port_rows: Rows | None = None
+        self._ports = PortsInUse()
         self._journal = Journal()
-        #: Rows on which pods' start times changed: no result depends on them, importance among
-        #: preemption victims does, so copies of the columns elsewhere have to be told.
+        #: The rows where only start times of pods changed. No Filter or Score depends on them, so
+        #: that nothing need be evaluated again; but among victims of equal priority preemption
+        #: spares those that started first, so whoever copies or remembers dry runs has to know.
         self._start_times = Journal()
 
     # ------------------------------------------------------------------ nodes
@@ -103,6 +103,7 @@ class Columns:
         self._cells = [column.cells for column in self._usage]
         self._pods.extend({} for _ in range(size - len(self._pods)))
         self._counters.grow(size)
+        # Arrays that readers keep have the old size: they must take all rows anew.
         self._journal.restart()
 
     # ------------------------------------------------------------------ pods
@@ -113,10 +114,13 @@ class Columns:
         uid = pod.uid
         if uid in pods:
             raise ValueError(f"pod {pod.key} ({uid}) is on node {self.names[row]} already")
+        # As in ``class_usage``, without the call: it is there for nearly every pod.
         usage = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if usage is None:
             usage = self.class_usage(pod)
         pods[uid] = pod
+        # Through memoryviews: half the time of NumPy's scalars. They refuse what does not fit into
+        # an int64, which no real pod comes near; the sum then wraps as Go's does.
         cells = self._cells
         for index, amount in usage.amounts:
             column = cells[index]
@@ -129,7 +133,7 @@ class Columns:
         if usage.counters:
             self._counters.add(usage, row, 1)
         if usage.ports:
-            self._add_ports(row, usage)
+            self._ports.add(row, usage.ports)
         self._note(row)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
@@ -152,13 +156,15 @@ class Columns:
         if usage.counters:
             self._counters.add(usage, row, -1)
         if usage.ports:
-            self._remove_ports(row, usage)
+            self._ports.remove(row, usage.ports)
         self._note(row)
 
     def replace_pod(self, row: int, pod: PodInfo) -> None:
         """Put a newer state of a pod in the place of the one of its uid.
 
-        Nothing is counted again nor noted as changed when the class and ``terminating`` stayed.
+        Nothing is counted again nor noted as changed when class and ``terminating`` are the same:
+        nearly all updates are of the status, and no result depends on that. The pod then keeps its
+        place in the order of the row's pods.
         """
         pods = self._pods[row]
         old = pods[pod.uid]
@@ -187,7 +193,7 @@ class Columns:
             self._pods[row][pod.uid] = pod
             usage.rows[row] = usage.rows.get(row, 0) + 1
             if usage.ports:
-                self._add_ports(row, usage)
+                self._ports.add(row, usage.ports)
         for index, amount in usage.amounts:
             self._usage[index].array[rows] += amount
         if usage.counters:
@@ -196,11 +202,10 @@ class Columns:
 
     def class_usage(self, pod: PodInfo) -> ClassUsage:
         """Return what pods of this class (and ``terminating``) add to a row; made when new."""
-        known = self._terminating if pod.terminating else self._running
-        found = known.get(pod.cls)
+        found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
-            self._sweep()
-            found = known[pod.cls] = ClassUsage(pod, self._amounts(pod.cls))
+            self._usages.sweep(after=self._counters.sweep)
+            found = self._usages.add(pod, self._amounts(pod.cls))
             self._counters.attach(found)
         return found
 
@@ -218,39 +223,6 @@ class Columns:
             self._usage.append(Column(np.int64, self.size))
             self._cells.append(self._usage[-1].cells)
         return index
-
-    def _usages(self) -> Iterator[ClassUsage]:
-        yield from self._running.values()
-        yield from self._terminating.values()
-
-    def _sweep(self) -> None:
-        """Forgets classes that no pod has any more, once there are many of them."""
-        if len(self._running) + len(self._terminating) < self._sweep_at:
-            return
-        for known in (self._running, self._terminating):
-            for cls in [cls for cls, usage in known.items() if not usage.rows]:
-                del known[cls]
-        self._counters.sweep()
-        self._sweep_at = 2 * (len(self._running) + len(self._terminating)) + _MIN_SWEEP
-
-    def _add_ports(self, row: int, usage: ClassUsage) -> None:
-        used = self._ports.get(row)
-        if used is None:
-            used = self._ports[row] = {}
-            self._port_rows = None
-        for port in usage.ports:
-            used[port] = used.get(port, 0) + 1
-
-    def _remove_ports(self, row: int, usage: ClassUsage) -> None:
-        used = self._ports[row]
-        for port in usage.ports:
-            if used[port] == 1:
-                del used[port]
-            else:
-                used[port] -= 1
-        if not used:
-            del self._ports[row]
-            self._port_rows = None
 
     # ------------------------------------------------------------------ journal
 
@@ -272,7 +244,7 @@ class Columns:
 
     @property
     def start_times_position(self) -> int:
-        """A place in the journal of rows whose pods' start times changed."""
+        """A place in the journal of rows where start times of pods changed."""
         return self._start_times.position
 
     def start_times_changed_since(self, position: int) -> Rows | None:
@@ -280,7 +252,7 @@ class Columns:
         return self._start_times.changed_since(position)
 
     def changed_since(self, position: int) -> Rows | None:
-        """Return the distinct rows changed since, ascending; None when all have to be looked at again."""
+        """Return the distinct rows changed since, ascending; None when it may be all of them."""
         return self._journal.changed_since(position)
 
     # ------------------------------------------------------------------ reading: NodeColumns
@@ -376,13 +348,11 @@ class Columns:
         self._table.adopt_values(start, values)
 
     def used_ports(self, row: int) -> Mapping[Port, int]:
-        return self._ports.get(row, _NO_PORTS)
+        return self._ports.on(row)
 
     @property
     def rows_with_ports(self) -> Rows:
-        if self._port_rows is None:
-            self._port_rows = np.array(sorted(self._ports), dtype=np.intp)
-        return self._port_rows
+        return self._ports.rows
 
     def image_rows(self, image: str) -> tuple[Rows, Int64s]:
         return self._table.images.rows(image)

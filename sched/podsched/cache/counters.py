@@ -1,13 +1,21 @@
 """Counts of pods per row, built when first asked for and then kept current by event.
 
-Every usage lists the counters it adds to, so a pod costs one addition per counter that
-concerns its class and nothing for all others. Counters nobody asked for in a long time are dropped
-when there are too many; asked for again they are built again, with a new version.
+A query puts a question to each pod ("does it match this selector?"); its counter has the sum of
+the answers per row. Every ``ClassUsage`` lists the counters that its pods add to, so a pod costs
+one addition per counter that concerns its class, and nothing for all others. Building a counter
+asks each class once and adds up ``ClassUsage.rows``: O(classes + rows with such pods), not O(pods).
+
+Terms are queries too: each term that pods have, such as one of required anti-affinity, has a
+counter of the pods that have it (``TermQuery``), from the first such pod to the last
+(``TermTotal``). A family of terms is looked at from when a plugin first asks for it.
+
+Counters that nobody asked for in a long time are dropped when there are too many; asked for again
+they are built again, with a new version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -23,27 +31,25 @@ from podsched.framework.verdicts import Rows
 MAX_BYTES = 256 * 1024 * 1024
 MIN_COUNTERS = 256
 
-AllUsages = Callable[[], Iterable[ClassUsage]]
-
 
 class PodCounter:
-    """The sum of a query's counts over the pods of each row."""
+    """The sum of a query's counts over the pods of each row.
 
-    __slots__ = ("column", "key", "last_use", "version")
+    ``version`` increases with every change of a count, ``last_use`` is when it was last asked for;
+    both are ticks of the owner, which counts changes of counters.
+    """
+
+    __slots__ = ("column", "last_use", "query", "version")
 
     def __init__(self, query: PodQuery, size: int, version: int) -> None:
-        self.key: Hashable = query
+        self.query = query
         self.column = Column(np.int64, size)
         self.version = version
         self.last_use = version
 
-    @property
-    def query(self) -> PodQuery:
-        return self.key  # type: ignore[return-value]
-
 
 class TermQuery:
-    """The query "how often does the pod carry this term of the family?"."""
+    """The query "how often does the pod have this term of the family?"."""
 
     __slots__ = ("_hash", "family", "term")
 
@@ -68,7 +74,7 @@ class TermQuery:
 
 @dataclass(eq=False, slots=True)
 class TermTotal:
-    """Whether any pod at all carries a term."""
+    """How often all pods together have a term: it is in the cluster while this is not 0."""
 
     family: _Family
     query: TermQuery
@@ -77,6 +83,8 @@ class TermTotal:
 
 @dataclass(eq=False, slots=True)
 class _Family:
+    """A family that was asked for: the terms known so far, and those that some pod has."""
+
     family: TermFamily
     version: int = 0
     known: dict[Hashable, TermTotal] = field(default_factory=dict)
@@ -84,9 +92,9 @@ class _Family:
 
 
 class Counters:
-    """All counters of one set of columns. ``usages`` yields every usage there is."""
+    """All counters of one set of columns; ``usages`` has the usage of every class."""
 
-    def __init__(self, size: int, usages: AllUsages) -> None:
+    def __init__(self, size: int, usages: Iterable[ClassUsage]) -> None:
         self._size = size
         self._usages = usages
         self._counters: dict[PodQuery, PodCounter] = {}
@@ -110,7 +118,7 @@ class Counters:
             counter.column.grow(size)
 
     def get(self, query: PodQuery) -> PodCounter:
-        """Return the query's counter, built when it is not there."""
+        """Return the query's counter; built when it is not there."""
         counter = self._counters.get(query)
         if counter is None and isinstance(query, TermQuery):
             self._family(query.family)
@@ -124,7 +132,7 @@ class Counters:
     def _create(self, query: PodQuery) -> PodCounter:
         self._tick += 1
         counter = self._counters[query] = PodCounter(query, self._size, self._tick)
-        for usage in self._usages():
+        for usage in self._usages:
             amount = query.counts(usage.exemplar)
             if amount:
                 usage.counters.append((counter, amount))
@@ -132,21 +140,23 @@ class Counters:
         return counter
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
+        """Return the family's terms that some pod has, each with the query that counts them."""
         return MappingProxyType(self._family(family).present)
 
     def terms_version(self, family: TermFamily) -> int:
+        """Return a number that changes whenever ``terms_in_cluster`` does."""
         return self._family(family).version
 
     def _family(self, family: TermFamily) -> _Family:
         found = self._families.get(family.name)
         if found is None:
             found = self._families[family.name] = _Family(family)
-            for usage in self._usages():
-                self._carry(found, usage)
+            for usage in self._usages:
+                self._attach_terms(found, usage)
         return found
 
-    def _carry(self, family: _Family, usage: ClassUsage) -> None:
-        """Make the usage count for each term it carries, with all the pods it has already."""
+    def _attach_terms(self, family: _Family, usage: ClassUsage) -> None:
+        """Count the usage, with the pods it has already, for each term that its pods have."""
         terms = list(family.family.terms(usage.exemplar))
         for term in dict.fromkeys(terms):
             known = family.known.get(term)
@@ -158,7 +168,7 @@ class Counters:
             amount = terms.count(term)
             counter = self._counters[known.query]
             usage.counters.append((counter, amount))
-            usage.carried.append((known, amount))
+            usage.terms.append((known, amount))
             _count_rows(counter, usage, amount)
             self._change_total(known, amount * sum(usage.rows.values()))
 
@@ -175,7 +185,7 @@ class Counters:
             if amount:
                 usage.counters.append((counter, amount))
         for family in self._families.values():
-            self._carry(family, usage)
+            self._attach_terms(family, usage)
 
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
@@ -187,8 +197,8 @@ class Counters:
             except ValueError:
                 cells[row] = wrapped(cells[row] + amount * pods)
             counter.version = tick
-        for carried, amount in usage.carried:
-            self._change_total(carried, amount * pods)
+        for total, amount in usage.terms:
+            self._change_total(total, amount * pods)
 
     def add_one_each(self, usage: ClassUsage, rows: Rows) -> None:
         """Count one more pod of the usage on each of several distinct rows."""
@@ -196,37 +206,41 @@ class Counters:
         for counter, amount in usage.counters:
             counter.column.array[rows] += amount
             counter.version = self._tick
-        for carried, amount in usage.carried:
-            self._change_total(carried, amount * len(rows))
+        for total, amount in usage.terms:
+            self._change_total(total, amount * len(rows))
 
-    def _change_total(self, carried: TermTotal, change: int) -> None:
-        was = carried.total
-        carried.total = was + change
-        if bool(was) == bool(carried.total):
+    def _change_total(self, term: TermTotal, change: int) -> None:
+        was_present = bool(term.total)
+        term.total += change
+        if was_present == bool(term.total):
             return
-        family = carried.family
-        if carried.total:
-            family.present[carried.query.term] = carried.query
+        family = term.family
+        if term.total:
+            family.present[term.query.term] = term.query
         else:
-            del family.present[carried.query.term]
+            del family.present[term.query.term]
         self._tick += 1
         family.version = self._tick
 
     def _drop_idle(self) -> None:
+        """Drop the half asked for longest ago, if there is no room for another counter.
+
+        Terms stay: they are counted for as long as pods have them, and ``sweep`` drops them.
+        """
         limit = max(MIN_COUNTERS, MAX_BYTES // (8 * self._size))
         if len(self._counters) < limit:
             return
-        idle = [c for c in self._counters.values() if not isinstance(c.key, TermQuery)]
+        idle = [c for c in self._counters.values() if not isinstance(c.query, TermQuery)]
         idle.sort(key=lambda counter: counter.last_use)
         self._drop({counter.query for counter in idle[: max(1, len(idle) // 2)]})
 
     def sweep(self) -> None:
-        """Drop carried terms that no pod carries any more."""
+        """Drop the terms that no pod has any more."""
         gone: set[PodQuery] = set()
         for family in self._families.values():
-            for term, carried in list(family.known.items()):
-                if not carried.total:
-                    gone.add(carried.query)
+            for term, known in list(family.known.items()):
+                if not known.total:
+                    gone.add(known.query)
                     del family.known[term]
         if gone:
             self._drop(gone)
@@ -234,9 +248,9 @@ class Counters:
     def _drop(self, queries: set[PodQuery]) -> None:
         for query in queries:
             del self._counters[query]
-        for usage in self._usages():
-            usage.counters = [c for c in usage.counters if c[0].key not in queries]
-            usage.carried = [c for c in usage.carried if c[0].query not in queries]
+        for usage in self._usages:
+            usage.counters = [c for c in usage.counters if c[0].query not in queries]
+            usage.terms = [c for c in usage.terms if c[0].query not in queries]
 
 
 def _count_rows(counter: PodCounter, usage: ClassUsage, amount: int) -> None:

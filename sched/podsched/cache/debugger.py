@@ -1,7 +1,7 @@
 """What is in the cache, to be compared with the informer's store and written to the log.
 
-After kube-scheduler's cache debugger (``backend/cache/debugger/comparer.go``, ``dumper.go``, v1.36);
-the engine's ``CacheDebugger`` runs it on a signal. Pure: the results are values, not log lines.
+After kube-scheduler's cache debugger (``comparer.go`` and ``dumper.go`` of v1.36); the engine's
+``CacheDebugger`` runs it on a signal. Pure: the results are values, not log lines.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class DeltaDecoder:
         self._next = 0
 
     def apply(self, delta: Delta) -> None:
-        """Apply the next delta. Raises DeltaGapError, and changes nothing, when it is another.
+        """Apply the next delta. Raises DeltaGapError, and changes nothing, if it is not the next.
 
         ``columns`` is a new object after a delta that starts anew.
         """
@@ -46,7 +46,7 @@ class DeltaDecoder:
 
     @property
     def next_number(self) -> int:
-        """The number of the delta that is due."""
+        """The number that the next delta must have."""
         return self._next
 
     def learn(self, contents: Iterable[ClassContent]) -> None:
@@ -61,6 +61,7 @@ class DeltaDecoder:
         return PodInfo(uid, f"{cls.namespace}/{name}", name, cls, message)
 
     def _apply_gone(self, delta: Delta) -> None:
+        # First what is gone, pods before their nodes: a node may come back in another row.
         for row, uid in delta.pods.removed:
             self.columns.remove_pod(row, self.columns.pods(row)[uid])
         for name in delta.nodes.removed:

@@ -1,4 +1,16 @@
-"""The leader's side of a shard: what changed on its nodes, as deltas."""
+"""The leader's side of a shard: what changed on its nodes, as deltas.
+
+The encoder remembers, for each of the shard's rows, what it has sent of it (``_SentRow``), and
+compares that with the row as it is now. So a delta has the net change of a row however often it
+changed, and the encoder needs nothing of the journal but *which* rows to compare::
+
+    journal:  4, 9, 4, 4     -> _due = {4, 9}   9 belongs to another shard -> dropped
+    row 4 was sent:   node version 12, pods {a, b}
+    row 4 is now:     node version 12, pods {b, c}      -> removed (4, a), added c
+
+When the journal is too old, all rows are compared: O(rows), without sending more than what
+changed. ``limit`` bounds the rows compared at once; the others stay due.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +27,10 @@ from podsched.framework.verdicts import Rows
 
 
 class ClassWriter:
-    """Which classes a shard knows already; used for the classes of waiting pods too."""
+    """Which classes a shard knows already; used for the classes of waiting pods too.
+
+    It refers to classes weakly: that a shard knows a class must not keep the class alive here.
+    """
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[int, PodClass] = WeakValueDictionary()
@@ -23,7 +38,7 @@ class ClassWriter:
         self._fresh: list[ClassContent] = []
 
     def id_of(self, cls: PodClass) -> int:
-        """Return the class's id; its content goes with the next ``take`` when the shard lacks it."""
+        """Return the class's id; its content is in the next ``take`` if the shard lacks it."""
         if cls.id not in self._known:
             self._known[cls.id] = cls
             self._ids.add(cls.id)
@@ -31,12 +46,15 @@ class ClassWriter:
         return cls.id
 
     def take(self) -> tuple[ClassContent, ...]:
-        """Return the contents that the shard has to be sent before it can read the ids given out."""
+        """Return the contents that the shard needs before it can read the ids given out."""
         fresh, self._fresh = tuple(self._fresh), []
         return fresh
 
     def take_forgotten(self) -> tuple[int, ...]:
-        """Ids of classes that are gone here; the shard can forget them."""
+        """Return the ids of classes that are gone here, for the shard to forget.
+
+        Only once half of the ids are of such classes: finding them is O(classes).
+        """
         if len(self._ids) < 2 * len(self._known) + 256:
             return ()
         gone = tuple(self._ids - set(self._known))
@@ -45,7 +63,7 @@ class ClassWriter:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentRow:
     """What the shard knows of a row."""
 
     name: str
@@ -64,7 +82,7 @@ class DeltaEncoder:
     def restart(self) -> None:
         """Make the next delta start anew, for a shard that has nothing or lost its place."""
         self.classes = ClassWriter()
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentRow] = {}
         self._number = 0
         self._values_sent = 0
         self._due: set[int] = set()
@@ -85,7 +103,7 @@ class DeltaEncoder:
         self._due.difference_update(rows)
         for row in rows:
             self._compare(row, writer)
-        # The order matters: ids are given out while rows are compared.
+        # Only now: comparing rows gives out ids of classes.
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
         first, values = self.take_values()
@@ -102,7 +120,7 @@ class DeltaEncoder:
         return self._number
 
     def take_values(self) -> tuple[int, tuple[str, ...]]:
-        """(first id, label values) that the shard has to be told before it reads a CycleState."""
+        """Return (first id, label values) that the shard needs before it reads a CycleState."""
         first = self._values_sent
         values = tuple(self._columns.values_from(first))
         self._values_sent += len(values)
@@ -130,7 +148,7 @@ class DeltaEncoder:
         return bool(self._due)
 
     def _forget_gone(self, writer: _DeltaWriter) -> None:
-        """Tells of nodes that left their rows, before any of them comes back in another row."""
+        """Write the nodes that left their rows, before any of them comes back in another row."""
         names = self._columns.names
         for row in sorted(self._due & self._sent.keys()):
             if self._sent[row].name != names[row]:
@@ -149,7 +167,7 @@ class DeltaEncoder:
         name = columns.names[row]
         sent = self._sent.get(row)
         if sent is None:
-            sent = self._sent[row] = _Sent(name, 0, {})
+            sent = self._sent[row] = _SentRow(name, 0, {})
         version = columns.node_version(row)
         if sent.version != version:
             writer.nodes.append((row, columns.node(row).SerializeToString()))
@@ -160,7 +178,7 @@ class DeltaEncoder:
 
 
 class _DeltaWriter:
-    """Collects one delta."""
+    """A delta while it is being written."""
 
     def __init__(self, classes: ClassWriter) -> None:
         self._classes = classes
@@ -174,7 +192,13 @@ class _DeltaWriter:
         return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
 
     def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
-        """Write how a node's pods differ; whether they do (be it in what does not travel)."""
+        """Write how a row's pods differ from what was sent; return whether they do at all.
+
+        They may differ in something that is not sent, such as a status; then there is nothing to
+        write, and still something to remember as sent: the next comparison is by identity.
+
+        The order of the pods matters: among equally important pods, preemption decides by it.
+        """
         added: list[PodInfo] = []
         stale = dict(before)
         different = False
@@ -184,12 +208,13 @@ class _DeltaWriter:
             old = stale.pop(pod.uid, None)
             if old is not pod:
                 different = True
-                if old is None or not _travels_alike(old, pod):
+                if old is None or not _same_when_sent(old, pod):
                     added.append(pod)
         if not different and not stale:
             return False
         if _order_there(before, stale, added) != [pod.uid for pod in now]:
-            # A pod that left and came back alike is last here and still in its old place there.
+            # A pod that left and came back unchanged is last here and in its old place there: send
+            # the whole row.
             added, stale = list(now), before
         if added or stale:
             self._write(row, added, stale)
@@ -221,7 +246,7 @@ def _order_there(
     return list(order)
 
 
-def _travels_alike(old: PodInfo, new: PodInfo) -> bool:
+def _same_when_sent(old: PodInfo, new: PodInfo) -> bool:
     return (
         old.cls is new.cls
         and old.terminating == new.terminating

@@ -1,9 +1,8 @@
-"""Keeping copies of some nodes' columns elsewhere: compact, picklable deltas.
+"""Deltas: what keeps copies of some nodes' columns in other processes current.
 
-The leader has a ``DeltaEncoder`` per shard. It reads the journal, compares each changed row with
-what the shard was sent last, and so sends a row's net change however often it changed in between;
-a journal that is too old costs a comparison of all rows and nothing else. The content of a pod
-class is sent once, then its id. A shard's ``DeltaDecoder`` applies deltas to columns of its own.
+The leader has a ``DeltaEncoder`` per shard, the shard a ``DeltaDecoder`` with columns of its own.
+Deltas are compact and quick to pickle: the content of a pod class is sent once, then its id, and
+pods are parallel lists.
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
 shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance and in
@@ -96,6 +95,7 @@ class Delta:
 
 
 def class_content(cls: PodClass) -> ClassContent:
+    """Return what a shard needs to make the class: ``make_class`` turns it back."""
     return ClassContent(
         id=cls.id,
         namespace=cls.namespace,
@@ -111,6 +111,7 @@ def class_content(cls: PodClass) -> ClassContent:
 
 
 def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
+    """Return the class, and a message that stands for all pods of the class."""
     spec = v1.PodSpec.FromString(content.spec)
     message = v1.Pod(spec=spec)
     message.metadata.namespace = content.namespace

@@ -1,11 +1,21 @@
-"""Copied rows to try things on: preemption dry runs, filtering with nominated pods.
+"""Copied rows to try changes on: preemption dry runs, filtering with nominated pods.
 
-A fork copies the usage of its rows at once (one NumPy step per column) and everything else only
-when asked. Pods changed on it are kept as a log, from which the counts of a query are brought up
-to date when somebody asks for them. A fork of a fork is again a fork of the live columns.
+A fork may have thousands of rows, of whose columns only a few are ever read. So it copies what
+nearly every plugin reads, and the rest when it is asked for::
 
-Guarantee: a fork reads like columns on which the same pods were changed. Valid until the base
-changes; non-goal: taking a trial over into the base.
+    usage columns   copied at once: one NumPy step per column
+    pods of a row   copied when pods of that row are changed or asked for after a change
+    counters        base's array + a delta per row; the delta starts at 0 and is brought up to date
+                    from the log of changes when a query is first asked for, then kept current
+    ports           computed again from the pods, for rows where pods with host ports changed
+    Node objects    the base's, by row
+
+A fork of a fork is a fork of the live columns again, with the first one's changes to its rows: a
+chain of forks would make every read longer.
+
+Guarantee: a fork reads like columns on which the same pods were changed; the one exception is
+``terms_in_cluster``, which keeps the terms of removed pods (their counts are right). Valid until
+the base changes. Non-goal: taking a trial over into the base.
 """
 
 from __future__ import annotations
@@ -16,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podsched.cache.class_usage import ClassUsage, Port
+from podsched.cache.class_usage import ClassUsage
 from podsched.cache.column import wrapped
+from podsched.cache.host_ports import Port
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
 from podsched.framework.nodes import Bools, Int32s, Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
@@ -29,7 +40,10 @@ if TYPE_CHECKING:
 
 
 class _Delta:
-    """A query's counts on the fork minus those on the base, per row."""
+    """A query's counts on the fork minus those on the base, per row.
+
+    The answer of a class is kept: the same few classes are removed from row after row.
+    """
 
     __slots__ = ("_amounts", "array", "cells", "query")
 
@@ -55,7 +69,11 @@ class _Delta:
 
 
 class Fork:
-    """Row ``i`` is row ``base_rows[i]`` of the base with its own pods changed: ForkedColumns."""
+    """``ForkedColumns``: row ``i`` is row ``base_rows[i]`` of the base, with its own pods changed.
+
+    ``_log`` has each pod added or removed (row, pod, +1 or -1), ``_copies`` the pods added to many
+    rows at once; the two together are all that differs from the base.
+    """
 
     def __init__(self, base: Columns, rows: Rows) -> None:
         self._base = base
@@ -71,6 +89,7 @@ class Fork:
         self._add_usage_columns()
 
     def _add_usage_columns(self) -> None:
+        """Copy the base's columns that are not here: a pod may bring a resource that is new."""
         for index in range(len(self._usage), len(self._base.usage_names)):
             self._set_usage(self._base.usage(index)[self._rows])
 
@@ -105,6 +124,7 @@ class Fork:
         for delta in self._deltas.values():
             delta.change_all(copies, usage)
         if usage.ports:
+            # What was computed for these rows before is wrong now.
             rows = np.flatnonzero(copies).tolist()
             self._ported.update(rows)
             for row in rows:
@@ -137,7 +157,7 @@ class Fork:
     # ------------------------------------------------------------------ counts
 
     def own_delta(self, query: PodQuery) -> Int64s:
-        """Stays current while the fork is changed."""
+        """Return the rows' counts minus the base's; the array stays current."""
         return self._delta(query).array
 
     def _delta(self, query: PodQuery) -> _Delta:
@@ -158,7 +178,11 @@ class Fork:
         return self._base.counter_version(query) + len(self._log) + len(self._copies)
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """Return the base's terms and those of pods added here; those of removed pods stay."""
+        """Return the base's terms and those of pods added here; those of removed pods stay.
+
+        Whether the last pod with a term was removed would take a look at all rows of the base; a
+        term that nothing has any more counts 0 everywhere, which is as good.
+        """
         terms = self._base.terms_in_cluster(family)
         added = [pod for _, pod, sign in self._log if sign > 0 and family.terms(pod)]
         added += [pod for pod, _ in self._copies if family.terms(pod)]
@@ -185,7 +209,7 @@ class Fork:
         return self._rows
 
     def fork(self, rows: Rows) -> Fork:
-        """Return a fork of the base on which the changes made here to these rows are made already."""
+        """Return a fork of the base with the changes that were made to these rows here."""
         rows = np.asarray(rows, dtype=np.intp)
         child = Fork.__new__(Fork)
         child._base, child._rows = self._base, self._rows[rows]

@@ -12,12 +12,12 @@ _NONE = (np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64))
 
 
 def images_of(node: v1.Node) -> dict[str, int]:
-    """Image name -> size in bytes; a name listed twice has the size listed last."""
+    """Return the sizes in bytes by image name; a name listed twice has the size listed last."""
     return {name: image.size_bytes for image in node.status.images for name in image.names}
 
 
 class Images:
-    """Per image name the rows that have it and its size on each."""
+    """For each image name, the rows that have it and its size on each."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, dict[int, int]] = {}
@@ -28,7 +28,7 @@ class Images:
         return list(self._sizes)
 
     def change(self, row: int, old: dict[str, int], new: dict[str, int]) -> bool:
-        """Replace a row's images; whether anything changed."""
+        """Replace a row's images; return whether anything changed."""
         if old == new:
             return False
         for name in old.keys() - new.keys():
@@ -44,7 +44,10 @@ class Images:
         return True
 
     def rows(self, image: str) -> tuple[Rows, Int64s]:
-        """Ascending rows that have the image (normalised here), and its size on each."""
+        """Return the rows that have the image, ascending, and its size on each.
+
+        The name is normalised here. The arrays are kept until the image comes or goes somewhere.
+        """
         name = normalized_image_name(image)
         found = self._arrays.get(name)
         if found is None:

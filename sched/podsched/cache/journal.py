@@ -1,4 +1,14 @@
-"""Which rows changed, in order, so that readers re-evaluate just these.
+"""Which rows changed, in order, so that readers look at just these again.
+
+::
+
+    _start = 7            rows = [3, 3, 0, 5]           position = 11
+    positions before 7    position  7  8  9  10         changed_since(9) = {0, 5}
+    are forgotten
+
+Writing is appending a number; each of many readers keeps its own position, and the journal does
+not know them. Flags per row would have to be cleared by somebody, for each reader. It is bounded: a
+reader that was away for too long gets None and looks at all rows, which is right as well.
 
 Guarantee: ``changed_since(p)`` names every row that changed after ``position`` was ``p``, or is
 None when that is no longer known. Non-goal: what changed in them.
@@ -32,7 +42,7 @@ class Journal:
         return self._start + len(self.rows)
 
     def trim(self) -> None:
-        """Forgets the older half of what the journal may hold."""
+        """Forget all but the newer half of what the journal may hold."""
         excess = len(self.rows) - JOURNAL_LIMIT // 2
         if excess > 0:
             del self.rows[:excess]
@@ -50,6 +60,6 @@ class Journal:
         """Return the distinct rows, ascending; None when ``position`` is too old."""
         if position < self._start:
             return None
-        # Mostly a handful of rows after each decision: a set is far ahead of np.unique there.
+        # Mostly a handful of rows after each decision: a set is far ahead of ``np.unique`` there.
         distinct = set(self.rows[position - self._start :])
         return np.array(sorted(distinct), dtype=np.intp)

@@ -2,6 +2,11 @@
 
 Rows are handed out from a table that grows in steps, so the columns' size changes rarely; rows not
 used yet look like rows of removed nodes (not alive, everything zero, labels absent).
+
+Label values and sets of taints are interned: a column has small integers, so that a plugin matches
+each distinct value once and each row by one NumPy step. A label's column is built when somebody
+first asks for it, from the labels kept with each row; nodes have
+dozens of labels, and plugins read a few.
 """
 
 from __future__ import annotations
@@ -88,12 +93,12 @@ class NodeTable:
         return known.node
 
     def row_version(self, row: int) -> int:
-        """Return the table's version when the row's node last changed; 0 for a row without a node."""
+        """Return ``version`` as of the last change of the row's node; 0 for a row without one."""
         known = self._rows[row]
         return 0 if known is None else known.version
 
     def add(self, node: v1.Node, row: int | None = None) -> int:
-        """Give the node a row: the first free one, or the one told.
+        """Give the node a row: a free one, or the given one.
 
         The table must not be full, nor know the name, nor have a node in that row. A table is
         filled in one of the two ways, not in both.
@@ -176,7 +181,7 @@ class NodeTable:
         return column
 
     def remove(self, row: int) -> None:
-        """Empty the row and frees it."""
+        """Empty the row and free it."""
         known = self._rows[row]
         assert known is not None
         for values in self.allocatable.values():

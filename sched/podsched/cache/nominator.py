@@ -1,4 +1,4 @@
-"""Pods that are to run on a node once its victims are gone (Q17).
+"""Pods that are to run on a node once its victims are gone (kube-scheduler's nominator).
 
 A nomination can be in memory only (the status patch is under way) or in the pod's status.
 Non-goal: deciding whether a pod may be nominated; the cache refuses pods that are bound or
@@ -13,7 +13,7 @@ from itertools import islice
 
 from podsched.framework.pods import PodInfo
 
-#: Changes remembered one by one.
+#: Changes that are remembered one by one.
 JOURNAL = 4096
 
 
@@ -29,7 +29,7 @@ class Nominator:
 
     @property
     def version(self) -> int:
-        """Changes whenever a nomination is made, moved or withdrawn."""
+        """A number that changes whenever a nomination is made, moved or withdrawn."""
         return self._version
 
     def changed_since(self, version: int) -> Collection[str] | None:
@@ -44,14 +44,14 @@ class Nominator:
         self._version += 1
 
     def add(self, pod: PodInfo, node_name: str) -> None:
-        """Nominates the pod for the node, instead of any other node it was nominated for."""
+        """Nominate the pod to the node, and to no other any more."""
         self.delete(pod.uid)
         self._node_of[pod.uid] = node_name
         self._pods.setdefault(node_name, {})[pod.uid] = pod
         self._note(node_name)
 
     def delete(self, uid: str) -> bool:
-        """Withdraws the pod's nomination; whether there was one."""
+        """Withdraw the pod's nomination; return whether there was one."""
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return False
@@ -63,7 +63,7 @@ class Nominator:
         return True
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
-        """Follows an update of a pod.
+        """Follow an update of a pod.
 
         When neither the old nor the new status names a node, a nomination made in memory stays:
         such an update may well have been sent before the patch that announces the nomination.

@@ -18,7 +18,11 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 class _Kind:
-    """The objects of one kind by namespace ("" where it has none) and name."""
+    """The objects of one kind by namespace ("" where it has none) and name.
+
+    ``lists`` keeps what ``list`` returned until the next change: plugins ask for the same few
+    lists for every pod.
+    """
 
     __slots__ = ("by_namespace", "lists", "version")
 
@@ -49,8 +53,8 @@ class ClusterState:
     def __init__(self, columns: Columns | None = None) -> None:
         self.columns = columns if columns is not None else Columns()
         self.nominator = Nominator()
-        #: Every pod that is not finished, bound or not, by "namespace/name", as the informer told
-        #: it.
+        #: Every pod that is not finished, bound or not, by "namespace/name", as the informer
+        #: reported it last.
         self.pods: dict[str, PodInfo] = {}
         self._kinds: dict[str, _Kind] = {}
 
@@ -66,7 +70,7 @@ class ClusterState:
         known.changed()
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
-        """Remove an object; whether it was there."""
+        """Remove an object; return whether it was there."""
         known = self._kinds.get(kind)
         group = known.by_namespace.get(namespace) if known else None
         if known is None or group is None or name not in group:
@@ -96,9 +100,9 @@ class ClusterState:
         return () if known is None else known.list(namespace)
 
     def version(self, kind: str) -> int:
-        """Change with every object of the kind.
+        """Return a number that changes with every change of an object of the kind.
 
-        Node does not on mere heartbeats; Pod does when the pods of a node change.
+        Node's does not change on mere heartbeats; Pod's does when the pods of a node change.
         """
         if kind == "Node":
             return self.columns.nodes_version

@@ -2,7 +2,7 @@
 
 Two steps: a memo from everything that is cheap to read (the bytes of the spec, labels, namespace,
 owner) straight to the class, and behind it the real identity, the *content*: the spec without
-fields that no decision depends on, and the computed requests. Pods made from one template so cost
+fields that no decision depends on, and the computed requests. So pods made from one template cost
 one dictionary look-up, and pods that differ in host names, environment or mounted tokens still
 share their class.
 
@@ -59,7 +59,7 @@ class PodClasses:
         return len(self._by_content)
 
     def intern(self, pod: v1.Pod) -> PodClass:
-        """Return the class of the pod. Raises QuantityError for a request that is not a quantity."""
+        """Return the pod's class. Raises QuantityError for a request that is not a quantity."""
         meta = pod.metadata
         spec = pod.spec
         if spec.node_name:
@@ -134,25 +134,25 @@ def _controller(meta: v1.ObjectMeta) -> tuple[str, str, str] | None:
 
 
 def _resize(pod: v1.Pod) -> Hashable:
-    """Return what of the status counts in requests: resources given to a running pod (in-place resize)."""
+    """Return the part of the status that counts in requests: in-place resize of a running pod."""
     if not pod.HasField("status"):
         return None
     status = pod.status
-    told = [
+    parts = [
         s.SerializeToString()
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.HasField("resources")
     ]
-    if not told and not status.HasField("resources"):
+    if not parts and not status.HasField("resources"):
         return None
-    told.append(status.resources.SerializeToString(deterministic=True))
-    told.extend(f"{name}={text}".encode() for name, text in status.allocated_resources.items())
-    told.extend(c.reason.encode() for c in status.conditions if c.type == "PodResizePending")
-    return tuple(told)
+    parts.append(status.resources.SerializeToString(deterministic=True))
+    parts.extend(f"{name}={text}".encode() for name, text in status.allocated_resources.items())
+    parts.extend(c.reason.encode() for c in status.conditions if c.type == "PodResizePending")
+    return tuple(parts)
 
 
 def _depends_on_name(pod: v1.Pod) -> bool:
-    """Claims of ephemeral volumes are named after the pod, generated device claims may be."""
+    """Whether decisions depend on the pod's name: names of claims may be made from it."""
     return bool(pod.spec.resource_claims) or any(
         volume.HasField("ephemeral") for volume in pod.spec.volumes
     )

@@ -6,14 +6,15 @@ from typing import Final
 
 from podsched.framework.pods import PodClass
 
-#: Usage columns that are not resources; resources go by their own names.
+#: Usage columns that are not resources have names that no resource can have; the columns of
+#: resources go by the resources' names.
 POD_COUNT: Final = "#pods"
 NONZERO: Final = {"cpu": "#nonzero cpu", "memory": "#nonzero memory"}
 FIRST_COLUMNS: Final = (POD_COUNT, *NONZERO.values(), "cpu", "memory", "ephemeral-storage")
 
 
 def usage_of(cls: PodClass) -> dict[str, int]:
-    """Return what one pod of the class adds to each usage column."""
+    """Return what one pod of the class adds to each usage column, by the column's name."""
     return {
         POD_COUNT: 1,
         NONZERO["cpu"]: cls.nonzero[0],

@@ -1,4 +1,4 @@
-"""The order in which kube-scheduler looks at nodes: round robin over zones (nodeTree, S4).
+"""The order in which kube-scheduler looks at nodes: round robin over zones (nodeTree).
 
 It matters only where nodes are sampled (percentageOfNodesToScore) or ties go to the first node.
 """
@@ -12,7 +12,7 @@ _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/r
 
 
 def zone_key(labels: Mapping[str, str]) -> str:
-    """Region and zone as one key; "" when it has neither (component-helpers GetZoneKey)."""
+    """Return region and zone as one key, "" for neither (component-helpers' GetZoneKey)."""
     zone = _first(labels, _ZONE)
     region = _first(labels, _REGION)
     return f"{region}:\x00:{zone}" if region or zone else ""
@@ -51,7 +51,7 @@ class ZoneTree:
             del self._zones[zone]
 
     def names(self) -> list[str]:
-        """All names: the first of each zone, then the second of each, and so on."""
+        """Return all names: the first of each zone, then the second of each, and so on."""
         columns = [list(nodes) for nodes in self._zones.values()]
         longest = max(map(len, columns), default=0)
         return [nodes[i] for i in range(longest) for nodes in columns if i < len(nodes)]

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from podsched.cache.cache import Anomaly, Applied, Cache, Change, PendingChange
+from podsched.cache.cache import Cache
+from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.cycle.waiting_pods import WaitingPods

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from podsched.cache.cache import Change
+from podsched.cache.changes import Change
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.evaluation.selection import Selector
 from podsched.engine.state import SchedulingState
