@@ -11,7 +11,7 @@ from podsched.app.replica import Replica, ReplicaOptions, unique_identity
 from podsched.app.replica_lease import lease_name
 from podsched.config.load import default_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.election.elector import ElectionOptions
+from podsched.election.options import ElectionOptions
 from podsched.engine.state import WATCHED_KINDS
 from podsched.store.endpoints import EtcdOptions
 from podsched.telemetry.health import HealthChecks

@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
+from podsched.election.elector import LeaderElector
+from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.election.record import LockKeys
+from podsched.election.states import Leading
 from podsched.store.errors import Unavailable
 from podsched.store.protocol import Compare, Put, Write
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1.api_pb2 import Fence
 
 pytestmark = pytest.mark.looptime
 
@@ -26,10 +30,10 @@ class Replica:
     def __init__(self, store: MemoryStore, name: str, settings: LeaderElectionSettings) -> None:
         self.store = store.session()
         self.history: list[str] = []
-        self.terms: list[int] = []
+        self.fences: list[Fence] = []
         self.renewals: list[str] = []
         callbacks = ElectionCallbacks(
-            on_started_leading=lambda fence: self._started(fence.term),
+            on_started_leading=self._started,
             on_stopped_leading=lambda reason: self.history.append(reason.value),
             on_new_leader=lambda leader: self.history.append(f"leader {leader}"),
             on_renewal=lambda result, seconds: self.renewals.append(result),
@@ -38,9 +42,13 @@ class Replica:
         self.elector = LeaderElector(self.store, settings, name, callbacks, options=options)
         self.task = asyncio.create_task(self.elector.run())
 
-    def _started(self, term: int) -> None:
+    @property
+    def terms(self) -> list[int]:
+        return [fence.term for fence in self.fences]
+
+    def _started(self, fence: Fence) -> None:
         self.history.append("started")
-        self.terms.append(term)
+        self.fences.append(fence)
 
 
 class Replicas:
@@ -119,8 +127,7 @@ async def test_the_fence_of_a_released_term_is_worthless(replicas: Replicas) -> 
     """A release deletes the term key, and a new term has another revision."""
     first = replicas.add("a")
     await asyncio.sleep(1)
-    fence = first.elector.fence
-    assert fence is not None
+    (fence,) = first.fences
     assert fence.lock == "kube-system/kube-scheduler"
     held = [Compare.mod_revision_is(KEYS.term, fence.term)]
     assert (await replicas.store.txn(held, [Put("/x", b"")])).succeeded
@@ -178,7 +185,9 @@ async def test_a_leader_cut_off_from_the_store_stops_at_its_renew_deadline(
     """10 s after its last good renewal, before anybody's lease of 15 s is over."""
     leader = replicas.add("a")
     await asyncio.sleep(3)
-    renewed_at = leader.elector.state.renewed_at
+    state = leader.elector.state
+    assert isinstance(state, Leading)
+    renewed_at = state.renewed_at
     leader.store.fault = Unavailable("cut off")
     await asyncio.sleep(renewed_at + 9.9 - asyncio.get_running_loop().time())
     assert leader.elector.is_leader()
@@ -210,20 +219,27 @@ async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas)
     assert not elector.is_leader()
 
 
-async def test_an_elector_that_hangs_while_leading_fails_its_health_check(
-    replicas: Replicas,
-) -> None:
-    """Leading by its own belief, with a lease that ended more than 20 s ago."""
-    leader = replicas.add("a")
-    await asyncio.sleep(1)
-    assert leader.elector.check_health() is None
-    leader.elector._perform = lambda effect: None  # type: ignore[method-assign]
-    await asyncio.sleep(34)
-    assert leader.elector.check_health() is None
-    await asyncio.sleep(3)
-    problem = leader.elector.check_health()
-    assert problem == "failed election to renew leadership on lease kube-scheduler"
-    assert not leader.elector.is_leader()
+async def test_a_change_of_leadership_is_one_line_with_its_component(replicas: Replicas) -> None:
+    """As the documents promise of every line."""
+    with capture_logs() as lines:
+        leader = replicas.add("a")
+        await asyncio.sleep(1)
+        await leader.elector.stop()
+    changes = [line for line in lines if line["log_level"] == "info"]
+    assert [line["event"] for line in changes] == [
+        "Started leading",
+        "New leader",
+        "Stopped leading",
+    ]
+    assert {line["component"] for line in changes} == {"election"}
+
+
+async def test_a_leader_that_renews_is_healthy(replicas: Replicas) -> None:
+    """And so is a standby."""
+    replicas.add("a")
+    replicas.add("b")
+    await asyncio.sleep(60)
+    assert [replica.elector.check_health() for replica in replicas.all] == [None, None]
 
 
 async def test_without_release_the_record_keeps_its_holder(replicas: Replicas) -> None:

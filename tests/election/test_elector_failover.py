@@ -83,7 +83,7 @@ class Replicas:
         return self.by(started()[0]["by"]), started()[0]
 
     async def all_follow(self, identity: str) -> None:
-        """Every living replica knows the leader, and holds its stream by then."""
+        """Every living replica knows the leader, and is connected to it by then."""
 
         def know() -> bool:
             living = [r for r in self.all if r.process.returncode is None]
@@ -113,7 +113,7 @@ async def replicas(tmp_path: Path) -> AsyncIterator[Replicas]:
 
 
 async def test_a_killed_leader_is_replaced_within_300_ms(replicas: Replicas) -> None:
-    """The reset of its stream is what the others notice."""
+    """The reset of its connections is what the others notice."""
     term = 0
     for _ in range(2):
         leader, event = await replicas.leader(after=term)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.events import (
-    Candidate,
     ConnectToLeader,
     Effect,
     Event,
     Halt,
+    LeaderConnectionBroken,
     NewLeader,
     Observed,
-    Phase,
     ReadRecord,
     Refused,
     Release,
@@ -24,17 +24,27 @@ from podsched.election.events import (
     ScheduleTimer,
     Started,
     StartLeading,
-    State,
     StopLeading,
     StopReason,
     StopRequested,
-    StreamBroken,
     TimerFired,
     TryAcquire,
     Unanswered,
     Written,
 )
+from podsched.election.lock_view import Candidate, LockView
 from podsched.election.record import LeaderElectionRecord, Snapshot
+from podsched.election.states import (
+    Acquiring,
+    Leading,
+    Releasing,
+    Standby,
+    State,
+    Stopped,
+    Withdrawing,
+    in_flight,
+    leads,
+)
 from podsched.election.step import step
 from podsched.lib.ids import Revision, Term
 
@@ -73,8 +83,8 @@ def only(effects: tuple[Effect, ...], sort: type) -> list[Effect]:
     return [e for e in effects if isinstance(e, sort)]
 
 
-def fresh() -> State:
-    return State(candidate=ME)
+def fresh() -> Standby:
+    return Standby(view=LockView(candidate=ME))
 
 
 def standby() -> State:
@@ -82,18 +92,33 @@ def standby() -> State:
     return run(fresh(), (100, Started()), (100, Observed(seen(OTHERS, 9))))[0]
 
 
-def acquiring() -> State:
-    return run(fresh(), (100, Started()), (100, Observed(seen(None, 1))))[0]
+def acquiring() -> Acquiring:
+    state, _ = run(fresh(), (100, Started()), (100, Observed(seen(None, 1))))
+    assert isinstance(state, Acquiring)
+    return state
 
 
-def leading() -> State:
+def leading() -> Leading:
     """In term 10 since 100.5, by a write sent at time 100."""
     state = acquiring()
-    assert state.in_flight is not None
     claim = LeaderElectionRecord(
         holder_identity="me", lease_duration_seconds=15, address="me:1", liveness_ttl=2
     )
-    return run(state, (100.5, Written(state.attempt, Revision(10), claim)))[0]
+    won, _ = run(state, (100.5, Written(state.view.attempt, Revision(10), claim)))
+    assert isinstance(won, Leading)
+    return won
+
+
+def renewing() -> Leading:
+    """As ``leading``, with the first renewal sent at time 102."""
+    state, _ = run(leading(), (102, TimerFired()))
+    assert isinstance(state, Leading)
+    assert state.in_flight is not None
+    return state
+
+
+def withdrawing() -> State:
+    return run(acquiring(), (101, StopRequested()))[0]
 
 
 def releasing() -> State:
@@ -105,8 +130,7 @@ def stopped() -> State:
 
 
 def mine(revision: int, **fields: object) -> Snapshot:
-    held = leading().held
-    return seen(held, revision, **{"term": Term(10), **fields})
+    return seen(leading().tenure.record, revision, **{"term": Term(10), **fields})
 
 
 def test_a_free_lock_is_claimed() -> None:
@@ -153,14 +177,14 @@ def test_a_vanished_holder_is_challenged_and_one_without_a_promise_is_not() -> N
 @pytest.mark.parametrize(
     ("broken", "challenged"),
     [
-        (StreamBroken("other", Term(5), confirmed=True), True),
-        (StreamBroken("other", Term(5), confirmed=False), False),
-        (StreamBroken("other", Term(4), confirmed=True), False),
-        (StreamBroken("third", Term(5), confirmed=True), False),
+        (LeaderConnectionBroken("other", Term(5), confirmed=True), True),
+        (LeaderConnectionBroken("other", Term(5), confirmed=False), False),
+        (LeaderConnectionBroken("other", Term(4), confirmed=True), False),
+        (LeaderConnectionBroken("third", Term(5), confirmed=True), False),
     ],
 )
-def test_only_a_confirmed_break_of_the_present_leaders_stream_is_a_challenge(
-    broken: StreamBroken, challenged: bool
+def test_only_a_confirmed_break_of_the_present_leaders_connection_is_a_challenge(
+    broken: LeaderConnectionBroken, challenged: bool
 ) -> None:
     """Another identity or term is somebody whom nobody follows any more."""
     _, effects = run(standby(), (101, broken))
@@ -169,17 +193,17 @@ def test_only_a_confirmed_break_of_the_present_leaders_stream_is_a_challenge(
 
 def test_a_renewal_after_the_break_clears_the_suspicion() -> None:
     """The claim was refused because the holder wrote: it lives."""
-    state, _ = run(standby(), (101, StreamBroken("other", Term(5), confirmed=True)))
-    state, _ = run(state, (101, Refused(state.attempt)))
+    state, _ = run(standby(), (101, LeaderConnectionBroken("other", Term(5), confirmed=True)))
+    state, _ = run(state, (101, Refused(state.view.attempt)))
     state, effects = run(state, (101, Observed(seen(OTHERS, 12))))
-    assert state.phase is Phase.STANDBY
+    assert isinstance(state, Standby)
     assert not only(effects, TryAcquire)
 
 
 def test_a_refused_claim_is_not_repeated_on_the_same_snapshot() -> None:
     """It reads again instead, and does not spin."""
     state = acquiring()
-    state, effects = run(state, (100, Refused(state.attempt)))
+    state, effects = run(state, (100, Refused(state.view.attempt)))
     assert only(effects, ReadRecord)
     _, effects = run(state, (105, TimerFired()))
     assert not only(effects, TryAcquire)
@@ -188,7 +212,7 @@ def test_a_refused_claim_is_not_repeated_on_the_same_snapshot() -> None:
 def test_an_unanswered_claim_backs_off_by_the_jittered_retry_period() -> None:
     """retryPeriod * (1 + 1.2 * chance), as client-go waits."""
     state = acquiring()
-    state, _ = step(state, Unanswered(state.attempt), 100, chance=0.5)
+    state, _ = step(state, Unanswered(state.view.attempt), 100, chance=0.5)
     assert not only(run(state, (103.1, TimerFired()))[1], TryAcquire)
     assert only(run(state, (103.2, TimerFired()))[1], TryAcquire)
 
@@ -197,9 +221,9 @@ def test_an_acquisition_answered_too_late_does_not_start_leading() -> None:
     """The process was paused: its lease is over before it began."""
     state = acquiring()
     record = LeaderElectionRecord(holder_identity="me")
-    state, effects = run(state, (110, Written(state.attempt, Revision(10), record)))
+    state, effects = run(state, (110, Written(state.view.attempt, Revision(10), record)))
     assert not only(effects, StartLeading)
-    assert not state.leads(110)
+    assert not leads(state, 110)
 
 
 def test_an_acquisition_that_was_overtaken_does_not_start_leading() -> None:
@@ -207,7 +231,7 @@ def test_an_acquisition_that_was_overtaken_does_not_start_leading() -> None:
     state = acquiring()
     state, _ = run(state, (100, Observed(seen(OTHERS, 20, term=Term(20)))))
     record = LeaderElectionRecord(holder_identity="me")
-    state, effects = run(state, (101, Written(state.attempt, Revision(10), record)))
+    state, effects = run(state, (101, Written(state.view.attempt, Revision(10), record)))
     assert not only(effects, StartLeading)
     assert only(effects, ConnectToLeader)
 
@@ -216,36 +240,33 @@ def test_winning_starts_leading_in_the_term_of_the_write() -> None:
     """And the first renewal is due a retryPeriod after the claim was sent."""
     state = acquiring()
     record = LeaderElectionRecord(holder_identity="me")
-    _, effects = run(state, (100.5, Written(state.attempt, Revision(10), record)))
+    _, effects = run(state, (100.5, Written(state.view.attempt, Revision(10), record)))
     assert effects == (StartLeading(Term(10)), NewLeader("me"), ScheduleTimer(102.0))
 
 
 def test_the_lease_counts_from_when_the_renewal_was_sent() -> None:
     """Sent at 102, answered at 111.9, over at 112."""
-    state, effects = run(leading(), (102, TimerFired()))
-    assert only(effects, Renew)
-    assert state.held is not None
-    written = Written(state.attempt, Revision(11), state.held)
+    state = renewing()
+    written = Written(state.view.attempt, Revision(11), state.tenure.record)
     late, effects = run(state, (109.9, written), (111.9, TimerFired()))
-    assert late.leads(111.9)
-    assert not late.leads(112)
+    assert leads(late, 111.9)
+    assert not leads(late, 112)
     _, effects = run(late, (112, TimerFired()))
     assert effects[0] == StopLeading(StopReason.RENEW_DEADLINE)
 
 
 def test_a_holder_that_comes_back_late_stops_whatever_it_hears_first() -> None:
     """Also the answer to a renewal that was sent before the pause."""
-    state, _ = run(leading(), (102, TimerFired()))
-    assert state.held is not None
+    state = renewing()
     news: list[Event] = [
-        Written(state.attempt, Revision(11), state.held),
+        Written(state.view.attempt, Revision(11), state.tenure.record),
         TimerFired(),
         Observed(mine(11)),
         StopRequested(),
-        Unanswered(state.attempt),
+        Unanswered(state.view.attempt),
     ]
     for event in news:
-        assert not state.leads(130)
+        assert not leads(state, 130)
         _, effects = run(state, (130, event))
         assert effects[0] == StopLeading(StopReason.RENEW_DEADLINE), event
 
@@ -264,18 +285,18 @@ def test_a_holder_whose_record_or_term_is_not_its_own_stops_at_once(snapshot: Sn
     """The store would refuse its writes from then on anyway."""
     state, effects = run(leading(), (101, Observed(snapshot)))
     assert effects[0] == StopLeading(StopReason.DEPOSED)
-    assert state.phase is not Phase.LEADING
+    assert not isinstance(state, Leading)
 
 
 def test_a_lost_answer_to_a_renewal_is_healed_by_reading() -> None:
     """The record moved by our own hand: renew again from where it is."""
-    state, _ = run(leading(), (102, TimerFired()))
-    state, effects = run(state, (104, Unanswered(state.attempt)))
+    renewal = renewing()
+    state, effects = run(renewal, (104, Unanswered(renewal.view.attempt)))
     assert only(effects, ReadRecord)
     _, effects = run(state, (104, Observed(mine(11))))
-    (renewal,) = only(effects, Renew)
-    assert isinstance(renewal, Renew)
-    assert (renewal.expected_revision, renewal.term) == (11, 10)
+    (again,) = only(effects, Renew)
+    assert isinstance(again, Renew)
+    assert (again.expected_revision, again.term) == (11, 10)
 
 
 def test_a_living_holder_whose_liveness_key_went_renews_at_once() -> None:
@@ -305,9 +326,9 @@ def test_a_release_empties_the_record_and_keeps_the_count() -> None:
 
 def test_a_release_waits_for_the_renewal_in_flight() -> None:
     """Its answer tells which revision to release."""
-    state, _ = run(leading(), (102, TimerFired()), (102, StopRequested()))
-    assert state.held is not None
-    state, effects = run(state, (102, Written(state.attempt, Revision(11), state.held)))
+    renewal = renewing()
+    written = Written(renewal.view.attempt, Revision(11), renewal.tenure.record)
+    _, effects = run(renewal, (102, StopRequested()), (102, written))
     (release,) = only(effects, Release)
     assert isinstance(release, Release)
     assert (release.expected_revision, release.term) == (11, 10)
@@ -320,7 +341,7 @@ def test_a_release_that_fails_is_given_up_after_a_retry_period() -> None:
 
 
 def _every_event(state: State) -> list[Event]:
-    attempt = state.attempt
+    attempt = state.view.attempt
     record = replace(OTHERS, holder_identity="me")
     snapshots = [
         seen(None, 30),
@@ -338,26 +359,27 @@ def _every_event(state: State) -> list[Event]:
         *(Refused(n) for n in (attempt, attempt - 1)),
         *(Unanswered(n) for n in (attempt, attempt - 1)),
         TimerFired(),
-        StreamBroken("other", Term(5), confirmed=True),
-        StreamBroken("other", Term(5), confirmed=False),
+        LeaderConnectionBroken("other", Term(5), confirmed=True),
+        LeaderConnectionBroken("other", Term(5), confirmed=False),
         StopRequested(),
     ]
 
 
 ALLOWED = {
-    Phase.STANDBY: {Phase.STANDBY, Phase.ACQUIRING, Phase.STOPPED},
-    Phase.ACQUIRING: {Phase.ACQUIRING, Phase.STANDBY, Phase.LEADING, Phase.RELEASING},
-    Phase.LEADING: set(Phase),
-    Phase.RELEASING: {Phase.RELEASING, Phase.STOPPED},
-    Phase.STOPPED: {Phase.STOPPED},
+    Standby: {Standby, Acquiring, Stopped},
+    Acquiring: {Acquiring, Standby, Leading, Withdrawing},
+    Leading: {Leading, Standby, Acquiring, Releasing, Stopped},
+    Withdrawing: {Withdrawing, Releasing, Stopped},
+    Releasing: {Releasing, Stopped},
+    Stopped: {Stopped},
 }
+STARTS = [fresh, standby, acquiring, leading, renewing, withdrawing, releasing, stopped]
 
 
-@pytest.mark.parametrize("start", [fresh, standby, acquiring, leading, releasing, stopped])
-def test_every_phase_answers_every_event_within_the_table(start: object) -> None:
+@pytest.mark.parametrize("start", STARTS)
+def test_every_phase_answers_every_event_within_the_table(start: Callable[[], State]) -> None:
     """Two events in a row at every interesting time, from every phase."""
-    assert callable(start)
-    begin: State = start()
+    begin = start()
     for now in (101.0, 102.0, 110.0, 200.0):
         for first in _every_event(begin):
             middle, _ = step(begin, first, now)
@@ -366,18 +388,50 @@ def test_every_phase_answers_every_event_within_the_table(start: object) -> None
                 _check(middle, end, effects, now + late)
 
 
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("now", [101.0, 110.0, 200.0])
+def test_a_request_to_stop_is_never_lost(start: Callable[[], State], now: float) -> None:
+    """Also when it is the first thing that a process hears after a long pause."""
+    state, _ = run(start(), (now, StopRequested()))
+    assert isinstance(state, Withdrawing | Releasing | Stopped)
+    state, _ = run(state, (now + 30, TimerFired()))
+    assert isinstance(state, Stopped)
+
+
+def test_a_lock_won_after_the_request_to_stop_is_given_back() -> None:
+    """Its answer says what there is to release."""
+    claim = LeaderElectionRecord(holder_identity="me", leader_transitions=4)
+    state = withdrawing()
+    state, effects = run(state, (101.5, Written(state.view.attempt, Revision(10), claim)))
+    (release,) = only(effects, Release)
+    assert isinstance(release, Release)
+    assert (release.expected_revision, release.term) == (10, 10)
+    assert (release.record.holder_identity, release.record.leader_transitions) == ("", 4)
+    assert not only(effects, StartLeading)
+
+
+def test_a_lock_won_and_lost_after_the_request_to_stop_is_not_released() -> None:
+    """Somebody else holds it by the time that the answer comes."""
+    claim = LeaderElectionRecord(holder_identity="me")
+    state = withdrawing()
+    written = Written(state.view.attempt, Revision(10), claim)
+    state, effects = run(state, (101, Observed(seen(OTHERS, 20, term=Term(20)))), (101, written))
+    assert isinstance(state, Stopped)
+    assert not only(effects, Release)
+
+
 def _check(before: State, after: State, effects: tuple[Effect, ...], now: float) -> None:
-    assert after.phase in ALLOWED[before.phase]
-    was, leads = before.phase is Phase.LEADING, after.phase is Phase.LEADING
+    assert type(after) in ALLOWED[type(before)]
+    led, leading_now = isinstance(before, Leading), isinstance(after, Leading)
     stops, starts = only(effects, StopLeading), only(effects, StartLeading)
-    assert len(stops) == (was and not leads)
-    assert len(starts) == (leads and not was)
+    assert len(stops) == (led and not leading_now)
+    assert len(starts) == (leading_now and not led)
     assert not stops or effects[0] is stops[0]
-    assert not leads or after.leads(now)
+    assert not leading_now or leads(after, now)
     writes = only(effects, TryAcquire) + only(effects, Renew) + only(effects, Release)
     assert len(writes) <= 1
-    assert not writes or after.in_flight is not None
+    assert not writes or in_flight(after) is not None
     changed = (after, effects) != (before, ())
-    ended = after.phase is Phase.STOPPED
+    ended = isinstance(after, Stopped)
     assert len(only(effects, ScheduleTimer)) == (changed and not ended)
-    assert bool(only(effects, Halt)) == (ended and before.phase is not Phase.STOPPED)
+    assert bool(only(effects, Halt)) == (ended and not isinstance(before, Stopped))

@@ -13,27 +13,36 @@ from dataclasses import dataclass, replace
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.events import (
-    Candidate,
     Effect,
     Event,
+    LeaderConnectionBroken,
     Observed,
-    Phase,
     ReadRecord,
     Refused,
     Release,
     Renew,
     Started,
     StartLeading,
-    State,
     StopLeading,
     StopRequested,
-    StreamBroken,
     TimerFired,
     TryAcquire,
     Unanswered,
     Written,
 )
-from podsched.election.record import NO_TERM, LeaderElectionRecord, Snapshot
+from podsched.election.lock_view import Candidate, LockView, Tenure
+from podsched.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, Snapshot
+from podsched.election.states import (
+    Acquiring,
+    Leading,
+    Releasing,
+    Standby,
+    State,
+    Stopped,
+    Withdrawing,
+    in_flight,
+    leads,
+)
 from podsched.election.step import next_timer, step
 from podsched.lib.ids import Revision, Term
 
@@ -62,6 +71,7 @@ class Replica:
     state: State
     alive: bool = True
     leading: bool = False
+    asked_to_stop: bool = False
     requests: tuple[Request, ...] = ()
     reading: bool | Snapshot = False
 
@@ -86,7 +96,7 @@ def new_world(count: int, faults: int) -> World:
         candidate = Candidate(
             identity="abc"[i], settings=SETTINGS, address=f"{'abc'[i]}:1", liveness_ttl=2
         )
-        replicas.append(Replica(State(candidate=candidate)))
+        replicas.append(Replica(Standby(view=LockView(candidate=candidate))))
     world = replace(world, replicas=tuple(replicas))
     for i in range(count):
         world = tell(world, i, Started())
@@ -97,11 +107,12 @@ def tell(world: World, i: int, event: Event) -> World:
     """Give one candidate an event and carry its effects out."""
     replica = world.replicas[i]
     state, effects = step(replica.state, event, world.now)
-    replica = replace(replica, state=state)
+    asked = replica.asked_to_stop or isinstance(event, StopRequested)
+    replica = replace(replica, state=state, asked_to_stop=asked)
     started = world.started
     for effect in effects:
         if isinstance(effect, StartLeading):
-            started = (*started, (effect.term, state.identity))
+            started = (*started, (effect.term, state.view.identity))
         replica = _perform(replica, effect)
     replica = replace(replica, requests=_expected(replica))
     return replace(_put(world, i, replica), started=started)
@@ -109,7 +120,8 @@ def tell(world: World, i: int, event: Event) -> World:
 
 def _expected(replica: Replica) -> tuple[Request, ...]:
     """Nobody waits for the answers to former attempts; such writes may still arrive."""
-    current = replica.state.in_flight.attempt if replica.state.in_flight else 0
+    awaited = in_flight(replica.state)
+    current = awaited.attempt if awaited else 0
     return tuple(
         r if r.effect.attempt == current else replace(r, abandoned=True)
         for r in replica.requests
@@ -126,7 +138,7 @@ def _perform(replica: Replica, effect: Effect) -> Replica:
         case StartLeading() | StopLeading():
             starts = isinstance(effect, StartLeading)
             if replica.leading is starts:
-                raise Violation(f"{effect} of {replica.state.identity} twice in a row")
+                raise Violation(f"{effect} of {replica.state.view.identity} twice in a row")
             return replace(replica, leading=starts)
     return replica
 
@@ -196,7 +208,7 @@ def actions(
 
 
 def _requests(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World]]:
-    name = replica.state.identity
+    name = replica.state.view.identity
     for request in replica.requests:
         if request.answer is None:
             yield f"{name}: {type(request.effect).__name__} arrives", apply(world, i, request)
@@ -207,8 +219,8 @@ def _requests(world: World, i: int, replica: Replica) -> Iterator[tuple[str, Wor
 
 
 def _doings(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World]]:
-    name, state = replica.state.identity, replica.state
-    if state.phase is Phase.STOPPED:
+    name, state = replica.state.view.identity, replica.state
+    if isinstance(state, Stopped):
         return
     if next_timer(state) <= world.now and len(replica.requests) < 2:
         yield f"{name}: timer", tell(world, i, TimerFired())
@@ -217,27 +229,27 @@ def _doings(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World
         yield f"{name}: observes", tell(done, i, Observed(replica.reading))
     elif replica.reading:
         yield f"{name}: reads", _put(world, i, replace(replica, reading=world.store))
-    elif state.snapshot is None or state.snapshot.revision < world.store.revision:
+    elif state.view.snapshot is None or state.view.snapshot.revision < world.store.revision:
         # A watch is a reason to read; that the read begins at once is one of its possible delays.
         yield f"{name}: watch, reads", _put(world, i, replace(replica, reading=world.store))
 
 
 def _faults(world: World, i: int, replica: Replica, suspicion: bool) -> Iterator[tuple[str, World]]:
-    name, state = replica.state.identity, replica.state
+    name, state = replica.state.view.identity, replica.state
     holds = world.store.live_holder == name
     if holds and (suspicion or not replica.alive):
         store = replace(world.store, revision=Revision(world.store.revision + 1), live_holder="")
         yield f"{name}: liveness key expires", replace(world, store=store)
-    if not replica.alive or state.phase is Phase.STOPPED:
+    if not replica.alive or isinstance(state, Stopped):
         return
     for request in replica.requests:
         if not request.abandoned:
             yield from _losses(world, i, replica, request)
     yield f"{name}: dies", _put(world, i, replace(replica, alive=False, reading=False))
     yield f"{name}: is asked to stop", tell(world, i, StopRequested())
-    if state.followed and suspicion:
-        broken = StreamBroken(*state.followed, confirmed=True)
-        yield f"{name}: stream breaks", tell(world, i, broken)
+    if state.view.followed and suspicion:
+        broken = LeaderConnectionBroken(*state.view.followed, confirmed=True)
+        yield f"{name}: connection breaks", tell(world, i, broken)
 
 
 def _losses(
@@ -246,10 +258,10 @@ def _losses(
     rest = tuple(r for r in replica.requests if r is not request)
     unanswered = Unanswered(request.effect.attempt)
     lost = _put(world, i, replace(replica, requests=rest))
-    yield f"{replica.state.identity}: write or answer lost", tell(lost, i, unanswered)
+    yield f"{replica.state.view.identity}: write or answer lost", tell(lost, i, unanswered)
     if request.answer is None:
         late = _put(world, i, replace(replica, requests=(*rest, replace(request, abandoned=True))))
-        yield f"{replica.state.identity}: write delayed", tell(late, i, unanswered)
+        yield f"{replica.state.view.identity}: write delayed", tell(late, i, unanswered)
 
 
 # -- what must hold --------------------------------------------------------------------------
@@ -271,14 +283,16 @@ def check(world: World, *, exclusive: bool) -> None:
             raise Violation("writes of an earlier term are accepted")
         if world.store.holder != owners[world.store.term]:
             raise Violation("the record and the term name different holders")
-    leaders = [r for r in world.replicas if r.alive and r.state.leads(world.now)]
+    leaders = [r for r in world.replicas if r.alive and leads(r.state, world.now)]
     if exclusive and len(leaders) > 1:
         raise Violation("two lead at once")
     for replica in world.replicas:
         state = replica.state
-        if replica.leading is not (state.phase is Phase.LEADING):
+        if replica.leading is not isinstance(state, Leading):
             raise Violation("StartLeading or StopLeading was forgotten")
-        if state.phase is not Phase.STOPPED:
+        if replica.asked_to_stop and isinstance(state, Standby | Acquiring | Leading):
+            raise Violation("a candidate that was asked to stop goes on")
+        if not isinstance(state, Stopped):
             next_timer(state)  # raises nothing: there is one in every other phase
 
 
@@ -305,12 +319,14 @@ def _revisions(world: World) -> Iterator[int]:
     snapshots = [world.store]
     for replica in world.replicas:
         state = replica.state
-        yield from (_bar(state), state.term, state.held_revision)
-        if state.followed:
-            yield state.followed[1]
-        if state.in_flight:
-            yield state.in_flight.seen
-        snapshots += [s for s in (state.snapshot, replica.reading) if isinstance(s, Snapshot)]
+        yield _bar(state)
+        if isinstance(state, Leading | Releasing):
+            yield from (state.tenure.term, state.tenure.record_revision)
+        if isinstance(state, Acquiring):
+            yield state.seen
+        if state.view.followed:
+            yield state.view.followed[1]
+        snapshots += [s for s in (state.view.snapshot, replica.reading) if isinstance(s, Snapshot)]
         for request in replica.requests:
             yield request.effect.expected_revision
             if not isinstance(request.effect, TryAcquire):
@@ -323,8 +339,9 @@ def _revisions(world: World) -> Iterator[int]:
 
 def _bar(state: State) -> int:
     """claims_after as far as it still matters: snapshots only get newer."""
-    known = state.snapshot.revision if state.snapshot else 0
-    return state.claims_after if state.claims_after >= known else 0
+    known = state.view.snapshot.revision if state.view.snapshot else 0
+    bar = state.claims_after if isinstance(state, Standby) else NO_REVISION
+    return bar if bar >= known else 0
 
 
 class _Print:
@@ -366,38 +383,56 @@ class _Print:
         )
 
     def replica(self, r: Replica) -> Hashable:
-        s = r.state
-        requests = frozenset(self.request(q, s.attempt) for q in r.requests)
-        if not r.alive or s.phase is Phase.STOPPED:
-            return (s.identity, requests)
-        flight = s.in_flight and (
-            s.in_flight.kind,
-            s.attempt - s.in_flight.attempt,
-            self.since(s.in_flight.sent_at),
-            self._ranks[s.in_flight.seen],
-        )
-        waiting = s.phase in (Phase.STANDBY, Phase.ACQUIRING)
+        s, view = r.state, r.state.view
+        requests = frozenset(self.request(q, view.attempt) for q in r.requests)
+        if not r.alive or isinstance(s, Stopped):
+            return (view.identity, requests)
         return (
-            s.identity,
-            s.phase,
+            view.identity,
             r.leading,
             requests,
             self.snapshot(r.reading),
-            self.snapshot(s.snapshot),
-            flight,
-            s.transitions - self._transitions,
-            s.announced,
-            s.followed and (s.followed[0], self._ranks[s.followed[1]]),
-            s.suspected != 0 and s.snapshot and s.suspected == s.snapshot.record_revision,
-            self._ranks[_bar(s)],
-            self.until(s.not_before),
-            self.since(s.observed_at) if waiting else 0,
-            self.until(s.poll_at) if waiting else 0,
-            s.race_at is not None and self.until(s.race_at),
-            waiting or (self._ranks[s.term], self._ranks[s.held_revision], self.record(s.held)),
-            waiting or self.since(s.renewed_at),
-            s.phase is Phase.RELEASING and self.until(s.give_up_at),
+            self.view(view),
+            type(s),
+            self.phase(s),
         )
+
+    def view(self, view: LockView) -> Hashable:
+        snapshot = view.snapshot
+        return (
+            self.snapshot(snapshot),
+            view.transitions - self._transitions,
+            view.announced,
+            view.followed and (view.followed[0], self._ranks[view.followed[1]]),
+            view.suspected != 0 and snapshot and view.suspected == snapshot.record_revision,
+        )
+
+    def phase(self, s: State) -> Hashable:
+        match s:
+            case Standby():
+                observed = self.since(s.view.observed_at)
+                race = s.race_at is not None and self.until(s.race_at)
+                times = (self.until(s.not_before), self.until(s.poll_at), race)
+                return (observed, self._ranks[_bar(s)], times)
+            case Acquiring():
+                observed = self.since(s.view.observed_at)
+                return (observed, self.flight(s), self._ranks[s.seen], self.until(s.poll_at))
+            case Leading():
+                times = (self.since(s.renewed_at), self.until(s.not_before))
+                return (self.tenure(s.tenure), self.flight(s), times)
+            case Releasing():
+                return (self.tenure(s.tenure), self.flight(s), self.until(s.give_up_at))
+            case Withdrawing():
+                return (self.flight(s), self.until(s.give_up_at))
+        raise AssertionError(s)
+
+    def flight(self, s: State) -> Hashable:
+        sent = in_flight(s)
+        return sent and (type(sent.write), s.view.attempt - sent.attempt, self.since(sent.sent_at))
+
+    def tenure(self, tenure: Tenure) -> Hashable:
+        ranks = self._ranks
+        return (ranks[tenure.term], ranks[tenure.record_revision], self.record(tenure.record))
 
 
 def leads_in_the_end(world: World, *, within: int) -> bool:
@@ -405,8 +440,10 @@ def leads_in_the_end(world: World, *, within: int) -> bool:
     for _ in range(within):
         world = settle(world)
         for replica in world.replicas:
-            leads = replica.alive and replica.state.leads(world.now)
-            if leads and replica.state.term == world.store.term != NO_TERM:
+            state = replica.state
+            if not replica.alive or not isinstance(state, Leading) or not leads(state, world.now):
+                continue
+            if state.tenure.term == world.store.term != NO_TERM:
                 return True
         world = replace(world, now=world.now + 1)
     return False
@@ -425,5 +462,6 @@ def settle(world: World) -> World:
 def somebody_could_lead(world: World) -> bool:
     """There is a candidate left that runs and was not asked to stop."""
     return any(
-        r.alive and r.state.phase not in (Phase.STOPPED, Phase.RELEASING) for r in world.replicas
+        r.alive and not isinstance(r.state, Withdrawing | Releasing | Stopped)
+        for r in world.replicas
     )

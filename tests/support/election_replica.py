@@ -16,8 +16,9 @@ import time
 
 from podsched.api.etcd_keys import term_key
 from podsched.config.leader_election import LeaderElectionSettings
-from podsched.election.elector import ElectionCallbacks, LeaderElector
+from podsched.election.elector import LeaderElector
 from podsched.election.events import StopReason
+from podsched.election.options import ElectionCallbacks
 from podsched.store.errors import StoreError
 from podsched.store.etcd import EtcdOptions, connect
 from podsched.store.protocol import Compare, Put, Store

@@ -32,8 +32,9 @@ from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
-from podsched.election.elector import ElectionCallbacks, ElectionOptions, LeaderElector
+from podsched.election.elector import LeaderElector
 from podsched.election.events import StopReason
+from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.engine.cache_debugger import CacheDebugger
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import Placer
@@ -152,12 +153,10 @@ class Replica:
     # ------------------------------------------------------------------ leadership
 
     def _started_leading(self, fence: api_pb2.Fence) -> None:
-        _log.info("Started leading", identity=self.identity, term=fence.term)
         self._end_term()
         self._term_task = asyncio.create_task(self._lead(fence), name=f"term {fence.term}")
 
     def _stopped_leading(self, reason: StopReason) -> None:
-        _log.info("Stopped leading", identity=self.identity, reason=str(reason))
         self._end_term()
 
     def _end_term(self) -> None:
@@ -221,7 +220,6 @@ class Replica:
             ElectionCallbacks(
                 on_started_leading=self._started_leading,
                 on_stopped_leading=self._stopped_leading,
-                on_new_leader=lambda identity: _log.info("New leader", leader=identity),
                 on_renewal=self._renewed,
             ),
             options=self._options.election,

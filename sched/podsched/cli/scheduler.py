@@ -145,7 +145,7 @@ def scheduler(
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica
-    from podsched.election.elector import ElectionOptions
+    from podsched.election.options import ElectionOptions
 
     host, port = split_address("--listen-peers", listen_peers)
     with invalid_settings_fail():

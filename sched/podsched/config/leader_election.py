@@ -1,7 +1,7 @@
 """When a replica acquires, renews and gives up leadership: client-go's durations and validation.
 
 With these settings a failover takes at most lease_duration + retry_period * (1 + jitter_factor)
-after the holder's last renewal, 19.4 s by default. The liveness key and the stream between the
+after the holder's last renewal, 19.4 s by default. The liveness key and the connections between the
 replicas usually make it far shorter; the lease is the fallback when neither can be relied on.
 """
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import structlog
-
 from podsched.store.errors import LeaseNotFound, StoreError
 from podsched.store.protocol import Store
+from podsched.telemetry.logs import get_logger
 
-_log = structlog.get_logger("podsched.election")
+_log = get_logger("election")
 
 
 class LivenessLease:
@@ -30,14 +29,14 @@ class LivenessLease:
         self._granting = asyncio.Lock()
 
     async def ensure(self) -> int:
-        """Id of the lease, granted now if there is none; raises StoreError."""
+        """Return the id of the lease, granted now if there is none. Raises StoreError."""
         async with self._granting:
             if not self._id:
                 self._id = (await self._store.lease_grant(self._ttl)).id
             return self._id
 
     def forget(self, lease_id: int) -> None:
-        """Return the store does not know this lease any more."""
+        """Note that the store does not know this lease any more."""
         if self._id == lease_id:
             self._id = 0
 
@@ -62,7 +61,7 @@ class LivenessLease:
                 lease_id = await self.ensure()
                 await self._store.lease_keep_alive(lease_id)
         except LeaseNotFound:
-            _log.warning("liveness lease expired", lease=lease_id)
+            _log.warning("The liveness lease expired", lease=lease_id)
             self.forget(lease_id)
         except (StoreError, TimeoutError) as error:
-            _log.debug("liveness lease not renewed", error=repr(error))
+            _log.debug("Could not renew the liveness lease", error=repr(error))

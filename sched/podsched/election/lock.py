@@ -11,7 +11,6 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import structlog
 from google.protobuf.message import DecodeError
 
 from podsched.election.events import Release, Renew, TryAcquire
@@ -28,9 +27,10 @@ from podsched.election.record import (
 from podsched.lib.ids import Revision, Term
 from podsched.store.errors import LeaseNotFound
 from podsched.store.protocol import Compare, Delete, KeyValue, Put, Store, TxnOp
+from podsched.telemetry.logs import get_logger
 from podsched.v1 import objects_pb2 as v1
 
-_log = structlog.get_logger("podsched.election")
+_log = get_logger("election")
 
 
 class Lock:
@@ -142,7 +142,7 @@ class Lock:
             record = decode_lease(lease)
         except (DecodeError, ValueError, OverflowError) as error:
             # Nobody can hold a lock by a record that cannot be read; claiming it repairs it.
-            _log.warning("lease cannot be decoded", key=kv.key, error=repr(error))
+            _log.warning("Could not decode the lease", key=kv.key, error=repr(error))
             return None
         self._base = lease
         return record

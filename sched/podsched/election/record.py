@@ -29,7 +29,7 @@ NO_REVISION = Revision(0)
 #: Nobody leads.
 NO_TERM = Term(0)
 
-#: Where the holder accepts the standbys' streams, "host:port".
+#: Where the holder accepts its peers' connections, "host:port".
 ADDRESS_ANNOTATION = "podsched.io/leader-address"
 #: The holder promises to keep the liveness key, on an etcd lease of so many seconds.
 LIVENESS_ANNOTATION = "podsched.io/liveness-ttl-seconds"
@@ -72,7 +72,7 @@ class LeaderElectionRecord:
     lease_duration_seconds: how long after its last renewal nobody else may take the lock.
     acquire_time, renew_time: wall time, shown to people; no decision reads them.
     leader_transitions: how often the holder changed; it never shrinks, a release keeps it.
-    address: "host:port" of the holder's beacon, "" for none.
+    address: "host:port" where the holder accepts its peers, "" for none.
     liveness_ttl: seconds; 0 means that the holder keeps no liveness key.
     """
 

@@ -1,4 +1,4 @@
-"""The stream to the leader, over real loopback sockets."""
+"""The connection to the leader, over real loopback sockets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from podsched.election.stream import Beacon, follow
+from podsched.election.peers import PeerListener, follow_leader
 from support.eventually import eventually
 from support.relay import Relay
 
@@ -22,7 +22,7 @@ class Follower:
         self.reports: list[bool] = []
         address = f"127.0.0.1:{port}"
         self.task = asyncio.create_task(
-            follow(address, "leader", self.reports.append, chance=random.random)
+            follow_leader(address, "leader", self.reports.append, chance=random.random)
         )
 
 
@@ -40,24 +40,24 @@ async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
     await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
 
 
-async def test_a_beacon_that_goes_away_is_reported_as_confirmed(
+async def test_a_leader_that_goes_away_is_reported_as_confirmed(
     follow_at: Callable[[int], Follower],
 ) -> None:
     """Broken, and the address refuses since."""
-    beacon = Beacon("leader")
-    follower = follow_at(await beacon.start("127.0.0.1", 0))
+    listener = PeerListener("leader")
+    follower = follow_at(await listener.start("127.0.0.1", 0))
     await asyncio.sleep(0.05)
-    await beacon.close()
+    await listener.close()
     await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [True]
 
 
-async def test_a_beacon_that_is_back_at_once_is_not_reported_as_gone(
+async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(
     follow_at: Callable[[int], Follower],
 ) -> None:
     """Only the connection broke."""
-    beacon = Beacon("leader")
-    relay = Relay(await beacon.start("127.0.0.1", 0))
+    listener = PeerListener("leader")
+    relay = Relay(await listener.start("127.0.0.1", 0))
     await relay.start()
     follower = follow_at(relay.port)
     await asyncio.sleep(0.05)
@@ -67,17 +67,17 @@ async def test_a_beacon_that_is_back_at_once_is_not_reported_as_gone(
     await relay.stop()
     await eventually("another report", lambda: len(follower.reports), 2)
     assert follower.reports == [False, True]
-    await beacon.close()
+    await listener.close()
 
 
 async def test_an_address_that_never_answered_says_nothing_about_the_leader(
     follow_at: Callable[[int], Follower],
 ) -> None:
     """A wrong address or a firewall in the way is no reason to depose anybody."""
-    beacon = Beacon("somebody else")
-    port = await beacon.start("127.0.0.1", 0)
+    listener = PeerListener("somebody else")
+    port = await listener.start("127.0.0.1", 0)
     follower = follow_at(port)
     await asyncio.sleep(0.05)
-    await beacon.close()
+    await listener.close()
     await asyncio.sleep(0.2)
     assert follower.reports == []

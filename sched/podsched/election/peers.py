@@ -1,10 +1,11 @@
-"""The stream between a standby and the leader: learning at once that a process is gone.
+"""The connections between replicas, by which a standby learns at once that the leader is gone.
 
-Every replica runs a `Beacon`: a TCP listener that says the replica's identity and then holds the
-connection open in silence. A standby follows the leader's beacon. When a process dies its kernel
-resets its connections and refuses new ones, and both reach the standby within milliseconds.
+Every replica runs a ``PeerListener``: a TCP listener that sends the replica's identity and then
+holds the connection open in silence. A standby holds a connection to the leader. When a process
+dies its kernel resets its connections and refuses new ones; both reach the standby within
+milliseconds.
 
-Guarantee: a break is reported as confirmed only if the beacon of this identity was reached at this
+Guarantee: a break is reported as confirmed only if the replica of this identity was reached at this
 address before, and the address now refuses connections. A paused process, a lost network or a
 machine without power refuses nothing: those are left to the liveness key and the lease.
 Non-goals: secrecy or proof of identity. A wrong report costs a term change and nothing else,
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable
 from enum import Enum
 
@@ -28,8 +30,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
 _LONGEST_IDENTITY = 512
 
 
-class Beacon:
-    """Accepts the standbys' streams for as long as this process lives."""
+class PeerListener:
+    """Accepts the connections of other replicas for as long as this process lives."""
 
     def __init__(self, identity: str) -> None:
         self._greeting = identity.encode() + b"\n"
@@ -37,13 +39,13 @@ class Beacon:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port, which is a free one if 0 was asked for. Raises OSError."""
+        """Listen; return the port, which is a free one if 0 was asked for. Raises OSError."""
         self._server = await asyncio.start_server(self._serve, host, port)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     async def close(self) -> None:
-        """Refuse new streams and end those that are open."""
+        """Refuse new connections and end those that are open."""
         if self._server is not None:
             self._server.close()
         for writer in tuple(self._writers):
@@ -56,9 +58,9 @@ class Beacon:
         try:
             writer.write(self._greeting)
             while await reader.read(64):
-                pass  # a standby has nothing to say
+                pass  # a peer sends nothing
         except OSError:
-            pass  # it went away, which is its right
+            pass  # the peer is gone
         finally:
             self._writers.discard(writer)
             writer.close()
@@ -67,28 +69,28 @@ class Beacon:
 class _Ending(Enum):
     """How one connection ended."""
 
-    BROKEN = "said who it is, then broke"
+    BROKEN = "sent its identity, then broke"
     REFUSED = "nothing listens there"
     FAILED = "anything else"
 
 
-async def follow(
+async def follow_leader(
     address: str,
     identity: str,
     report: Callable[[bool], None],
     *,
     chance: Callable[[], float],
 ) -> None:
-    """Hold a stream to the beacon of this identity until cancelled.
+    """Hold a connection to the replica of this identity until cancelled.
 
-    report(confirmed) is called at most once for a stream that broke: with True when the address
-    refuses connections since, with False when the beacon answers again. While the address cannot be
-    reached at all nothing is known and nothing reported.
+    report(confirmed) is called at most once for a connection that broke: with True when the address
+    refuses connections since, with False when the replica answers again. While the address cannot
+    be reached at all, nothing is known and nothing reported.
     """
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
     while True:
-        ending = await _attend(address, identity, back=_reporter(broken, report))
+        ending = await _connect_once(address, identity, back=_reporter(broken, report))
         if ending is _Ending.BROKEN:
             broken = True
             backoff.reset()
@@ -107,8 +109,8 @@ def _reporter(broken: bool, report: Callable[[bool], None]) -> Callable[[], None
     return back
 
 
-async def _attend(address: str, identity: str, back: Callable[[], None]) -> _Ending:
-    """One connection, from the first try to its end; back() is called when the beacon answers."""
+async def _connect_once(address: str, identity: str, back: Callable[[], None]) -> _Ending:
+    """Hold one connection to its end; back() is called when the replica answers."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -131,3 +133,16 @@ async def _attend(address: str, identity: str, back: Callable[[], None]) -> _End
         return _Ending.FAILED
     finally:
         writer.close()
+
+
+def advertised_address(listen_host: str, port: int, advertise: str) -> str:
+    """Return the "host:port" for the record; what ``advertise`` leaves out is as bound."""
+    host, _, advertised_port = advertise.rpartition(":")
+    if not host:  # "host" alone, or nothing
+        host, advertised_port = advertise, ""
+    return f"{host or _reachable(listen_host)}:{advertised_port or port}"
+
+
+def _reachable(host: str) -> str:
+    """Return this machine's name for a wildcard host, to which nobody can connect."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

@@ -1,0 +1,177 @@
+"""The rules of a candidate that holds the lock or gives it back.
+
+``Leading`` holds it, ``Withdrawing`` may yet win it, ``Releasing`` gives it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from podsched.election.events import (
+    Event,
+    Observed,
+    ReadRecord,
+    Refused,
+    Release,
+    Renew,
+    StopLeading,
+    StopReason,
+    StopRequested,
+    Unanswered,
+    Written,
+)
+from podsched.election.lock_view import LockView, Tenure, learned_own_write, tenure_in
+from podsched.election.record import whole_seconds
+from podsched.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
+from podsched.election.transition import Transition
+from podsched.lib.ids import Term
+
+# -- LEADING ---------------------------------------------------------------------------------
+
+
+def on_leading(state: Leading, event: Event, transition: Transition) -> State:
+    """Take in an event; whether the lease is over or a renewal due is decided by ``hold``."""
+    match event:
+        case Written():
+            return _on_renewed(state, event, transition)
+        case Refused() | Unanswered():
+            # Ours may be the write that the compare met, its answer lost: the record will tell.
+            transition.emit(ReadRecord())
+            retry_at = transition.now + state.view.settings.retry_period
+            return replace(state, in_flight=None, not_before=retry_at)
+        case Observed():
+            return _on_observed(state, transition)
+        case StopRequested():
+            return _on_stop_requested(state, transition)
+    return state
+
+
+def hold(state: Leading, transition: Transition) -> Leading | Standby:
+    """End a step in LEADING: stop when the lease is over, renew it when that is due."""
+    if transition.now >= state.lease_over_at:
+        return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
+    if state.in_flight is None and transition.now >= state.renewal_due_at:
+        return _renew(state, transition)
+    return state
+
+
+def _on_renewed(state: Leading, event: Written, transition: Transition) -> Leading | Standby:
+    assert state.in_flight is not None  # or the answer would have been outdated
+    renewed_at = state.in_flight.sent_at
+    view = learned_own_write(state.view, event, state.tenure.term, transition.now)
+    state = replace(state, view=view, renewed_at=renewed_at, in_flight=None)
+    tenure = tenure_in(view, state.tenure.term)
+    if tenure is None:
+        return _stop_leading(state, StopReason.DEPOSED, transition)
+    return replace(state, tenure=tenure)
+
+
+def _on_observed(state: Leading, transition: Transition) -> Leading | Standby:
+    tenure = tenure_in(state.view, state.tenure.term)
+    if tenure is None:
+        return _stop_leading(state, StopReason.DEPOSED, transition)
+    snapshot, now = state.view.snapshot, transition.now
+    moved = tenure.record_revision != state.tenure.record_revision
+    overdue = now >= state.renewed_at + state.view.settings.retry_period
+    # Standbys race as soon as the liveness key is gone, and lose to a renewal that is faster.
+    vanished = snapshot is not None and snapshot.holder_vanished and now >= state.not_before
+    state = replace(state, tenure=tenure)
+    if state.in_flight is None and ((moved and overdue) or vanished):
+        return _renew(state, transition)
+    return state
+
+
+def _on_stop_requested(state: Leading, transition: Transition) -> Releasing | Stopped:
+    if transition.now >= state.lease_over_at:
+        transition.emit(StopLeading(StopReason.RENEW_DEADLINE))
+        return transition.halt(state.view)
+    transition.emit(StopLeading(StopReason.RELEASED))
+    if not state.view.settings.release_on_cancel:
+        return transition.halt(state.view)
+    give_up_at = transition.now + state.view.settings.retry_period
+    if state.in_flight is None:
+        return _release(state.view, state.tenure, give_up_at, transition)
+    return Releasing(
+        view=state.view, tenure=state.tenure, in_flight=state.in_flight, give_up_at=give_up_at
+    )
+
+
+def _renew(state: Leading, transition: Transition) -> Leading:
+    """Renew the record as last written, without reading it first (client-go's fast path)."""
+    view, tenure = state.view, state.tenure
+    if transition.now >= state.lease_over_at:
+        return state
+    record = replace(
+        tenure.record,
+        lease_duration_seconds=whole_seconds(view.settings.lease_duration),
+        address=view.candidate.address,
+        liveness_ttl=view.candidate.liveness_ttl,
+    )
+    write = Renew(view.attempt + 1, tenure.record_revision, tenure.term, record)
+    view, in_flight = transition.send(view, write)
+    return replace(state, view=view, in_flight=in_flight)
+
+
+def _stop_leading(state: Leading, reason: StopReason, transition: Transition) -> Standby:
+    """Go back to racing; StopLeading comes first, before anything that takes time."""
+    transition.effects.insert(0, StopLeading(reason))
+    return Standby(view=state.view, poll_at=transition.now, not_before=state.not_before)
+
+
+# -- WITHDRAWING, RELEASING ------------------------------------------------------------------
+
+
+def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> State:
+    """Await the answer to the last claim: if it was won, the lock is given back."""
+    if transition.now >= state.give_up_at or isinstance(event, Refused | Unanswered):
+        # Applied or not, the liveness key goes with the process, and standbys see that.
+        return transition.halt(state.view)
+    if isinstance(event, Written):
+        term = Term(event.revision)
+        view = learned_own_write(state.view, event, term, transition.now)
+        tenure = tenure_in(view, term)
+        if tenure is None:
+            return transition.halt(view)
+        return _release(view, tenure, state.give_up_at, transition)
+    return state
+
+
+def on_releasing(state: Releasing, event: Event, transition: Transition) -> State:
+    """Release the lock as soon as it is known what there is to release, or give up."""
+    if transition.now >= state.give_up_at:
+        return transition.halt(state.view)
+    releases = state.in_flight is not None and isinstance(state.in_flight.write, Release)
+    match event:
+        case Written() if not releases:
+            view = learned_own_write(state.view, event, state.tenure.term, transition.now)
+            return _release_again(replace(state, view=view, in_flight=None), transition)
+        case Observed():
+            return _release_again(state, transition)
+        case Written() | Unanswered() if releases:
+            return transition.halt(state.view)
+        case Refused() | Unanswered():
+            transition.emit(ReadRecord())
+            return replace(state, in_flight=None)
+    return state
+
+
+def _release_again(state: Releasing, transition: Transition) -> Releasing | Stopped:
+    """Release what this candidate holds by its present view, unless a write is on its way."""
+    tenure = tenure_in(state.view, state.tenure.term)
+    if tenure is None:
+        return transition.halt(state.view)
+    if state.in_flight is not None:
+        return state
+    return _release(state.view, tenure, state.give_up_at, transition)
+
+
+def _release(
+    view: LockView, tenure: Tenure, give_up_at: float, transition: Transition
+) -> Releasing:
+    """Release as client-go does: nobody holds the lock, for one second, and the count goes on."""
+    record = replace(
+        tenure.record, holder_identity="", lease_duration_seconds=1, address="", liveness_ttl=0
+    )
+    write = Release(view.attempt + 1, tenure.record_revision, tenure.term, record)
+    view, in_flight = transition.send(view, write)
+    return Releasing(view=view, tenure=tenure, in_flight=in_flight, give_up_at=give_up_at)
