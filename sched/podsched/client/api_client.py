@@ -10,23 +10,26 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 
 from podsched.api.codec import format_time
 from podsched.api.kinds import unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
-from podsched.client.errors import ClientError, Unavailable
+from podsched.client.errors import ClientError, Unavailable, Unreadable
 from podsched.client.informer import Informer
+from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 
 _Object = TypeVar("_Object", bound=AnyObject)
+_Message = TypeVar("_Message", bound=Message)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _EVENTS_PER_CALL = 1000
@@ -117,6 +120,7 @@ class ApiClient:
     ) -> Listing:
         """All that matches, page after page, at one revision. Compacted when paging took too long.
 
+        Objects that cannot be decoded are left out and named in the log.
         limit: items per page; 0 leaves that to the server.
         """
         request = v1.ListRequest(
@@ -130,7 +134,7 @@ class ApiClient:
         items: list[AnyObject] = []
         while True:
             page = await self.list_page(request)
-            items += [unwrap(v1.Object.FromString(raw)) for raw in page.items]
+            items += _readable(page.items)
             token: str = getattr(page, "continue")
             if not token:
                 return Listing(items, page.resource_version)
@@ -139,7 +143,7 @@ class ApiClient:
     async def list_page(self, request: v1.ListRequest) -> RawListResponse:
         """One page, its objects still encoded."""
         raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
-        return RawListResponse.FromString(raw)
+        return _decoded(RawListResponse, raw)
 
     async def update(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
         """Replace an object except its status. Conflict if its resourceVersion is not current."""
@@ -222,7 +226,7 @@ class ApiClient:
         )
         method = f"{_OBJECTS}DeleteCollection"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
-        return v1.DeleteCollectionResponse.FromString(raw).deleted
+        return _decoded(v1.DeleteCollectionResponse, raw).deleted
 
     async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         """Responses of one stream, their objects still encoded, until it breaks.
@@ -242,6 +246,9 @@ class ApiClient:
                     self._channels.leave(endpoint)
                     raise Unavailable("the server ended the watch")
                 yield RawWatchResponse.FromString(raw)
+        except DecodeError:
+            self._channels.leave(endpoint)
+            raise Unavailable("what came on the watch cannot be decoded") from None
         except TimeoutError:
             self._channels.leave(endpoint)
             raise Unavailable("nothing came on the watch, not even a bookmark") from None
@@ -275,7 +282,7 @@ class ApiClient:
         """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""
         request = v1.BindRequest(binding=binding, fence=fence)
         repeatable = bool(binding.uid) and fence is not None
-        return Pod.FromString(await self.call(f"{_PODS}Bind", request, repeatable=repeatable))
+        return _decoded(Pod, await self.call(f"{_PODS}Bind", request, repeatable=repeatable))
 
     async def bind_pods(
         self,
@@ -293,7 +300,7 @@ class ApiClient:
 
     async def evict(self, request: v1.EvictRequest) -> Pod:
         """Evict a pod. DisruptionBudget when a budget does not permit it now."""
-        return Pod.FromString(await self.call(f"{_PODS}Evict", request))
+        return _decoded(Pod, await self.call(f"{_PODS}Evict", request))
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
@@ -367,13 +374,33 @@ class ApiClient:
 
     async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
         raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)
-        return unwrap(v1.Object.FromString(raw))
+        try:
+            return unwrap(_decoded(v1.Object, raw))
+        except ValueError as error:
+            raise Unreadable(str(error)) from None
 
     async def _batch(
         self, method: str, request: Any, *, repeatable: bool = False, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
-        return v1.BatchResponse.FromString(raw).results
+        return _decoded(v1.BatchResponse, raw).results
+
+
+def _decoded(message: type[_Message], raw: bytes) -> _Message:
+    try:
+        return message.FromString(raw)
+    except DecodeError:
+        raise Unreadable(
+            f"the answer is no {message.DESCRIPTOR.name} that can be decoded"
+        ) from None
+
+
+def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:
+    for raw in items:
+        try:
+            yield unwrap(v1.Object.FromString(raw))
+        except (DecodeError, ValueError):
+            log_undecodable(identify(raw))
 
 
 def _repetition(event: Event) -> v1.PatchRequest:

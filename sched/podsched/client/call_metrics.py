@@ -29,6 +29,7 @@ class ClientTelemetry:
 
         def update() -> None:
             metrics.informer_revision.set(informer.revision)
+            metrics.informer_undecodable.set(informer.set_aside)
             metrics.informer_relists_total.labels().value = float(informer.relists)
 
         self._registry.before_collect(update)

@@ -15,6 +15,7 @@
     ├── Compacted              the history asked for is gone: list again
     ├── Unavailable            no server answers, or it cannot reach its store: retry
     │   └── OutcomeUnknown     as before, but the write may have been done: read first
+    ├── Unreadable             what is stored, or was answered, cannot be decoded
     └── ServerBug              the server's log has the story under the id in the message
 
 gRPC's errors never leave this package; they are the `__cause__` of these.
@@ -132,6 +133,10 @@ class OutcomeUnknown(Unavailable):
     outcome_unknown = True
 
 
+class Unreadable(ClientError):
+    """What is stored, or was answered, cannot be decoded."""
+
+
 class ServerBug(ClientError):
     """The server failed in a way it should not."""
 
@@ -155,6 +160,7 @@ _BY_CODE: dict[int, type[ClientError]] = {
     StatusCode.RESOURCE_EXHAUSTED: TooLarge,
     StatusCode.OUT_OF_RANGE: Compacted,
     StatusCode.UNAVAILABLE: Unavailable,
+    StatusCode.DATA_LOSS: Unreadable,
     StatusCode.INTERNAL: ServerBug,
     StatusCode.UNKNOWN: ServerBug,
     StatusCode.UNIMPLEMENTED: Invalid,

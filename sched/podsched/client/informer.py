@@ -3,7 +3,8 @@
 Guarantees: a handler sees every change once, in the order of etcd's revisions across all kinds; a
 batch ends with a whole revision, up to which everything has been seen; after the history was lost
 (Compacted) it sees the difference between what it knew and what is. Between two batches the
-stores equal the cluster at `revision`.
+stores equal the cluster at `revision`. An object that cannot be decoded is set aside: counted,
+named in the log, and to handlers like one that is not there.
 
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
@@ -22,9 +23,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from google.protobuf.message import DecodeError
+
 from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject
-from podsched.client.errors import Compacted, Unavailable
+from podsched.client.errors import Compacted, ServerBug, TooLarge, Unavailable
+from podsched.client.undecodable import Identity, identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
@@ -82,6 +86,8 @@ class Mirror:
     def __init__(self, kinds: Iterable[str]) -> None:
         self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.revision = 0
+        #: What came last of these objects cannot be decoded.
+        self.set_aside: set[Identity] = set()
 
     def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:
         """Apply changes to the stores; what they were."""
@@ -91,7 +97,11 @@ class Mirror:
         for event in events:
             # Each object is decoded by itself: objects cut from one message would keep all of
             # its memory for as long as any of them lives.
-            wrapped = parse(event.object)
+            try:
+                wrapped = parse(event.object)
+            except DecodeError:
+                taken += self._set_aside(event)
+                continue
             field = wrapped.WhichOneof("object")
             if field is None:
                 continue
@@ -101,6 +111,8 @@ class Mirror:
             namespace = metadata.namespace
             key = f"{namespace}/{metadata.name}" if namespace else metadata.name
             store = stores[kind]
+            if self.set_aside:
+                self.set_aside.discard(Identity(kind, key))
             if event.type == v1.DELETED:
                 old = store.pop(key, None)
                 if old is not None:
@@ -110,6 +122,18 @@ class Mirror:
             store[key] = item
             taken.append(Event(ADDED if old is None else MODIFIED, kind, key, old, item))
         return taken
+
+    def _set_aside(self, event: RawWatchEvent) -> list[Event]:
+        """Note an object that cannot be decoded; it is gone if it was known."""
+        identity = identify(event.object)
+        kind, key = identity
+        if event.type == v1.DELETED:
+            self.set_aside.discard(identity)
+        elif identity not in self.set_aside:
+            self.set_aside.add(identity)
+            log_undecodable(identity)
+        old = self.stores[kind].pop(key, None) if kind in self.stores else None
+        return [] if old is None else [Event(DELETED, kind, key, old, None)]
 
     def replace(self, events: Iterable[RawWatchEvent]) -> list[Event]:
         """Make the stores what a list says; the differences, deletions first."""
@@ -130,6 +154,7 @@ class Mirror:
                 elif known.metadata.resource_version != item.metadata.resource_version:
                     new.append(Event(MODIFIED, kind, key, known, item))
         self.stores.update(listed.stores)
+        self.set_aside = listed.set_aside
         return gone + new
 
 
@@ -168,6 +193,11 @@ class Informer:
         self.relists = 0
 
     @property
+    def set_aside(self) -> int:
+        """Number of objects that cannot be decoded."""
+        return len(self._mirror.set_aside)
+
+    @property
     def revision(self) -> int:
         """Everything up to this revision has been delivered."""
         return self._mirror.revision
@@ -203,7 +233,8 @@ class Informer:
                 log.info("listing again: %s", error)
                 self.relists += 1
                 self.synced.clear()
-            except Unavailable as error:
+            except (Unavailable, ServerBug, TooLarge) as error:
+                # The latter two are no fault of this side either, and may pass.
                 if self.revision > before:
                     backoff.reset()
                 log.info("watch broken at revision %d: %s", self.revision, error)

@@ -357,6 +357,12 @@ class ClientMetrics:
         self.informer_revision = registry.add(
             Gauge("podsched_informer_revision", "Revision up to which the informer has seen all.")
         )
+        self.informer_undecodable = registry.add(
+            Gauge(
+                "podsched_informer_undecodable_objects",
+                "Objects that came and cannot be decoded; they are ignored.",
+            )
+        )
 
 
 class ApiServerMetrics:

@@ -1,0 +1,76 @@
+"""Objects that came and cannot be decoded: what can still be said of them.
+
+Everything stored through this version's API servers decodes; what other versions or etcd's tools
+have stored may not. Whoever reads many objects sets such a one aside, counts it, names it in the
+log and goes on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from podsched.api.kinds import KINDS
+from podsched.telemetry.logs import get_logger
+from podsched.v1.api_pb2 import Object
+from podsched.v1.objects_pb2 import ObjectMeta
+
+_log = get_logger("client")
+_KINDS = {
+    Object.DESCRIPTOR.fields_by_name[kind.oneof_field].number: name for name, kind in KINDS.items()
+}
+_META = {field.name: field.number for field in ObjectMeta.DESCRIPTOR.fields}
+#: The number of the field ``metadata``, in every kind.
+_METADATA = 1
+
+
+class Identity(NamedTuple):
+    """A kind and a key, namespace/name or the name alone; "" for what is unknown."""
+
+    kind: str
+    key: str
+
+
+UNKNOWN = Identity("", "")
+
+
+def identify(raw: bytes) -> Identity:
+    """Return what an encoded ``Object`` that does not decode is, as far as that can be seen.
+
+    Only the few fields on the way to the name are looked at, so that it does not matter what is
+    wrong with the others.
+    """
+    try:
+        for number, content in _fields(raw).items():
+            kind = _KINDS.get(number, "")
+            if kind:
+                metadata = _fields(_fields(content).get(_METADATA, b""))
+                names = (metadata.get(_META["namespace"], b""), metadata.get(_META["name"], b""))
+                namespace, name = (part.decode() for part in names)
+                return Identity(kind, f"{namespace}/{name}" if namespace else name)
+    except (DecodeError, UnicodeDecodeError):
+        pass
+    return UNKNOWN
+
+
+def _fields(raw: bytes) -> dict[int, bytes]:
+    """Return the length-delimited fields of any message; of one that is repeated the first.
+
+    The first, since API servers append a second ``metadata`` that holds the resourceVersion alone.
+    """
+    found: dict[int, bytes] = {}
+    unknown = UnknownFieldSet(Empty.FromString(raw))
+    for index in range(len(unknown)):
+        field = unknown[index]
+        if isinstance(field.data, bytes):
+            found.setdefault(field.field_number, field.data)
+    return found
+
+
+def log_undecodable(identity: Identity) -> None:
+    """Name an object that is set aside in the log."""
+    kind, key = identity
+    _log.warning("An object cannot be decoded and is ignored", kind=kind or "?", name=key or "?")
