@@ -56,6 +56,21 @@ def test_each_duration_must_leave_room_for_the_next(
     assert [error.path for error in caught.value.errors] == [path]
 
 
+def test_a_lease_must_last_the_whole_seconds_that_its_record_can_hold() -> None:
+    with pytest.raises(ConfigError, match="must be at least 1s"):
+        LeaderElectionSettings(lease_duration=3e-9, renew_deadline=2e-9, retry_period=1e-9)
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "A", "a b", "a" * 254, "a\n"])
+def test_the_lock_is_named_as_an_object_is(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        LeaderElectionSettings(resource_name=name, resource_namespace=name)
+    assert {error.path for error in caught.value.errors} == {
+        "leaderElection.resourceName",
+        "leaderElection.resourceNamespace",
+    }
+
+
 def test_durations_just_wide_enough_are_accepted() -> None:
     LeaderElectionSettings(lease_duration=2.42, renew_deadline=2.41, retry_period=2.0)
 

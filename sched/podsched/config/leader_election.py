@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.api.validation.names import dns1123_label, dns1123_subdomain
 from podsched.config.durations import format_duration
 from podsched.config.errors import ConfigError, FieldError, invalid, required
 
 #: client-go's ``leaderelection.JitterFactor``.
 JITTER_FACTOR = 1.2
+#: Seconds; the lock's record holds whole ones.
+MIN_LEASE_DURATION = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,10 @@ class LeaderElectionSettings:
             for name, value in durations.items()
             if value <= 0
         ]
+        if 0 < self.lease_duration < MIN_LEASE_DURATION:
+            # Anything shorter would be written as 0 seconds, which the lock's record cannot say.
+            shown, least = map(format_duration, (self.lease_duration, MIN_LEASE_DURATION))
+            found.append(invalid(f"{path}.leaseDuration", shown, f"must be at least {least}"))
         if self.jitter_factor < 0:
             found.append(
                 invalid(f"{path}.jitterFactor", self.jitter_factor, "must not be negative")
@@ -98,8 +105,13 @@ class LeaderElectionSettings:
         if self.resource_lock != "leases":
             reason = 'resourceLock value must be "leases"'
             found.append(invalid(f"{path}.resourceLock", self.resource_lock, reason))
-        if not self.resource_name:
-            found.append(required(f"{path}.resourceName"))
-        if not self.resource_namespace:
-            found.append(required(f"{path}.resourceNamespace"))
+        for field, value, rule in (
+            ("resourceName", self.resource_name, dns1123_subdomain),
+            ("resourceNamespace", self.resource_namespace, dns1123_label),
+        ):
+            if not value:
+                found.append(required(f"{path}.{field}"))
+            else:
+                # The lock is an object, and its keys in etcd are made of both.
+                found += [invalid(f"{path}.{field}", value, reason) for reason in rule(value)]
         return found
