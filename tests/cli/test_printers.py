@@ -82,12 +82,26 @@ def test_a_description_tells_conditions_and_events_in_order() -> None:
     ]
 
 
+def test_events_are_listed_as_kubectl_does() -> None:
+    event = Event(type="Normal", reason="Scheduled", message="Successfully assigned")
+    event.involved_object.kind, event.involved_object.name = "Pod", "p"
+    event.last_timestamp.seconds = 50
+    lines = TablePrinter(KINDS["Event"], namespaces=False, wide=False).lines([event], 60.0)
+    assert lines == [
+        "LAST SEEN   TYPE     REASON      OBJECT   MESSAGE",
+        "10s         Normal   Scheduled   pod/p    Successfully assigned",
+    ]
+
+
 def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
     def running(name: str) -> Pod:
-        return pod(name, {"nodeName": "n", "containers": [container({"cpu": "500m"})]})
+        return pod(
+            name, {"nodeName": "n", "containers": [container({"cpu": "500m", "memory": "64Mi"})]}
+        )
 
     done = running("done")
     done.status.phase = "Succeeded"
     lines = describe(node("n"), [], [running("a"), running("b"), done], 0.0).splitlines()
     assert "Requested:     cpu=1000m" in lines
+    assert "               memory=128Mi" in lines
     assert "Pods:          2" in lines

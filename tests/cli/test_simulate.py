@@ -58,12 +58,18 @@ def test_the_table_shows_verdicts_reasons_and_scores(sched: Commands, cluster_fi
     said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of("100m"))
     lines = said.splitlines()
     assert lines[:2] == ["Pod default/pending: Schedulable", "  Best node: small"]
-    assert lines[3].split()[:5] == ["NODE", "FILTER", "PLUGIN", "REASONS", "TOTAL"]
+    assert lines[3].split()[:3] == ["NODE", "FILTER", "TOTAL"]
     assert lines[4].split()[:2] == ["small", "Success"]
     assert [line for line in lines if line != line.rstrip()] == []
 
 
-def test_preemption_is_told_with_its_victims(sched: Commands, cluster_file: str) -> None:
+def test_reasons_are_shown_when_a_node_is_rejected(sched: Commands, cluster_file: str) -> None:
+    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    [heading] = [line for line in said.splitlines() if line.startswith("NODE")]
+    assert heading.split() == ["NODE", "FILTER", "PLUGIN", "REASONS"]
+
+
+def test_preemption_is_shown_with_its_victims(sched: Commands, cluster_file: str) -> None:
     said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
     assert "Pod default/pending: Unschedulable" in said
     assert "  0/2 nodes are available: 2 Insufficient cpu." in said

@@ -128,7 +128,9 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         raise typer.Exit(0) from None
     except ClientError as exc:
         if isinstance(exc, Unavailable):
-            fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {exc}", UNREACHABLE)
+            # gRPC lists every attempt; the cause is at the end.
+            cause = str(exc).rpartition(": ")[2]
+            fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {cause}", UNREACHABLE)
         report("", exc)
         raise typer.Exit(FAILED) from None
     except (UnknownKindError, ManifestError) as exc:

@@ -76,11 +76,20 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
     for pod in running:
         for name, amount in requests_in_units(pod).items():
             used[name] = used.get(name, 0) + amount
-    shown = {name: f"{used[name]}m" if name == "cpu" else str(used[name]) for name in used}
+    shown = {name: _quantity(name, amount) for name, amount in used.items()}
     lines.append(_mapping("Requested:", shown))
     lines.append(f"Pods:          {len(running)}")
     lines += [f"  {pod.metadata.namespace}/{pod.metadata.name}" for pod in running]
     return lines
+
+
+def _quantity(resource: str, amount: int) -> str:
+    """Return an amount of ``requests_in_units`` as a manifest would have it."""
+    if resource == "cpu":
+        return f"{amount}m"
+    if resource in ("memory", "ephemeral-storage") and amount and amount % 2**20 == 0:
+        return f"{amount >> 20}Mi"
+    return str(amount)
 
 
 def _rest(obj: AnyObject) -> list[str]:

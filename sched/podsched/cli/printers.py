@@ -111,11 +111,13 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "Service": (Column("SELECTOR", lambda o, _: _selector(o.spec.selector)),),
     "Event": (
+        Column("LAST SEEN", lambda o, now: age(now - o.last_timestamp.seconds)),
         Column("TYPE", lambda o, _: o.type),
         Column("REASON", lambda o, _: o.reason),
         Column("OBJECT", lambda o, _: f"{o.involved_object.kind.lower()}/{o.involved_object.name}"),
         Column("COUNT", lambda o, _: str(o.count or 1), wide=True),
         Column("MESSAGE", lambda o, _: o.message),
+        Column("NAME", lambda o, _: o.metadata.name, wide=True),
     ),
     "Lease": (
         Column("HOLDER", lambda o, _: o.spec.holder_identity or NONE),
@@ -150,6 +152,9 @@ def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
     """Return the columns of a kind's table; ``namespaces`` adds the namespace as the first."""
     middle = [c for c in _COLUMNS.get(kind.name, ()) if wide or not c.wide]
     first = [_NAMESPACE] if namespaces and kind.namespaced else []
+    if kind.name == "Event":
+        # As in kubectl, whose table of events begins with their age and ends with their message.
+        return [*first, *middle]
     return [*first, _NAME, *middle, _AGE]
 
 

@@ -198,10 +198,15 @@ def _nodes_table(result: dict[str, Any]) -> list[str]:
     scores = result.get("score") or {}
     plugins = sorted({name for node in scores.values() for name in node["plugins"]})
     shown = [p for p in plugins if any(n["plugins"].get(p) for n in scores.values())]
-    rows = [["NODE", "FILTER", "PLUGIN", "REASONS", *(["TOTAL", *shown] if shown else [])]]
-    for node in sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n)):
-        status = result["filter"][node]
-        row = [node, status["code"], status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
+    filtered = result["filter"]
+    rejected = any(status["plugin"] for status in filtered.values())
+    why = ["PLUGIN", "REASONS"] if rejected else []
+    rows = [["NODE", "FILTER", *why, *(["TOTAL", *shown] if shown else [])]]
+    for node in sorted(filtered, key=lambda n: (-scores.get(n, {}).get("total", -1), n)):
+        status = filtered[node]
+        row = [node, status["code"]]
+        if rejected:
+            row += [status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
         if shown:
             score = scores.get(node)
             row.append(str(score["total"]) if score else "-")

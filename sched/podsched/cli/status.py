@@ -92,14 +92,13 @@ def status(
 
 
 def _print(state: dict[str, Any]) -> None:
-    rows = [["REPLICA", "PID", "STATE", "TERM", "TRANSITIONS", "SEEN", "HEALTH"]]
+    rows = [["REPLICA", "PID", "STATE", "TERM", "LAST SEEN", "HEALTH"]]
     rows += [
         [
             replica["identity"],
             str(replica["pid"]),
             replica["state"],
             str(replica["term"] or "-"),
-            "-" if replica["transitions"] is None else str(replica["transitions"]),
             f"{age(replica['seenSecondsAgo'])} ago",
             replica["health"],
         ]
@@ -107,9 +106,10 @@ def _print(state: dict[str, Any]) -> None:
     ]
     print("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
     pods = state["pods"]
-    renewed = f" (renewed {state['renewTime']})" if state["renewTime"] else ""
+    renewed = f"renewed {state['renewTime']}, " if state["renewTime"] else ""
     print()
-    print(f"Leader:  {state['leader'] or 'none'}{renewed}")
+    print(f"Leader:  {state['leader'] or 'none'} ({renewed}{state['transitions']} transitions)")
     print(f"API:     {', '.join(state['endpoints']['api'])}")
     print(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
-    print(f"Cluster: {state['nodes']} nodes, {pods['bound']} pods bound, {pods['pending']} pending")
+    print(f"Nodes:   {state['nodes']}")
+    print(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
