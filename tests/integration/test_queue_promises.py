@@ -113,7 +113,9 @@ class Bench:
 
     async def until_bound(self, *names: str, within: float = 10.0) -> None:
         await eventually(
-            f"{names} are bound", lambda: all(n in self.history.bound for n in names), within
+            f"{names} are bound",
+            lambda: all(n in self.history.bound for n in names),
+            within=within,
         )
 
     async def until_running(self, *names: str) -> None:

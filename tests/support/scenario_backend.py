@@ -11,6 +11,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,7 +116,14 @@ class PodschedBackend(Backend):
             self._configs += 1
             path = self._data_dir / f"scheduler-config-{self._configs}.yaml"
             path.write_text(yaml.safe_dump(config))
-        self._wait(self._cluster.restart_replicas(1, path), 60)
+        self._wait(self._replace_scheduler(path), 60)
+
+    async def _replace_scheduler(self, config: Path | None) -> None:
+        cluster = self._cluster
+        cluster.options = replace(cluster.options, replicas=1, scheduler_config=config)
+        await asyncio.gather(*(process.stop() for process in cluster.schedulers))
+        cluster.schedulers.clear()
+        await (await cluster.add_replica(0)).wait_ready()
 
     def reset(self) -> None:
         self._wait(self._delete_everything(), 60)
