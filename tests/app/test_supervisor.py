@@ -116,9 +116,10 @@ async def test_a_child_that_ends_again_and_again_is_started_with_growing_pauses(
     await eventually("four starts", lambda: len(bench.notes()) >= 4)
     times = bench.notes()
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert gaps[0] >= 0.2
-    assert gaps[1] >= 0.4
-    assert gaps[2] >= 0.8
+    # Pauses of 0.2, 0.4 and 0.8 s, each spread over its upper half.
+    assert gaps[0] >= 0.1
+    assert gaps[1] >= 0.2
+    assert gaps[2] >= 0.4
 
 
 async def test_a_child_that_is_not_to_be_restarted_is_not(bench: Bench) -> None:

@@ -106,7 +106,9 @@ class ManagedProcess:
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the process as it runs now."""
         if (pid := self.pid) is not None:
-            os.kill(pid, number)
+            # It may have ended without our having noticed yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     async def wait_ready(self, timeout: float = 60.0) -> None:
         """Wait until /readyz answers 200.
