@@ -108,9 +108,9 @@ async def test_an_update_on_an_old_resource_version_is_a_conflict(servers: Serve
 
 async def test_a_batch_that_is_too_long_is_refused(servers: Servers) -> None:
     """With the number and the limit."""
-    client = servers.client(await servers.start(ServerSettings(max_batch=10)))
-    with pytest.raises(errors.TooLarge, match="at most 10 items, this one has 11"):
-        await client.create_pods([pod(f"p{n}") for n in range(11)])
+    client = servers.client(await servers.start())
+    with pytest.raises(errors.TooLarge, match="at most 5000 items, this one has 5001"):
+        await client.create_pods([pod(f"p{n}") for n in range(5001)])
 
 
 async def test_bytes_that_are_no_request_are_refused(servers: Servers) -> None:
@@ -283,13 +283,16 @@ async def test_concurrent_single_writes_share_transactions(servers: Servers) -> 
 
 async def test_large_lists_come_in_pages(servers: Servers) -> None:
     """A response stays bounded although no limit was asked for; the client joins the pages."""
-    client = servers.client(await servers.start(ServerSettings(max_response_bytes=10_000)))
-    await client.create_pods([pod(f"p{n:03}") for n in range(200)])
-    page = await client.list_page(v1.ListRequest(kind="Pod"))
-    assert 0 < len(page.items) < 200
+    client = servers.client(await servers.start())
+    for number in range(6):  # of 900 KB each; a response has about 4 MiB
+        item = node(f"n{number}")
+        item.status.conditions.add(type="Ready", message="x" * 900_000)
+        await client.create(item)
+    page = await client.list_page(v1.ListRequest(kind="Node"))
+    assert 0 < len(page.items) < 6
     assert getattr(page, "continue")
-    listing = await client.list("Pod")
-    assert [item.metadata.name for item in listing.items] == [f"p{n:03}" for n in range(200)]
+    listing = await client.list("Node")
+    assert [item.metadata.name for item in listing.items] == [f"n{number}" for number in range(6)]
 
 
 async def test_health_tells_whether_it_serves(servers: Servers) -> None:

@@ -36,11 +36,11 @@ async def test_the_server_takes_writes_of_the_term_that_holds_the_lock_and_of_no
     lock = Lock(store, KEYS, LivenessLease(store, 2))
 
     first, revision = await acquired(lock, "a", NO_REVISION)
-    await core.registry.create(pod("of-the-first-term"), first)
+    await core.creator.create(pod("of-the-first-term"), first)
     second, _ = await acquired(lock, "b", revision)
-    await core.registry.create(pod("of-the-second-term"), second)
+    await core.creator.create(pod("of-the-second-term"), second)
     with pytest.raises(ApiError) as refused:
-        await core.registry.create(pod("too-late"), first)
+        await core.creator.create(pod("too-late"), first)
 
     assert refused.value.reason is StatusReason.FENCE_LOST
     await core.stop()

@@ -51,7 +51,7 @@ async def refusal(world: World, name: str = "bad") -> ApiError:
 
 
 async def listed(core: ServerCore, **request: str) -> list[str]:
-    raw = (await core.lister.first_or_next(v1.ListRequest(kind="Pod", **request))).encoded()
+    raw = (await core.lister.page(v1.ListRequest(kind="Pod", **request))).encoded()
     return [item.pod.metadata.name for item in v1.ListResponse.FromString(raw).items]
 
 
@@ -68,7 +68,7 @@ async def test_an_object_that_cannot_be_read_is_named_as_such(world: World, valu
     "request_", [{}, {"label_selector": "a!=b"}, {"field_selector": "spec.nodeName="}]
 )
 async def test_lists_leave_it_out(world: World, value: bytes, request_: dict[str, str]) -> None:
-    await world.core.registry.create(pod("web"))
+    await world.core.creator.create(pod("web"))
     await put(world, value)
     assert await listed(world.core, **request_) == ["web"]
     other = await world.another(ServerSettings())
@@ -78,19 +78,19 @@ async def test_lists_leave_it_out(world: World, value: bytes, request_: dict[str
 
 async def test_a_page_from_the_history_leaves_it_out(world: World) -> None:
     for name in ("a", "c"):
-        await world.core.registry.create(pod(name))
+        await world.core.creator.create(pod(name))
     await put(world, b"\xff", "b")
-    page = await world.core.lister.first_or_next(v1.ListRequest(kind="Pod", limit=1))
-    await world.core.registry.create(pod("d"))
+    page = await world.core.lister.page(v1.ListRequest(kind="Pod", limit=1))
+    await world.core.creator.create(pod("d"))
     request = v1.ListRequest(kind="Pod")
     setattr(request, "continue", page.token)
-    raw = (await world.core.lister.first_or_next(request)).encoded()
+    raw = (await world.core.lister.page(request)).encoded()
     assert [i.pod.metadata.name for i in v1.ListResponse.FromString(raw).items] == ["c"]
 
 
 async def test_a_watcher_sees_it_go_and_come_back(world: World) -> None:
     """An object that becomes unreadable is deleted to readers; one that is put right is new."""
-    await world.core.registry.create(pod("bad"))
+    await world.core.creator.create(pod("bad"))
     seen: list[tuple[int, str]] = []
 
     async def follow() -> None:
@@ -131,7 +131,7 @@ async def test_it_is_not_deleted_for_another_object(world: World) -> None:
 
 async def test_deleting_a_collection_goes_on_past_it(world: World) -> None:
     for name in ("a", "z"):
-        await world.core.registry.create(pod(name))
+        await world.core.creator.create(pod(name))
     await put(world, b"\xff")
     request = v1.DeleteCollectionRequest(kind="Pod", namespace="default")
     assert await world.core.registry.delete_collection(request) == 2
@@ -140,7 +140,7 @@ async def test_deleting_a_collection_goes_on_past_it(world: World) -> None:
 
 async def test_writes_to_it_fail_by_themselves(world: World) -> None:
     """In a batch only its own item."""
-    await world.core.registry.create(pod("web"))
+    await world.core.creator.create(pod("web"))
     await put(world, b"\xff")
     patches = [
         v1.PatchRequest(

@@ -18,7 +18,7 @@ from support.api_world import World
 async def listed(world: World, token: str = "", **fields: object) -> Page:
     request = v1.ListRequest(kind="Pod", **fields)  # type: ignore[arg-type]
     setattr(request, "continue", token)
-    return await world.core.lister.first_or_next(request)
+    return await world.core.lister.page(request)
 
 
 def keys(page: Page) -> list[str]:
@@ -29,20 +29,20 @@ async def test_a_list_sees_what_another_server_has_just_written(world: World) ->
     """The write has been answered, so the list has it, though the watch may lag."""
     other = await world.another()
     for number in range(5):
-        await other.registry.create(pod(f"p{number}"))
+        await other.creator.create(pod(f"p{number}"))
         assert len((await listed(world)).entries) == number + 1
 
 
 async def test_a_list_is_not_held_up_by_keys_it_does_not_watch(world: World) -> None:
     """etcd's revision moves for others' keys too; the cache does not wait for ever."""
-    await world.core.registry.create(pod("a"))
+    await world.core.creator.create(pod("a"))
     await world.store.write(Write((), (Put("/elsewhere/x", b""),)))
     assert keys(await listed(world)) == ["a"]
 
 
 async def test_selectors_choose(world: World) -> None:
     """By label, field and namespace."""
-    await world.core.registry.create_many(
+    await world.core.creator.create_many(
         [pod("a", app="x"), pod("b", app="y"), pod("c", app="x"), pod("d", "other", app="x")]
     )
     await world.core.pods.bind([binding("a", "node-1")], None)
@@ -58,12 +58,12 @@ async def test_selectors_choose(world: World) -> None:
 
 async def test_pages_show_one_revision(world: World) -> None:
     """What changes between two pages does not show in the later ones."""
-    await world.core.registry.create_many([pod(f"p{n}") for n in range(5)])
+    await world.core.creator.create_many([pod(f"p{n}") for n in range(5)])
     first = await listed(world, limit=2)
     assert keys(first) == ["p0", "p1"]
     assert first.remaining == 3
     await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="p3"))
-    await world.core.registry.create(pod("p9"))
+    await world.core.creator.create(pod("p9"))
     second = await listed(world, limit=2, token=first.token)
     third = await listed(world, limit=2, token=second.token)
     assert keys(second) + keys(third) == ["p2", "p3", "p4"]
@@ -72,19 +72,19 @@ async def test_pages_show_one_revision(world: World) -> None:
 
 async def test_pages_of_a_quiet_kind_come_from_memory(world: World) -> None:
     """Compaction does no harm while nothing of the kind has changed."""
-    await world.core.registry.create_many([pod(f"p{n}") for n in range(3)])
+    await world.core.creator.create_many([pod(f"p{n}") for n in range(3)])
     first = await listed(world, limit=2)
-    await world.core.registry.create(node())
+    await world.core.creator.create(node())
     await world.store.compact((await world.store.status()).revision)
     assert keys(await listed(world, limit=2, token=first.token)) == ["p2"]
 
 
 async def test_an_expired_token_says_so(world: World) -> None:
     """OUT_OF_RANGE: list again."""
-    await world.core.registry.create_many([pod(f"p{n}") for n in range(3)])
+    await world.core.creator.create_many([pod(f"p{n}") for n in range(3)])
     first = await listed(world, limit=2)
-    await world.core.registry.create(pod("p9"))
-    await world.core.feed.fresh()
+    await world.core.creator.create(pod("p9"))
+    await world.core.reflector.wait_until_fresh()
     await world.store.compact((await world.store.status()).revision)
     with pytest.raises(ApiError) as refused:
         await listed(world, limit=2, token=first.token)
@@ -93,7 +93,7 @@ async def test_an_expired_token_says_so(world: World) -> None:
 
 async def test_a_selection_is_paged_too(world: World) -> None:
     """A page counts what matches."""
-    await world.core.registry.create_many([pod(f"p{n}", odd=str(n % 2)) for n in range(6)])
+    await world.core.creator.create_many([pod(f"p{n}", odd=str(n % 2)) for n in range(6)])
     first = await listed(world, limit=2, label_selector="odd=1")
     assert keys(first) == ["p1", "p3"]
     assert keys(await listed(world, limit=2, label_selector="odd=1", token=first.token)) == ["p5"]

@@ -18,7 +18,7 @@ from support.api_world import World
 
 
 async def created(world: World, name: str = "web", **labels: str) -> Pod:
-    message = (await world.core.registry.create(pod(name, **labels))).decode()
+    message = (await world.core.creator.create(pod(name, **labels))).decode()
     assert isinstance(message, Pod)
     return message
 
@@ -78,7 +78,7 @@ async def test_a_status_change_in_between_does_not_stop_a_binding(world: World) 
     """The compare fails, the pod is still free: bound from its newer state."""
     other = await world.another()
     await created(world)
-    await world.core.feed.fresh()
+    await world.core.reflector.wait_until_fresh()
     patch = v1.PodStatusPatch(name="web", conditions=[PodCondition(type="X", status="True")])
     await other.pods.patch_statuses([patch], None)
     (outcome,) = await world.core.pods.bind([binding("web", "node-1")], None)
@@ -126,10 +126,10 @@ async def test_every_fenced_write_fails_on_a_lost_fence(world: World) -> None:
     deposed = await world.new_term()
     item = await created(world)
     await world.new_term()
-    registry, pods = world.core.registry, world.core.pods
+    creator, registry, pods = world.core.creator, world.core.registry, world.core.pods
     item.metadata.labels["a"] = "1"
     calls = (
-        registry.create(pod("new"), deposed),
+        creator.create(pod("new"), deposed),
         registry.update(item, deposed),
         registry.update_status(item, deposed),
         registry.delete(v1.DeleteRequest(kind="Pod", name="web"), deposed),
@@ -160,7 +160,7 @@ async def test_what_cannot_be_bound_is_refused(world: World) -> None:
     gated.spec.scheduling_gates.add(name="example.com/wait")
     held = pod("leaving")
     held.metadata.finalizers.append("example.com/hold")
-    await world.core.registry.create_many([gated, held, pod("web")])
+    await world.core.creator.create_many([gated, held, pod("web")])
     await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="leaving"))
     outcomes = await world.core.pods.bind(
         [
@@ -186,7 +186,7 @@ async def test_a_binding_whose_answer_was_lost_is_looked_up(
 ) -> None:
     """The store applied the write and then broke off: the outcome is read back."""
     await created(world)
-    await world.core.feed.fresh()
+    await world.core.reflector.wait_until_fresh()
     write_many = world.store.write_many
 
     async def lose_answers(writes: list[Write]) -> list[WriteOutcome]:
@@ -203,7 +203,7 @@ async def test_a_write_that_may_come_late_is_of_unknown_outcome(
 ) -> None:
     """Neither success nor "nothing was done": OUTCOME_UNKNOWN."""
     await created(world)
-    await world.core.feed.fresh()
+    await world.core.reflector.wait_until_fresh()
 
     async def lose_requests(writes: list[Write]) -> list[WriteOutcome]:
         return [MaybeApplied("connection lost")] * len(writes)
@@ -247,7 +247,7 @@ async def running(world: World, name: str) -> None:
     """A bound, ready pod labelled app=web."""
     item = pod(name, app="web")
     item.spec.node_name = "node-1"
-    await world.core.registry.create(item)
+    await world.core.creator.create(item)
     item.status.phase = "Running"
     item.status.conditions.add(type="Ready", status="True")
     await world.core.registry.update_status(item)
@@ -256,7 +256,7 @@ async def running(world: World, name: str) -> None:
 async def allow(world: World, disruptions: int) -> None:
     """A budget for app=web that allows so many disruptions."""
     item = budget("b", app="web")
-    await world.core.registry.create(item)
+    await world.core.creator.create(item)
     item.status.observed_generation = 1
     item.status.disruptions_allowed = disruptions
     item.status.desired_healthy = 1
@@ -315,7 +315,7 @@ async def test_a_pod_that_runs_nowhere_costs_no_budget(world: World) -> None:
 async def test_a_budget_not_yet_observed_refuses(world: World) -> None:
     """Its numbers may be out of date."""
     await running(world, "a")
-    await world.core.registry.create(budget("b", app="web"))
+    await world.core.creator.create(budget("b", app="web"))
     (outcome,) = await world.core.pods.evict([evict("a")], None)
     assert isinstance(outcome, ApiError)
     assert "still being processed by the server" in outcome.message
@@ -325,7 +325,7 @@ async def test_a_pod_with_two_budgets_cannot_be_evicted(world: World) -> None:
     """As in Kubernetes."""
     await running(world, "a")
     await allow(world, 1)
-    await world.core.registry.create(budget("b2", app="web"))
+    await world.core.creator.create(budget("b2", app="web"))
     (outcome,) = await world.core.pods.evict([evict("a")], None)
     assert isinstance(outcome, ApiError)
     assert "more than one PodDisruptionBudget" in outcome.message

@@ -35,7 +35,7 @@ async def _patched(world: World, kind: str, name: str, patch: Any, **more: Any) 
 async def test_a_patch_cannot_nest_a_field_without_schema_beyond_what_decodes(
     world: World,
 ) -> None:
-    await world.core.registry.create(pod())
+    await world.core.creator.create(pod())
     content: Any = "x"
     for _ in range(60):
         content = {"f": content}
@@ -61,13 +61,13 @@ async def test_a_patch_cannot_nest_a_field_without_schema_beyond_what_decodes(
 async def test_a_patch_that_holds_what_cannot_be_stored_is_refused(
     world: World, patch: bytes
 ) -> None:
-    await world.core.registry.create(pod())
+    await world.core.creator.create(pod())
     _refusal(await _patched(world, "Pod", "web", patch, namespace="default"))
 
 
 async def test_a_time_out_of_range_is_refused_in_status_and_spec(world: World) -> None:
     item = node()
-    await world.core.registry.create(item)
+    await world.core.creator.create(item)
     item.status.conditions.add(type="Ready").last_heartbeat_time.seconds = FAR
     with pytest.raises(ApiError, match="lastHeartbeatTime"):
         await world.core.registry.update_status(item)
@@ -75,11 +75,11 @@ async def test_a_time_out_of_range_is_refused_in_status_and_spec(world: World) -
     lease.metadata.name, lease.metadata.namespace = "a", "default"
     lease.spec.renew_time.seconds = FAR  # type: ignore[union-attr]
     with pytest.raises(ApiError, match="renewTime"):
-        await world.core.registry.create(lease)
+        await world.core.creator.create(lease)
 
 
 async def test_a_condition_with_a_time_out_of_range_is_refused_alone(world: World) -> None:
-    await world.core.registry.create_many([pod("a"), pod("b")])
+    await world.core.creator.create_many([pod("a"), pod("b")])
     bad = PodCondition(type="Ready")
     bad.last_transition_time.seconds = FAR
     patches = [
@@ -98,7 +98,7 @@ async def test_a_condition_with_a_time_out_of_range_is_refused_alone(world: Worl
 async def test_a_quantity_of_too_many_digits_fails_its_own_pod_alone(world: World) -> None:
     bad = pod("bad")
     bad.spec.containers[0].resources.requests["cpu"] = "9" * 5000
-    first, second = await world.core.registry.create_many([bad, pod("good")])
+    first, second = await world.core.creator.create_many([bad, pod("good")])
     assert "resources.requests" in _refusal(first)
     assert isinstance(second, Entry)
 
@@ -107,7 +107,7 @@ async def test_a_grace_period_beyond_all_times_fails_its_own_eviction_alone(worl
     for name in ("a", "b"):
         bound = pod(name)
         bound.spec.node_name = "node-1"
-        await world.core.registry.create(bound)
+        await world.core.creator.create(bound)
     requests = [
         v1.EvictRequest(namespace="default", name=name, grace_period_seconds=seconds)
         for name, seconds in (("a", 2**63 - 1), ("b", 5))
@@ -125,7 +125,7 @@ async def test_a_budget_of_too_many_digits_is_refused(world: World, text: str) -
     budget.metadata.name, budget.metadata.namespace = "a", "default"
     budget.spec.min_available = text  # type: ignore[union-attr]
     with pytest.raises(ApiError, match="minAvailable"):
-        await world.core.registry.create(budget)
+        await world.core.creator.create(budget)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_a_continue_token_that_was_never_given_out_is_refused(
     request = v1.ListRequest(kind="Pod")
     setattr(request, "continue", base64.urlsafe_b64encode(content.encode()).decode())
     with pytest.raises(ApiError, match="continue key is not valid"):
-        await world.core.lister.first_or_next(request)
+        await world.core.lister.page(request)
 
 
 async def test_a_name_longer_than_any_object_has_is_refused(world: World) -> None:

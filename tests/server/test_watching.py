@@ -46,13 +46,13 @@ async def revision(world: World) -> int:
 
 async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
     """ADDED events, the mark that they are over, then changes."""
-    await world.core.registry.create(pod("a"))
+    await world.core.creator.create(pod("a"))
     watch = asyncio.ensure_future(
         collect(world, (await revision(world)) + 2, kinds=["Pod"], send_initial_events=True)
     )
     await asyncio.sleep(0.02)
     await world.core.pods.bind([binding("a", "node-1")], None)
-    await world.core.registry.create(pod("b"))
+    await world.core.creator.create(pod("b"))
     responses = await watch
     assert seen(responses) == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b")]
     assert [r.initial_events_end for r in responses[:2]] == [False, True]
@@ -61,10 +61,10 @@ async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
 
 async def test_a_watch_goes_on_after_a_revision(world: World) -> None:
     """Nothing lost, nothing repeated, across kinds, in the order of revisions."""
-    await world.core.registry.create(pod("a"))
+    await world.core.creator.create(pod("a"))
     start = await revision(world)
-    await world.core.registry.create(node("n"))
-    await world.core.registry.create(pod("b"))
+    await world.core.creator.create(node("n"))
+    await world.core.creator.create(pod("b"))
     await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
     responses = await collect(world, start + 3, kinds=["Pod", "Node"], from_revision=start)
     assert seen(responses) == [("ADDED", "n"), ("ADDED", "b"), ("DELETED", "a")]
@@ -80,8 +80,8 @@ async def test_a_lagging_watcher_gets_many_revisions_in_one_response(world: Worl
     """Batches grow with the lag."""
     start = await revision(world)
     for number in range(50):
-        await world.core.registry.create(pod(f"p{number}"))
-    await world.core.feed.fresh()
+        await world.core.creator.create(pod(f"p{number}"))
+    await world.core.reflector.wait_until_fresh()
     responses = await collect(world, start + 50, kinds=["Pod"], from_revision=start)
     assert len(responses) == 1
     assert len(responses[0].events) == 50
@@ -89,7 +89,7 @@ async def test_a_lagging_watcher_gets_many_revisions_in_one_response(world: Worl
 
 async def test_objects_appear_and_disappear_as_they_match(world: World) -> None:
     """A watch of one node's pods: bound is ADDED, relabelled away is DELETED."""
-    await world.core.registry.create(pod("a", app="x"))
+    await world.core.creator.create(pod("a", app="x"))
     start = await revision(world)
     await world.core.pods.bind([binding("a", "node-1")], None)
     item = (await world.core.registry.get("Pod", "", "a")).decode()
@@ -109,14 +109,14 @@ async def test_an_idle_watch_sends_bookmarks(world: World) -> None:
     """So that it can be resumed from there, even if nothing of its kinds changes."""
     start = await revision(world)
     watch = asyncio.ensure_future(collect(world, start + 1, kinds=["Pod"], from_revision=start))
-    await world.core.registry.create(node())
+    await world.core.creator.create(node())
     responses = await watch
     assert responses[-1].bookmark and not responses[-1].events
 
 
 async def test_a_revision_that_is_gone_ends_the_watch(world: World) -> None:
     """OUT_OF_RANGE "compacted": list again."""
-    await world.core.registry.create(pod())
+    await world.core.creator.create(pod())
     started_later = await world.another()
     request = v1.WatchRequest(kinds=["Pod"], from_revision=1)
     with pytest.raises(ApiError, match="compacted") as refused:
@@ -126,15 +126,15 @@ async def test_a_revision_that_is_gone_ends_the_watch(world: World) -> None:
 
 async def test_a_watcher_that_is_too_slow_is_told_to_list_again(world: World) -> None:
     """It holds nothing back: the ring moves on without it."""
-    slow = await world.another(ServerSettings(ring_events=10))
+    slow = await world.another(ServerSettings(watch_cache_events=10))
     request = v1.WatchRequest(kinds=["Pod"], from_revision=slow.cache.revision)
     stream = world.responses(request, slow)
-    await world.core.registry.create(pod("first"))
+    await world.core.creator.create(pod("first"))
     async with asyncio.timeout(5):
         await anext(stream)
         for number in range(30):
-            await world.core.registry.create(pod(f"p{number}"))
-        await slow.feed.fresh()
+            await world.core.creator.create(pod(f"p{number}"))
+        await slow.reflector.wait_until_fresh()
         with pytest.raises(ApiError) as refused:
             await anext(stream)
     assert refused.value.code is StatusCode.OUT_OF_RANGE
@@ -145,8 +145,8 @@ async def test_a_watch_of_the_future_waits_for_it(world: World) -> None:
     ahead = (await revision(world)) + 1
     watch = asyncio.ensure_future(collect(world, ahead + 1, kinds=["Pod"], from_revision=ahead))
     await asyncio.sleep(0)
-    await world.core.registry.create(pod("a"))
-    await world.core.registry.create(pod("b"))
+    await world.core.creator.create(pod("a"))
+    await world.core.creator.create(pod("b"))
     assert seen(await watch) == [("ADDED", "b")]
 
 
@@ -180,9 +180,9 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
     watch = asyncio.ensure_future(anext(stream))
     other_store.fault = Unavailable("cut off")
     await asyncio.sleep(0)
-    await world.core.registry.create(pod("a"))
+    await world.core.creator.create(pod("a"))
     await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="a"))
-    await world.core.registry.create(pod("b"))
+    await world.core.creator.create(pod("b"))
     await world.store.compact(await revision(world))
     other_store.fault = None
     async with asyncio.timeout(5):
@@ -192,5 +192,5 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
                 assert not response.events
                 watch = asyncio.ensure_future(anext(stream))
     assert refused.value.code is StatusCode.OUT_OF_RANGE
-    await other.feed.fresh()
+    await other.reflector.wait_until_fresh()
     assert list(other.cache.objects(KINDS["Pod"])) == ["default/b"]

@@ -7,7 +7,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import term_key
+from podsched.api.objects import AnyObject, Pod
 from podsched.server.core import ServerCore
+from podsched.server.entries import Entry
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
@@ -44,3 +46,15 @@ class World:
         async with aclosing((core or self.core).watcher.watch(request)) as stream:
             async for raw in stream:
                 yield v1.WatchResponse.FromString(raw)
+
+
+def message_of(entry: Entry) -> AnyObject:
+    message = entry.decode()
+    message.metadata.resource_version = str(entry.revision)
+    return message
+
+
+def pod_of(entry: Entry) -> Pod:
+    message = message_of(entry)
+    assert isinstance(message, Pod)
+    return message

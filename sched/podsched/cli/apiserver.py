@@ -30,6 +30,8 @@ from podsched.cli.process_options import (
 )
 from podsched.server.settings import ServerSettings
 
+DEFAULTS = ServerSettings()
+
 
 def apiserver(
     listen: Annotated[
@@ -61,13 +63,37 @@ def apiserver(
             min=0.0,
             help="Time between compactions of etcd's history; 0 leaves them to etcd.",
         ),
-    ] = 300.0,
+    ] = DEFAULTS.compaction_interval_seconds,
     etcd_quota_bytes: Annotated[
         int,
         typer.Option(
             metavar="BYTES", min=1, help="etcd's --quota-backend-bytes; warn at 80 % of it."
         ),
-    ] = 2 << 30,
+    ] = DEFAULTS.etcd_quota_bytes,
+    event_ttl: Annotated[
+        int, typer.Option(metavar="SECONDS", min=1, help="How long Event objects are kept.")
+    ] = DEFAULTS.event_ttl_seconds,
+    max_events: Annotated[
+        int,
+        typer.Option(min=1, help="Most Event objects kept; beyond it the oldest are deleted."),
+    ] = DEFAULTS.max_events,
+    watch_cache_events: Annotated[
+        int,
+        typer.Option(min=1, help="Changes kept in memory for watches that lag or resume."),
+    ] = DEFAULTS.watch_cache_events,
+    watch_cache_bytes: Annotated[
+        int,
+        typer.Option(metavar="BYTES", min=1, help="The same bound in bytes of encoded events."),
+    ] = DEFAULTS.watch_cache_bytes,
+    watch_bookmark_interval: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.05,
+            max=5.0,
+            help="Time after which an idle watch says how far it has come.",
+        ),
+    ] = DEFAULTS.bookmark_seconds,
     health_listen: HealthListen = LOOPBACK,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -83,6 +109,11 @@ def apiserver(
         _settings(host, port, tls_cert, tls_key, tls_client_ca),
         compaction_interval_seconds=etcd_compaction_interval,
         etcd_quota_bytes=etcd_quota_bytes,
+        event_ttl_seconds=event_ttl,
+        max_events=max_events,
+        watch_cache_events=watch_cache_events,
+        watch_cache_bytes=watch_cache_bytes,
+        bookmark_seconds=watch_bookmark_interval,
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     options = ProcessOptions("apiserver", listen, telemetry)

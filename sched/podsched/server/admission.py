@@ -22,6 +22,9 @@ from podsched.api.validation import validate, validate_status
 from podsched.server import errors
 from podsched.server.errors import ApiError, Violation
 
+#: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
+MAX_OBJECT_BYTES = 1 << 20
+
 # A status that a client may bring along when it creates an object: a node registers itself with
 # what it has; the others' are written by controllers, as in Kubernetes.
 _STATUS_AT_CREATION = frozenset({"Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim"})
@@ -73,6 +76,17 @@ def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
     if found:
         raise _invalid(kind, updated, found)
     return updated
+
+
+def encoded(kind: Kind, message: AnyObject) -> bytes:
+    """Return the bytes to store. Raises ApiError for more than MAX_OBJECT_BYTES."""
+    value = message.SerializeToString()
+    if len(value) > MAX_OBJECT_BYTES:
+        raise errors.too_large(
+            f"{errors.named(kind, message.metadata.name)} is too large: {len(value)} bytes, "
+            f"the limit is {MAX_OBJECT_BYTES}"
+        )
+    return value
 
 
 def check_deletable(kind: Kind, name: str) -> None:

@@ -1,42 +1,46 @@
-"""Keeps the watch cache at etcd's state, and tells when it is fresh enough to answer a read.
+"""Keeps the watch cache at etcd's state, and knows when it is fresh enough to answer a read.
 
 A read that must see every completed write, made through whichever API server, asks etcd for its
 current revision and waits until the cache has come that far. One such question serves all reads
 that were waiting when it was sent; a read that comes later waits for the next one, because a
 question already on its way may have been answered before a write that the reader knows of.
+
+    reads at the same time ->  _reading   on its way; answers those that came before it was sent
+    reads that come later  ->  _queued    sent when the one before it has been answered
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 
 from podsched.api import etcd_keys
 from podsched.lib.backoff import Backoff
 from podsched.server.entries import Entry
-from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import Compacted, StoreError, Unavailable
 from podsched.store.protocol import Put, Store, Write
+from podsched.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+_log = get_logger("watch-cache")
 
 _PAGE = 2000
+# Seconds that a read waits for the cache: less than the clients' deadline of 10 s, so that they
+# learn the cause and can ask another server.
+_FRESHNESS_TIMEOUT = 4.0
 # Long enough for a change on its way; a cache that is still behind is waiting for changes outside
 # its prefix, which will never come.
 _NUDGE_SECONDS = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
-class Feed:
+class CacheReflector:
     """Fills the cache from a list and one watch of everything podsched keeps in etcd."""
 
-    def __init__(self, store: Store, cache: WatchCache, settings: ServerSettings) -> None:
+    def __init__(self, store: Store, cache: WatchCache) -> None:
         self._store = store
         self._cache = cache
-        self._timeout = settings.freshness_timeout_seconds
         self._reading: asyncio.Task[int] | None = None
         self._queued: asyncio.Task[int] | None = None
         self.ready = asyncio.Event()
@@ -62,9 +66,11 @@ class Feed:
                 ):
                     self._cache.apply(batch)
             except Compacted as error:
-                log.warning("the watch fell behind etcd's compaction, listing again: %s", error)
+                _log.warning(
+                    "The watch fell behind etcd's compaction, listing again", error=str(error)
+                )
             except Unavailable as error:
-                log.warning("etcd is unavailable, trying again: %s", error)
+                _log.warning("etcd is unavailable, trying again", error=str(error))
                 await asyncio.sleep(backoff.next_delay())
 
     async def _load(self) -> None:
@@ -82,7 +88,7 @@ class Feed:
         """Return a revision of etcd not older than any write completed before this call."""
         if self._queued is None:
             self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
-            self._queued.add_done_callback(_heard)
+            self._queued.add_done_callback(_retrieve)
         return await asyncio.shield(self._queued)
 
     async def _ask(self, before: asyncio.Task[int] | None) -> int:
@@ -91,13 +97,13 @@ class Feed:
         self._reading, self._queued = self._queued, None
         return (await self._store.get(etcd_keys.SYNC)).revision
 
-    async def fresh(self) -> None:
+    async def wait_until_fresh(self) -> None:
         """Wait until the cache shows every write completed before this call.
 
         Raises StoreError: Unavailable when etcd does not answer or the watch stays behind.
         """
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(_FRESHNESS_TIMEOUT):
                 revision = await self.current_revision()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_NUDGE_SECONDS):
@@ -113,7 +119,7 @@ class Feed:
             await self._store.write(Write((), (Put(etcd_keys.SYNC, b""),)))
 
 
-def _heard(task: asyncio.Task[int]) -> None:
-    """Readers who have given up meanwhile do not hear of the fault; it is not a lost one."""
+def _retrieve(task: asyncio.Task[int]) -> None:
+    """Retrieve the error of a read that nobody awaits any more, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
-from podsched.server.cache_reflector import Feed
+from podsched.server.cache_reflector import CacheReflector
 from podsched.server.compaction import Compactor
+from podsched.server.creation import Creator
 from podsched.server.errors import ApiError
 from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
+from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.registry import Registry
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
@@ -33,7 +35,7 @@ def _random_uid() -> str:
 
 
 class ServerCore:
-    """What answers requests; its owner opens and closes the store.
+    """The parts that answer requests; the owner opens and closes the store.
 
     now: Unix time in seconds; new_uid: a random uid.
     """
@@ -46,46 +48,42 @@ class ServerCore:
         now: Callable[[], float] = time.time,
         new_uid: Callable[[], str] = _random_uid,
     ) -> None:
-        self.cache = WatchCache(max_events=settings.ring_events, max_bytes=settings.ring_bytes)
-        self.feed = Feed(store, self.cache, settings)
-        storage = ObjectStorage(store, self.cache, settings)
-        self.lister = Lister(store, self.cache, self.feed, settings)
-        self.watcher = Watcher(self.cache, self.feed, settings)
-        self.registry = Registry(
-            storage,
-            self.cache,
-            self.feed,
-            self.lister,
-            EventExpiry(store, self.cache, settings),
-            settings,
-            now=now,
-            new_uid=new_uid,
+        self.cache = WatchCache(
+            max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes
         )
+        self.reflector = CacheReflector(store, self.cache)
+        storage = ObjectStorage(store, self.cache)
+        classes = PriorityClassCache(self.cache, self.reflector)
+        expiry = EventExpiry(store, self.cache, settings)
+        self.lister = Lister(store, self.cache, self.reflector)
+        self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
+        self.creator = Creator(storage, classes, expiry, now=now, new_uid=new_uid)
+        self.registry = Registry(storage, self.lister, classes, now=now)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
-        self.pods = PodOperations(storage, self.cache, self.feed, now=now)
+        self.pods = PodOperations(storage, self.cache, self.reflector, now=now)
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Follow the store; returns when everything can be answered. Raises what ends it."""
-        self._following = asyncio.create_task(self.feed.run(), name="follow etcd")
-        ready = asyncio.create_task(self.feed.ready.wait(), name="await cache")
+        """Follow the store; return when everything can be answered. Raises what ends it."""
+        self._following = asyncio.create_task(self.reflector.run(), name="follow etcd")
+        ready = asyncio.create_task(self.reflector.ready.wait(), name="await cache")
         await asyncio.wait([ready, self._following], return_when=asyncio.FIRST_COMPLETED)
-        if not self.feed.ready.is_set():
+        if not self.reflector.ready.is_set():
             ready.cancel()
             await self._following
         await self._ensure_built_in()
 
     async def wait(self) -> None:
-        """Until stopped; raises what ended following the store."""
+        """Wait until stopped; raise what ended following the store."""
         if self._following is not None:
             await asyncio.shield(self._following)
 
     async def stop(self) -> None:
-        """Follow no more."""
+        """Stop following the store."""
         if self._following is not None:
             self._following.cancel()
-            # What ended it before has been raised by `wait`.
+            # What ended it before has been raised by ``wait``.
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._following
 
@@ -93,7 +91,7 @@ class ServerCore:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
-                return await self.registry.ensure_built_in()
+                return await self.creator.ensure_built_in(self.cache)
             except ApiError as error:
                 if error.reason not in (StatusReason.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN):
                     raise

@@ -56,7 +56,7 @@ class EventExpiry:
         self._lease = 0
 
     def make_room(self, coming: int) -> list[Delete]:
-        """Removals of the oldest events, as many as are too many when these are added.
+        """Return removals of the oldest events, as many as are too many when these are added.
 
         Other servers may remove the same ones: removing what is gone does no harm.
         """

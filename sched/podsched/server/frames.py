@@ -17,6 +17,10 @@ from functools import lru_cache
 from podsched.api.kinds import KINDS, Kind
 from podsched.v1.api_pb2 import Object
 
+#: Lists are cut into pages and watches into responses of about this many bytes: far below gRPC
+#: clients' limits, and soon sent.
+MAX_RESPONSE_BYTES = 4 << 20
+
 _LEN = 2  # protobuf's wire type of length-delimited fields
 
 

@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 from podsched.api.etcd_keys import kind_prefix, object_key
 from podsched.server import errors, frames
-from podsched.server.cache_reflector import Feed
+from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.scope import Scope, kind_named
-from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
 from podsched.store.protocol import Store
@@ -37,7 +36,7 @@ _SLICE = 2000
 
 
 class Page(NamedTuple):
-    """Part of a list at `revision`; `token` ("" at the end) continues it."""
+    """Part of a list at ``revision``; ``token`` ("" at the end) continues it."""
 
     entries: list[Entry]
     revision: int
@@ -53,16 +52,13 @@ class Page(NamedTuple):
 class Lister:
     """Answers list requests."""
 
-    def __init__(
-        self, store: Store, cache: WatchCache, feed: Feed, settings: ServerSettings
-    ) -> None:
+    def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
         self._store = store
         self._cache = cache
-        self._feed = feed
-        self._max_bytes = settings.max_response_bytes
+        self._reflector = reflector
 
-    async def first_or_next(self, request: ListRequest) -> Page:
-        """One page. Raises ApiError, OUT_OF_RANGE for a token whose revision is compacted."""
+    async def page(self, request: ListRequest) -> Page:
+        """Return one page. Raises ApiError, OUT_OF_RANGE for a token whose revision is compacted."""
         kind = kind_named(request.kind)
         if request.limit < 0:
             raise errors.bad_request("limit must not be negative", "limit")
@@ -76,18 +72,18 @@ class Lister:
                 if self._cache.last_change(kind) > revision or self._cache.revision < revision:
                     return await self._from_etcd(request, scope, revision, after)
             else:
-                if not request.allow_stale or not self._feed.ready.is_set():
-                    await self._feed.fresh()
+                if not request.allow_stale or not self._reflector.ready.is_set():
+                    await self._reflector.wait_until_fresh()
                 revision, after = self._cache.revision, ""
         except StoreError as error:
             raise errors.of_store(error) from error
         entries = self._cache.in_order(kind)
         start = bisect_right(entries, after, key=_by_key) if after else 0
-        return await self._page(scope, entries, start, revision, request.limit)
+        return await self._from_cache(scope, entries, start, revision, request.limit)
 
     async def all(self, scope: Scope) -> list[Entry]:
-        """Everything that matches, as of now."""
-        await self._feed.fresh()
+        """Return everything that matches, as of now."""
+        await self._reflector.wait_until_fresh()
         return [
             entry
             for kind in scope.kinds.values()
@@ -95,7 +91,7 @@ class Lister:
             if scope.matches(entry)
         ]
 
-    async def _page(
+    async def _from_cache(
         self, scope: Scope, entries: Sequence[Entry], start: int, revision: int, limit: int
     ) -> Page:
         found: list[Entry] = []
@@ -103,8 +99,8 @@ class Lister:
         for at in range(start, len(entries)):
             entry = entries[at]
             if scope.matches(entry):
-                if (limit and len(found) == limit) or (found and size > self._max_bytes):
-                    # As in Kubernetes, what remains is told only where nothing has to be matched.
+                if (limit and len(found) == limit) or (found and size > frames.MAX_RESPONSE_BYTES):
+                    # As in Kubernetes, what remains is counted only where nothing has to be matched.
                     remaining = len(entries) - at if scope.every_object else 0
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
                 found.append(entry)
@@ -121,7 +117,7 @@ class Lister:
         async for entry in self._history(request, scope, revision, after):
             if scope.matches(entry):
                 limit = request.limit
-                if (limit and len(found) == limit) or (found and size > self._max_bytes):
+                if (limit and len(found) == limit) or (found and size > frames.MAX_RESPONSE_BYTES):
                     return Page(found, revision, _encode_token(revision, found[-1].key), 0)
                 found.append(entry)
                 size += len(entry.value)

@@ -16,7 +16,7 @@ from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
 from podsched.server.binding import bind_step, check_conditions, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
-from podsched.server.cache_reflector import Feed
+from podsched.server.cache_reflector import CacheReflector
 from podsched.server.deletion import check_preconditions, deletion_step
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -31,19 +31,19 @@ _EVICT_ATTEMPTS = 8
 
 
 class PodOperations:
-    """What can be done to pods besides what can be done to any object."""
+    """Binds and evicts pods, and patches their statuses."""
 
     def __init__(
         self,
         storage: ObjectStorage,
         cache: WatchCache,
-        feed: Feed,
+        reflector: CacheReflector,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._cache = cache
-        self._feed = feed
+        self._reflector = reflector
         self._now = now
 
     async def bind(self, bindings: Sequence[Binding], fence: Fence | None) -> list[Outcome]:
@@ -120,7 +120,7 @@ class PodOperations:
         """Evict one pod and count it, in one write. Raises ApiError."""
         key = _key(request.namespace, request.name)
         try:
-            await self._feed.fresh()  # a budget made just now counts
+            await self._reflector.wait_until_fresh()  # a budget made just now counts
         except StoreError as error:
             raise errors.of_store(error) from error
         for _ in range(_EVICT_ATTEMPTS):

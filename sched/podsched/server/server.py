@@ -1,7 +1,7 @@
 """An API server from its parts: start, serve, drain, stop.
 
 States: starting (listens, health NOT_SERVING) -> serving (cache loaded) -> draining (health
-NOT_SERVING, watches ended, calls finishing) -> stopped. If following etcd ends by a bug, `wait`
+NOT_SERVING, watches ended, calls finishing) -> stopped. If following etcd ends by a bug, ``wait``
 raises it: the process should end.
 """
 
@@ -18,6 +18,9 @@ from podsched.server.core import ServerCore
 from podsched.server.service import OBJECTS, PODS, ObjectsService, PodsService
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Store
+
+#: The largest request; a batch of 5,000 large pods is about 10 MiB.
+MAX_MESSAGE_BYTES = 16 << 20
 
 
 class ApiServer:
@@ -41,7 +44,7 @@ class ApiServer:
     @property
     def ready(self) -> bool:
         """Whether reads can be answered."""
-        return self.core.feed.ready.is_set()
+        return self.core.reflector.ready.is_set()
 
     async def start(self) -> None:
         """Listen, follow etcd, and return when everything can be answered.
@@ -61,11 +64,11 @@ class ApiServer:
             await self._health.set(name, status)
 
     async def wait(self) -> None:
-        """Until stopped; raises what ended following etcd."""
+        """Wait until stopped; raise what ended following etcd."""
         await self.core.wait()
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Drain for up to `grace` seconds and stop."""
+        """Drain for up to ``grace`` seconds and stop."""
         await self._health.enter_graceful_shutdown()
         self.core.watcher.close()
         if self._server is not None:
@@ -76,7 +79,7 @@ class ApiServer:
         settings, core = self._settings, self.core
         server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", settings.max_message_bytes),
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", -1),
                 # Without it a second server on the same port would silently share it.
                 ("grpc.so_reuseport", 0),
@@ -85,8 +88,8 @@ class ApiServer:
                 ("grpc.http2.max_ping_strikes", 0),
             ]
         )
-        objects = ObjectsService(core.registry, core.lister, core.watcher, settings)
-        pods = PodsService(core.registry, core.pods, settings)
+        objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
+        pods = PodsService(core.creator, core.pods)
         server.add_generic_rpc_handlers(
             (objects.handlers(self._observer), pods.handlers(self._observer))
         )

@@ -15,21 +15,23 @@ from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject
 from podsched.server import errors
 from podsched.server.calls import CallObserver, streaming, unary
+from podsched.server.creation import Creator
 from podsched.server.errors import ApiError
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
 from podsched.server.registry import Registry
-from podsched.server.settings import ServerSettings
 from podsched.server.status import batch_response
-from podsched.server.storage import raise_first
+from podsched.server.storage import only_entry
 from podsched.server.watching import Watcher
 from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
+#: Most items of a batch; of 5,000 large pods it has about 10 MiB.
+MAX_BATCH = 5000
 
 
 def _fence(request: Any) -> v1.Fence | None:
-    """Return the fence of a request, if it has one. Raises ApiError for one that can guard nothing."""
+    """Return the fence of a request, if it has one. Raises ApiError for a malformed one."""
     if not request.HasField("fence"):
         return None
     fence: v1.Fence = request.fence
@@ -52,12 +54,12 @@ class ObjectsService:
     """podsched.v1.Objects."""
 
     def __init__(
-        self, registry: Registry, lister: Lister, watcher: Watcher, settings: ServerSettings
+        self, creator: Creator, registry: Registry, lister: Lister, watcher: Watcher
     ) -> None:
+        self._creator = creator
         self._registry = registry
         self._lister = lister
         self._watcher = watcher
-        self._max_batch = settings.max_batch
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
         """Return the service as gRPC wants it."""
@@ -82,16 +84,16 @@ class ObjectsService:
 
     async def create(self, request: v1.CreateRequest) -> bytes:
         """Objects.Create."""
-        entry = await self._registry.create(
+        entry = await self._creator.create(
             _object(request.object), _fence(request), dry_run=request.dry_run
         )
         return entry.wrapped()
 
     async def create_batch(self, request: v1.CreateBatchRequest) -> bytes:
         """Objects.CreateBatch."""
-        _check_length(request.objects, self._max_batch, "objects")
+        _check_length(request.objects, "objects")
         objects = [_object(wrapped) for wrapped in request.objects]
-        return batch_response(await self._registry.create_many(objects, _fence(request)))
+        return batch_response(await self._creator.create_many(objects, _fence(request)))
 
     async def get(self, request: v1.GetRequest) -> bytes:
         """Objects.Get."""
@@ -100,7 +102,7 @@ class ObjectsService:
 
     async def list(self, request: v1.ListRequest) -> bytes:
         """Objects.List."""
-        return (await self._lister.first_or_next(request)).encoded()
+        return (await self._lister.page(request)).encoded()
 
     def watch(self, request: v1.WatchRequest) -> AsyncIterator[bytes]:
         """Objects.Watch."""
@@ -117,11 +119,11 @@ class ObjectsService:
 
     async def patch(self, request: v1.PatchRequest) -> bytes:
         """Objects.Patch."""
-        return raise_first(await self._registry.patch([request], _fence(request))).wrapped()
+        return only_entry(await self._registry.patch([request], _fence(request))).wrapped()
 
     async def patch_batch(self, request: v1.PatchBatchRequest) -> bytes:
         """Objects.PatchBatch."""
-        _check_length(request.patches, self._max_batch, "patches")
+        _check_length(request.patches, "patches")
         return batch_response(await self._registry.patch(request.patches, _fence(request)))
 
     async def delete(self, request: v1.DeleteRequest) -> bytes:
@@ -137,10 +139,9 @@ class ObjectsService:
 class PodsService:
     """podsched.v1.Pods."""
 
-    def __init__(self, registry: Registry, pods: PodOperations, settings: ServerSettings) -> None:
-        self._registry = registry
+    def __init__(self, creator: Creator, pods: PodOperations) -> None:
+        self._creator = creator
         self._pods = pods
-        self._max_batch = settings.max_batch
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
         """Return the service as gRPC wants it."""
@@ -160,36 +161,36 @@ class PodsService:
 
     async def create_pods(self, request: v1.CreatePodsRequest) -> bytes:
         """Pods.CreatePods."""
-        _check_length(request.pods, self._max_batch, "pods")
-        return batch_response(await self._registry.create_many(request.pods))
+        _check_length(request.pods, "pods")
+        return batch_response(await self._creator.create_many(request.pods))
 
     async def bind(self, request: v1.BindRequest) -> bytes:
         """Pods.Bind."""
-        return raise_first(await self._pods.bind([request.binding], _fence(request))).bare()
+        return only_entry(await self._pods.bind([request.binding], _fence(request))).bare()
 
     async def bind_pods(self, request: v1.BindPodsRequest) -> bytes:
         """Pods.BindPods."""
-        _check_length(request.bindings, self._max_batch, "bindings")
+        _check_length(request.bindings, "bindings")
         return batch_response(await self._pods.bind(request.bindings, _fence(request)))
 
     async def evict(self, request: v1.EvictRequest) -> bytes:
         """Pods.Evict."""
-        return raise_first(await self._pods.evict([request], _fence(request))).bare()
+        return only_entry(await self._pods.evict([request], _fence(request))).bare()
 
     async def evict_pods(self, request: v1.EvictPodsRequest) -> bytes:
         """Pods.EvictPods."""
-        _check_length(request.evictions, self._max_batch, "evictions")
+        _check_length(request.evictions, "evictions")
         return batch_response(await self._pods.evict(request.evictions, _fence(request)))
 
     async def patch_pod_statuses(self, request: v1.PatchPodStatusesRequest) -> bytes:
         """Pods.PatchPodStatuses."""
-        _check_length(request.patches, self._max_batch, "patches")
+        _check_length(request.patches, "patches")
         return batch_response(await self._pods.patch_statuses(request.patches, _fence(request)))
 
 
-def _check_length(items: Sequence[object], most: int, field: str) -> None:
-    if len(items) > most:
-        message = f"a batch may have at most {most} items, this one has {len(items)}"
+def _check_length(items: Sequence[object], field: str) -> None:
+    if len(items) > MAX_BATCH:
+        message = f"a batch may have at most {MAX_BATCH} items, this one has {len(items)}"
         raise _too_long(message, field)
 
 

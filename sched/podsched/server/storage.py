@@ -20,7 +20,6 @@ from podsched.api.kinds import Kind
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.store.protocol import (
@@ -37,6 +36,11 @@ from podsched.v1.api_pb2 import Fence
 
 # Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
 _LOOK_AGAIN_SECONDS = 2.0
+# How long a write may take at the store before its outcome is reported as unknown: longer than the
+# store's own retries, so that it is rarely needed.
+_WRITE_TIMEOUT = 30.0
+# How often a write without a resourceVersion is tried anew on an object that others change.
+_MAX_ROUNDS = 16
 
 
 class New(NamedTuple):
@@ -74,7 +78,7 @@ Outcome = Entry | ApiError
 """An item of a batch: the object after the write (or before its removal), or why not."""
 
 
-class _Try(NamedTuple):
+class _Attempt(NamedTuple):
     """One item of a round: which, from what version, and the step written (None: only read)."""
 
     item: int
@@ -86,11 +90,9 @@ class _Try(NamedTuple):
 class ObjectStorage:
     """Objects in etcd, written with compares; reads go to etcd, guesses to the cache."""
 
-    def __init__(self, store: Store, cache: WatchCache, settings: ServerSettings) -> None:
+    def __init__(self, store: Store, cache: WatchCache) -> None:
         self._store = store
         self._cache = cache
-        self._rounds = settings.max_write_rounds
-        self._timeout = settings.write_timeout_seconds
 
     async def get(self, kind: Kind, key: str) -> Entry:
         """Return the object as it is now. Raises ApiError NOT_FOUND."""
@@ -142,9 +144,10 @@ class ObjectStorage:
         """Change objects, each by itself: the object after the change, or the error."""
         outcomes: list[Outcome | None] = [None] * len(mutations)
         pending = [
-            _Try(index, self._cache.get(m.kind, m.key), False) for index, m in enumerate(mutations)
+            _Attempt(index, self._cache.get(m.kind, m.key), False)
+            for index, m in enumerate(mutations)
         ]
-        for _ in range(self._rounds):
+        for _ in range(_MAX_ROUNDS):
             tries = [t for p in pending if (t := _prepare(p, mutations[p.item], outcomes))]
             if not tries:
                 break
@@ -153,7 +156,7 @@ class ObjectStorage:
             pending = []
             for attempt, result in zip(tries, results, strict=True):
                 again = await self._settle(attempt, mutations[attempt.item], result, fence)
-                if isinstance(again, _Try):
+                if isinstance(again, _Attempt):
                     pending.append(again)
                 else:
                     outcomes[attempt.item] = again
@@ -169,7 +172,7 @@ class ObjectStorage:
 
         For changes that are computed from more than one object. Raises ApiError.
         """
-        attempt = _Try(0, base, True, mutation.change(base))
+        attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
         result = (await self._write([_write_of(attempt, mutation, _guard(fence))]))[0]
@@ -179,8 +182,8 @@ class ObjectStorage:
         return outcome if isinstance(outcome, Entry) else None
 
     async def _settle(
-        self, attempt: _Try, mutation: Mutation, result: WriteOutcome, fence: Fence | None
-    ) -> Outcome | _Try:
+        self, attempt: _Attempt, mutation: Mutation, result: WriteOutcome, fence: Fence | None
+    ) -> Outcome | _Attempt:
         kind, key, step = mutation.kind, mutation.key, attempt.step
         if isinstance(result, StoreError):
             if step is None:  # it was a read, whatever the store makes of it
@@ -197,13 +200,13 @@ class ObjectStorage:
         kv = result.current.get(object_key(kind, key))
         if kv is None:
             return errors.not_found(kind, _name(key))
-        return _Try(attempt.item, _entry(kind, key, kv), True)
+        return _Attempt(attempt.item, _entry(kind, key, kv), True)
 
     # ------------------------------------------------------------------ faults
 
     async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(_WRITE_TIMEOUT):
                 return await self._store.write_many(writes)
         except TimeoutError:
             return [MaybeApplied("the store did not answer in time")] * len(writes)
@@ -234,7 +237,9 @@ class ObjectStorage:
         return errors.of_store(error)
 
 
-def _prepare(attempt: _Try, mutation: Mutation, outcomes: list[Outcome | None]) -> _Try | None:
+def _prepare(
+    attempt: _Attempt, mutation: Mutation, outcomes: list[Outcome | None]
+) -> _Attempt | None:
     """Return the try with its step; None when the outcome is already known and has been noted.
 
     A refusal or a "nothing to do" counts only if the version was current; else it is read first.
@@ -255,7 +260,7 @@ def _prepare(attempt: _Try, mutation: Mutation, outcomes: list[Outcome | None]) 
     return attempt._replace(step=step)
 
 
-def _write_of(attempt: _Try, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
+def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
     key = object_key(mutation.kind, mutation.key)
     step, base = attempt.step, attempt.base
     if step is None or base is None:
@@ -289,8 +294,8 @@ def _name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def raise_first(outcomes: Sequence[Outcome]) -> Entry:
-    """Return the only outcome of a batch of one. Raises it if it is an error."""
+def only_entry(outcomes: Sequence[Outcome]) -> Entry:
+    """Return the entry of a batch of one. Raises its ApiError if it failed."""
     outcome = outcomes[0]
     if isinstance(outcome, ApiError):
         raise outcome

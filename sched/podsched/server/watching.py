@@ -11,26 +11,30 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 
 from podsched.server import errors, frames
-from podsched.server.cache_reflector import Feed
+from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.scope import Scope
-from podsched.server.settings import ServerSettings
 from podsched.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import ADDED, WatchRequest
 
 _CHANGES_AT_ONCE = 2000
+#: Least seconds between two responses of one watch; the first after a pause is sent at once. On a
+#: busy stream what comes meanwhile goes out as one response: each costs server and client some
+#: 100 us, however much is in it.
+_RESPONSE_INTERVAL = 0.002
 
 
 class Watcher:
     """Streams serialized WatchResponses."""
 
-    def __init__(self, cache: WatchCache, feed: Feed, settings: ServerSettings) -> None:
+    def __init__(
+        self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float
+    ) -> None:
+        """bookmark_seconds: a watch on which nothing happens says so often how far it has come."""
         self._cache = cache
-        self._feed = feed
-        self._idle = settings.bookmark_seconds
-        self._interval = settings.watch_interval_seconds
-        self._max_bytes = settings.max_response_bytes
+        self._reflector = reflector
+        self._idle = bookmark_seconds
         self._closing = False
         self.watching = 0
         #: Events sent, of all watches together.
@@ -42,7 +46,7 @@ class Watcher:
         self._cache.wake()
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[bytes, None]:
-        """Responses until the client goes. Raises ApiError; OUT_OF_RANGE: list again."""
+        """Yield responses until the client goes. Raises ApiError; OUT_OF_RANGE: list again."""
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector
         )
@@ -64,7 +68,7 @@ class Watcher:
             seen = request.from_revision
             position = self._cache.position_after(seen)
         else:
-            await self._feed.fresh()
+            await self._reflector.wait_until_fresh()
             seen = self._cache.revision
             position = self._cache.end
             if request.send_initial_events:
@@ -77,7 +81,7 @@ class Watcher:
             yield response
 
     def _initial(self, scope: Scope, existing: Iterable[Iterable[Entry]]) -> Iterator[bytes]:
-        """Return what exists, as responses of ADDED events without a revision."""
+        """Yield what exists, as responses of ADDED events without a revision."""
         pending: list[bytes] = []
         size = 0
         for entries in existing:
@@ -86,7 +90,7 @@ class Watcher:
                     pending.append(frames.event_frame(ADDED, entry.wrapped()))
                     self.sent += 1
                     size += len(pending[-1])
-                    if size >= self._max_bytes:
+                    if size >= frames.MAX_RESPONSE_BYTES:
                         yield b"".join(pending)
                         pending, size = [], 0
         if pending:
@@ -112,21 +116,19 @@ class Watcher:
                 bookmark_at = clock() + self._idle
                 continue
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
-            pause = sent_at + self._interval - clock()
+            pause = sent_at + _RESPONSE_INTERVAL - clock()
             if pause > 0:
-                # On a busy stream what comes within the interval goes out as one response: each
-                # costs server and client some 100 us, however much is in it.
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
 
     def _responses(self, scope: Scope, changes: Sequence[Change], seen: int) -> Iterator[bytes]:
-        """Change as responses of about the largest size, each ending with a whole revision."""
+        """Yield changes as responses of about the largest size, each ending with a whole revision."""
         pending: list[bytes] = []
         size = revision = 0
         kinds = scope.kinds
         for change in changes:
             if change.revision != revision:
-                if size >= self._max_bytes:
+                if size >= frames.MAX_RESPONSE_BYTES:
                     self.sent += len(pending)
                     yield frames.watch_response(pending, revision)
                     pending, size = [], 0

@@ -1,0 +1,68 @@
+"""Every setting of an API server can be set."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import podsched.app.apiserver
+import podsched.cli.apiserver
+from podsched.server.settings import ServerSettings
+from support.commands import Commands
+
+FLAGS = {
+    "host": ("--listen=0.0.0.0:1234", "0.0.0.0"),
+    "port": ("--listen=0.0.0.0:1234", 1234),
+    "compaction_interval_seconds": ("--etcd-compaction-interval=7", 7.0),
+    "etcd_quota_bytes": ("--etcd-quota-bytes=12345", 12345),
+    "event_ttl_seconds": ("--event-ttl=60", 60),
+    "max_events": ("--max-events=17", 17),
+    "watch_cache_events": ("--watch-cache-events=18", 18),
+    "watch_cache_bytes": ("--watch-cache-bytes=19", 19),
+    "bookmark_seconds": ("--watch-bookmark-interval=2.5", 2.5),
+}
+#: Together in one call, for each needs the others.
+TLS = ("tls_cert", "tls_key", "tls_client_ca")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
+    """The settings that API servers were started with, in place of the servers."""
+    settings: list[ServerSettings] = []
+    monkeypatch.setattr(
+        podsched.cli.apiserver, "run_or_fail", lambda options, start: start(options)
+    )
+    monkeypatch.setattr(
+        podsched.app.apiserver,
+        "run_apiserver",
+        lambda process, given, etcd: settings.append(given),
+    )
+    return settings
+
+
+@pytest.mark.parametrize("field", FLAGS)
+def test_a_flag_sets_its_setting(started: list[ServerSettings], field: str) -> None:
+    flag, value = FLAGS[field]
+    Commands().ok("apiserver", flag)
+    assert getattr(started[0], field) == value
+
+
+def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Path) -> None:
+    given = {}
+    for field in TLS:
+        file = tmp_path / field
+        file.touch()
+        given[field] = str(file)
+    Commands().ok("apiserver", *(f"--{f.replace('_', '-')}={given[f]}" for f in TLS))
+    assert {field: getattr(started[0], field) for field in TLS} == given
+
+
+def test_no_setting_is_without_a_flag() -> None:
+    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS}
+
+
+def test_without_flags_the_settings_have_their_defaults(started: list[ServerSettings]) -> None:
+    Commands().ok("apiserver")
+    assert started == [ServerSettings(host="127.0.0.1", port=7443)]
