@@ -86,4 +86,6 @@ async def test_a_request_compares_and_dumps_and_leaves_room_for_other_tasks() ->
     assert lines[1]["node"] == "n0" and len(lines[1]["pods"]) == 1
     assert events[-1] == "Dump of scheduling queue"
     assert lines[-1]["summary"] == "activeQ:1; backoffQ:0; unschedulablePods:0"
-    assert [text.split(",")[0] for text in lines[-1]["pods"]] == ["name: waiting"]
+    (text,) = lines[-1]["pods"]
+    assert text.startswith("name: waiting, ")
+    assert text.endswith(", queue: active, attempts: 0, rejected by: -")

@@ -16,7 +16,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.pods import PodInfo
-from podsched.queue import QueueCorrupted, SchedulingQueue
+from podsched.queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
 from support.queue_world import (
     NODE_ADD,
@@ -95,13 +95,6 @@ def test_returned_pods_keep_their_place_and_their_attempts() -> None:
     queue.return_unattempted(batch, 3.0)
     assert batch[0].attempts == 0
     assert popped_names(queue, 3.0) == ["a", "b", "c"]
-
-
-def test_a_closed_queue_pops_nothing() -> None:
-    queue = queue_of()
-    queue.add(pod("a"), 1.0)
-    queue.close()
-    assert queue.pop(1.0) is None and queue.closed
 
 
 # Backoff.
@@ -655,16 +648,6 @@ def test_assigned_pods_that_change_are_events() -> None:
     assert queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, old, 5.0) == 0
     assert queue.move_all_to_active_or_backoff(labelled, old, new, 5.0) == 1
     assert queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, new, None, 5.0) == 0
-
-
-def test_check_invariants_sees_a_pod_in_two_places() -> None:
-    queue = queue_of()
-    queue.add(pod("a"), 1.0)
-    queued = queue.get("uid-a")
-    assert queued is not None
-    queue._backoff.add(queued)
-    with pytest.raises(QueueCorrupted, match="2 places"):
-        queue.check_invariants()
 
 
 def test_an_event_that_names_pods_is_put_to_these_alone() -> None:

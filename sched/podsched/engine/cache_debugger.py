@@ -14,6 +14,7 @@ from typing import Any, Final
 from podsched.cache.debugger import compare_nodes, compare_pods, describe_pod, dump_nodes
 from podsched.cache.invariants import CacheInconsistentError, check
 from podsched.engine.state import SchedulingState
+from podsched.framework.pods import PodInfo
 from podsched.queue.scheduling_queue import QueueCorrupted
 from podsched.telemetry.logs import get_logger
 
@@ -105,8 +106,14 @@ class CacheDebugger:
         pods, summary = state.queue.pending_pods()
         for start in range(0, max(1, len(pods)), PODS_IN_A_LINE):
             part = pods[start : start + PODS_IN_A_LINE]
-            _log.info(
-                "Dump of scheduling queue",
-                summary=summary,
-                pods=[describe_pod(pod, state.cache) for pod in part],
-            )
+            described = [_describe_queued(pod, state) for pod in part]
+            _log.info("Dump of scheduling queue", summary=summary, pods=described)
+
+
+def _describe_queued(pod: PodInfo, state: SchedulingState) -> str:
+    text = f"{describe_pod(pod, state.cache)}, queue: {state.queue.place(pod.uid)}"
+    queued = state.queue.get(pod.uid)
+    if queued is None:
+        return text
+    rejecting = sorted(queued.unschedulable_plugins | queued.pending_plugins)
+    return f"{text}, attempts: {queued.attempts}, rejected by: {', '.join(rejecting) or '-'}"

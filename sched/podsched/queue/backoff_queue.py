@@ -1,8 +1,12 @@
 """Pods that wait out their backoff: rejected ones, and apart from them those that met an error.
 
 A pod's backoff ends at ``floor(timestamp + duration)``, and it is over in the first whole second
-after that: pods that failed within one second come back together and are then ordered by priority
-(Q2, Q3). Pods that met an error are never popped before their backoff has ended (Q4).
+after that: pods that failed within one second come back together and are then ordered by priority.
+When activeQ is empty, rejected pods are popped before their backoff has ended; pods that met an
+error never are, so that whatever failed (an API server, a plugin) is not called without a pause.
+
+The duration doubles with each failure: ``initial * 2 ** (count - 1)``, at most ``maximum``, where
+count is the number of errors in a row or, if the last attempt met none, of rejections.
 """
 
 from __future__ import annotations
@@ -45,12 +49,12 @@ class BackoffQueue:
         yield from self._errors
 
     def duration(self, pod: QueuedPodInfo) -> float:
-        """Seconds of backoff that the pod's failures have earned it."""
+        """Return the seconds that the pod has to back off after its last failure."""
         count = pod.consecutive_errors_count or pod.unschedulable_count
         return exponential(self._initial, self._maximum, count)
 
     def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
-        """Whether the pod's backoff lasts; settles ``backoff_expiration`` if it is not set yet."""
+        """Return whether the pod's backoff lasts; sets ``backoff_expiration`` if it is not set."""
         if self.duration(pod) <= 0:
             return False
         return self._expiration(pod) >= align(now)

@@ -1,4 +1,4 @@
-"""PreEnqueue: the plugins that may keep a pod out of activeQ (Q6)."""
+"""PreEnqueue: the plugins that may keep a pod out of activeQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which plugin wants to hear of which event, and what its hint says (Q7, Q8, Q11)."""
+"""Which plugin wants to hear of which event, and what its queueing hint says.
+
+After kube-scheduler's ``isPodWorthRequeuing``: only plugins that rejected the pod are asked; the
+answer Queue of a plugin that said Pending sends the pod to activeQ at once, that of another one
+after its backoff; a pod that met an error, which no plugin rejected, backs off whatever comes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,8 @@ _NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 _NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
-#: One hint in so many is asked through the observer, which may time it.
+#: One hint in so many is asked through the observer, which may time it: a clock and a histogram
+#: cost more than most hints.
 SAMPLE_EVERY = 10
 
 
@@ -98,7 +104,7 @@ class HintTable:
     def queues(
         self, registration: Registration, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
     ) -> bool:
-        """Asks a hint; one that fails counts as Queue: a needless attempt beats a lost one."""
+        """Ask a hint; one that fails counts as Queue: a needless attempt beats a lost one."""
         if registration.hint is None:
             return True
         hint = registration.hint
@@ -133,7 +139,7 @@ class HintTable:
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[Hashable] | None:
-        """Asks an index; one that fails leaves nobody out."""
+        """Ask an index; one that fails leaves nobody out."""
         try:
             return index.candidates(old, new)
         except Exception as error:  # As above.
@@ -167,7 +173,11 @@ def _registrations(
 
 
 def _hidden_by_taints(registered: Sequence[Registration]) -> list[Registration]:
-    """Q11: who waits for new nodes alone must also hear of nodes that a taint had hidden."""
+    """Return the registrations for new nodes that need one for changed taints as well.
+
+    A plugin that waits for new nodes may have missed one, because a taint kept the pod off it at
+    first; kube-scheduler's ``buildQueueingHintMap`` does the same.
+    """
     if any(r.event.matches(_NODE_TAINT) for r in registered):
         return []
     return [r for r in registered if r.event.matches(_NODE_ADD)]
@@ -191,7 +201,7 @@ def _after_taint(added: Registration) -> Registration:
 
 
 class _AsAdded:
-    """An index that takes every event for an addition."""
+    """An index that takes every event for an addition of the object."""
 
     def __init__(self, index: HintIndex) -> None:
         self.add = index.add

@@ -1,8 +1,17 @@
-"""Pods whose attempt is running, and the events that came meanwhile (Q12).
+"""Pods whose attempt is running, and the events that came meanwhile (``inFlightEvents``).
 
 An event may help a pod whose attempt looked at the cluster just before it. So while any pod is in
 flight, events are kept; when an attempt fails, those since its pop are replayed through the hints
-of the plugins that rejected it. Events older than the oldest pod in flight are forgotten.
+of the plugins that rejected it. Events older than the oldest pod in flight are forgotten::
+
+    events by position     3   4   5   6   7
+    pod a, popped at 3     ^                   fails: 3 to 7 are replayed
+    pod b, popped at 6                 ^       fails: 6 and 7 are replayed
+                           when a is done, 3 to 5 are forgotten
+
+Events are kept by kind, so a replay looks only at those that a rejecting plugin registered for.
+Pods of one group (class and rejecting plugins) that were popped at the same position get the same
+answers from hints that look at classes only: a failed batch replays once, not once for each pod.
 """
 
 from __future__ import annotations
@@ -16,26 +25,26 @@ from podsched.framework.events import ClusterEvent
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.hints import HintTable, Registration, Strategy
 
-#: Answers kept for pods of the same class; more are not needed, they only save time.
+#: Answers kept for pods of the same group; they only save time.
 _MAX_MEMO = 1024
 
 
 #: The uids that registrations name as the only ones to ask about.
 _Named = dict[Registration, frozenset[str]]
-#: The position of an event, its objects, and whom it concerns.
+#: The position of an event, its objects, and the pods it concerns.
 _Kept = tuple[int, Any, Any, _Named | None]
 
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """A pod's running attempt. ``position`` counts the events before it."""
+    """A pod's running attempt; ``position`` is the number of events before it."""
 
     pod: QueuedPodInfo
     position: int
     #: The newest version seen of the pod; the attempt works on the one it began with.
     latest: PodInfo
     deleted: bool = False
-    #: What happened to the pod itself meanwhile.
+    #: Events of the pod itself: it was updated, or activated.
     own: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
 
 
@@ -74,7 +83,7 @@ class InFlight:
             self._position += 1
 
     def _named(self, event: ClusterEvent, old: Any, new: Any) -> _Named | None:
-        # Asked now: a pod that becomes one of them later has an attempt after the event.
+        # Asked when the event comes: a pod that becomes one of them later is tried after it.
         found = {}
         for registration in self._hints.matching(event):
             uids = self._hints.named(registration, event, old, new)
@@ -83,7 +92,7 @@ class InFlight:
         return found or None
 
     def finish(self, uid: str) -> Flight | None:
-        """Forgets a pod, and the events that only it had to know."""
+        """Forget a pod, and the events that only it had to know."""
         flight = self._flights.pop(uid, None)
         if flight is not None:
             self._prune()
@@ -97,7 +106,7 @@ class InFlight:
         return counts
 
     def replay(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """Return what the events since the pod's pop mean for it, given the plugins that now rejected it.
+        """Return what the events since the pod's pop mean to the plugins that have rejected it.
 
         ``group`` names the pods that get the same answers from hints that look at classes only.
         """
@@ -105,7 +114,7 @@ class InFlight:
         return max(self._shared(flight, pod, group), self._personal(flight, pod), *own)
 
     def _personal(self, flight: Flight, pod: QueuedPodInfo) -> Strategy:
-        """Return the answers that are this pod's alone."""
+        """Return the answers of hints that look at the pod itself."""
         best = Strategy.SKIP
         for event in self._events:
             for registration, gain in self._rejecting(pod, event):
@@ -115,7 +124,7 @@ class InFlight:
         return best
 
     def _shared(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
-        """Return the answers that are the same for all pods of the group popped at this position."""
+        """Return the answers that are the same for the group's pods popped at this position."""
         memo = (group, flight.position)
         since, best = self._memo.get(memo, (flight.position, Strategy.SKIP))
         for event, entries in self._events.items():

@@ -1,4 +1,4 @@
-"""What the queue tells of itself, for metrics and logs; it writes neither."""
+"""What the queue reports, for metrics and logs; it writes neither."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ class QueueObserver(Protocol):
     """Called synchronously, at most once per label and operation; must not call the queue."""
 
     def incoming(self, queue: str, event: str, count: int) -> None:
-        """``count`` pods entered active, backoff or unschedulable because of ``event`` (Q10)."""
+        """Note that ``count`` pods entered ``queue`` because of ``event``.
+
+        The labels are those of ``scheduler_queue_incoming_pods_total``.
+        """
         ...
 
     def plugin_failed(self, plugin: str, point: str, error: Exception) -> None:
-        """Return a plugin raised; ``point`` is its extension point, or the event it was asked about."""
+        """Note that a plugin raised at ``point``: an extension point, or the text of an event."""
         ...
 
     def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
-        """Return the answer of a hint, which may be timed; asked for a sample of the hints."""
+        """Return a hint's answer, having timed it or not; called for a sample of the hints."""
         ...
 
 
 class SilentObserver:
-    """Tells nobody."""
+    """An observer that ignores everything."""
 
     def incoming(self, queue: str, event: str, count: int) -> None:
         pass

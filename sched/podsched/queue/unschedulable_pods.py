@@ -4,8 +4,14 @@ Pods of one class that the same plugins rejected form a *group*: an event is put
 group and plugin, not to every pod, and with an index (``framework.hint_index``) only to the groups
 it can help. So an event costs as much as it wakes, however many pods wait.
 
-Gated pods (rejected by a PreEnqueue plugin) are here too; only events that the gating plugin
-registered are put to anyone on their behalf (Q6).
+Gated pods (rejected by a PreEnqueue plugin) are here too; hints are asked on their behalf only
+about events that the gating plugin registered.
+
+::
+
+    event ---> registrations for it ---> index, or all groups that the plugin rejected
+                                               |
+        uid -> Strategy <--- pods of a group <-+ one hint a group (or a pod, with ``per_pod``)
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ _CLASS_NOTE = "podsched.queue"
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Pods that get the same answers. ``sample`` is or was one: its class is what counts."""
+    """Pods that get the same answers; ``sample`` is or was one of them, for hints to look at."""
 
     key: Hashable
     sample: PodInfo
@@ -40,7 +46,7 @@ class Group:
 
 
 def group_key(pod: QueuedPodInfo) -> Hashable:
-    """Names the group that the pod belongs to as it is now."""
+    """Return the name of the group that the pod belongs to as it is now."""
     return (
         pod.info.cls.id,
         frozenset(pod.unschedulable_plugins),
@@ -76,9 +82,8 @@ class _Rejected:
         for registration in list(self._indexes):
             try:
                 self._indexes[registration].add(group, group.sample)
-            except (
-                Exception
-            ) as error:  # Plugins may raise anything; without its index all is asked.
+            except Exception as error:  # Plugins may raise anything.
+                # Without its index the plugin is asked about all groups.
                 del self._indexes[registration]
                 self._table.index_failed(registration, error)
 
@@ -98,7 +103,7 @@ class _Rejected:
 
 
 class UnschedulablePods:
-    """The pool. Decides nothing: it says which pods an event concerns, the queue moves them."""
+    """The pods that wait for an event. It says which of them one helps; the queue moves them."""
 
     def __init__(self, table: HintTable) -> None:
         self._table = table
@@ -122,7 +127,7 @@ class UnschedulablePods:
         return None if entry is None else entry[0]
 
     def add(self, pod: QueuedPodInfo, now: float) -> None:
-        """Add a pod that is not there; what it is grouped by must not change while it is."""
+        """Add a pod that is not there; its ``group_key`` must not change while it is."""
         key = group_key(pod)
         group = self._groups.get(key)
         if group is None:
@@ -156,7 +161,7 @@ class UnschedulablePods:
         return True
 
     def oldest(self) -> float | None:
-        """Since when the pod that waits longest has been waiting."""
+        """Return since when the pod that waits longest has been waiting."""
         key = self._ages.first_key()
         return None if key is None else cast(float, key[0])
 
@@ -207,7 +212,7 @@ class UnschedulablePods:
         return _expanded(answers, personal)
 
     def problems(self) -> Iterator[str]:
-        """Return what is wrong with the books, for ``check_invariants``."""
+        """Say what contradicts the invariants, for ``check_invariants``."""
         grouped = {uid for group in self._groups.values() for uid in group.pods}
         if grouped != self._pods.keys():
             yield "pods and groups differ"
@@ -217,7 +222,7 @@ class UnschedulablePods:
             if not group.pods:
                 yield f"group {key} is empty"
             if any(group_key(pod) != key for pod in group.pods.values()):
-                yield f"a pod of group {key} belongs elsewhere"
+                yield f"a pod of group {key} belongs to another"
         gated = sum(1 for pod, _ in self._pods.values() if pod.gating_plugin)
         if gated != self.gated_count:
             yield f"{gated} gated pods counted as {self.gated_count}"

@@ -1,0 +1,263 @@
+"""The pods that wait for an attempt: where each of them is, and how it gets elsewhere.
+
+Three places: activeQ (a heap), the backoff queues, and unschedulablePods, which also has the gated
+pods. Whoever enters activeQ or a backoff queue passes PreEnqueue first, and is gated when a plugin
+rejects it; not again from backoff to activeQ, as in kube-scheduler since it pops from backoffQ.
+
+Beside the places it keeps what the metrics tell: how many pods each plugin rejected, and how many
+entered which queue because of what.
+
+Invariants (``problems`` looks for what contradicts them, in O(pods)): a pod is in one place; gated
+pods are in unschedulablePods; the counts by plugin are those of the pods. Non-goals: pods in
+flight, and deciding what an event means for a pod.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
+from podsched.queue.gates import Gates
+from podsched.queue.hints import HintTable, Strategy
+from podsched.queue.key_heap import KeyHeap
+from podsched.queue.observer import QueueObserver
+from podsched.queue.unschedulable_pods import UnschedulablePods
+
+POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
+ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
+
+
+class PendingPods:
+    """activeQ, backoffQ and unschedulablePods. Pods given to the moves are in none of them."""
+
+    def __init__(
+        self,
+        sort: QueueSortPlugin,
+        pre_enqueue: Mapping[str, Sequence[PreEnqueuePlugin]],
+        hints: HintTable,
+        observer: QueueObserver,
+        *,
+        initial_backoff: float,
+        max_backoff: float,
+    ) -> None:
+        self._sort = sort
+        self._observer = observer
+        self._gates = Gates(pre_enqueue, observer)
+        self.active: KeyHeap[QueuedPodInfo] = KeyHeap()
+        self.backoff = BackoffQueue(initial_backoff, max_backoff, self._order)
+        self.unschedulable = UnschedulablePods(hints)
+        self._sequence = 0
+        #: Pods by (plugin, profile) that rejected them.
+        self._rejections: Counter[tuple[str, str]] = Counter()
+        #: Pods by (queue, event) that have entered since the last report.
+        self._incoming: Counter[tuple[str, str]] = Counter()
+
+    # ------------------------------------------------------------------ reading
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.backoff) + len(self.unschedulable)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        yield from self.active
+        yield from self.backoff
+        yield from self.unschedulable
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        return self.active.get(uid) or self.backoff.get(uid) or self.unschedulable.get(uid)
+
+    def place(self, uid: str) -> str:
+        """Return where a pod is: active, backoff, unschedulable or gated; "" for nowhere."""
+        if uid in self.active:
+            return ACTIVE
+        if uid in self.backoff:
+            return BACKOFF
+        if (pod := self.unschedulable.get(uid)) is not None:
+            return GATED if pod.gating_plugin else UNSCHEDULABLE
+        return ""
+
+    def in_order(self) -> list[QueuedPodInfo]:
+        """Return all pods, those of activeQ and of the backoff queues in the order of these."""
+        return [*self.active.in_order(), *self.backoff.in_order(), *self.unschedulable]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of pods by queue, as the gauge ``pending_pods`` names them."""
+        gated = self.unschedulable.gated_count
+        return {
+            ACTIVE: len(self.active),
+            BACKOFF: len(self.backoff),
+            UNSCHEDULABLE: len(self.unschedulable) - gated,
+            GATED: gated,
+        }
+
+    def rejections(self) -> dict[tuple[str, str], int]:
+        """Return the number of pods by (plugin, profile) that rejected them."""
+        return dict(self._rejections)
+
+    def problems(self) -> Iterator[str]:
+        """Say what contradicts the invariants."""
+        yield from self.unschedulable.problems()
+        places = Counter(pod.info.uid for pod in self)
+        yield from (f"{uid} is in {n} places" for uid, n in places.items() if n > 1)
+        expected: Counter[tuple[str, str]] = Counter()
+        for pod in self:
+            expected.update(_rejecting(pod))
+        if expected != self._rejections:
+            yield f"rejections are {expected}, counted {self._rejections}"
+        for pod in (*self.active, *self.backoff):
+            if pod.gating_plugin:
+                yield f"{pod.key} is gated outside unschedulablePods"
+
+    # ------------------------------------------------------------------ entering
+
+    def enter(self, pod: PodInfo, event: str, now: float) -> None:
+        """Take in a pod that was not here before."""
+        queued = QueuedPodInfo(pod, now)
+        self._stamp(queued, now)
+        self.to_active(queued, event, now)
+
+    def enter_failed(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
+        """Take back a pod whose attempt failed, with the plugins that rejected it; its queue."""
+        self._count_rejections(pod, 1)
+        return self.requeue(pod, strategy, event, now)
+
+    def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
+        """Put a pod where an event sends it; return the name of that queue."""
+        if strategy is Strategy.SKIP:
+            self.park(pod, event, now)
+            return UNSCHEDULABLE
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(pod, now):
+            return BACKOFF if self._to_backoff(pod, event, now) else GATED
+        return ACTIVE if self.to_active(pod, event, now) else GATED
+
+    def to_active(
+        self, pod: QueuedPodInfo, event: str | None, now: float, *, pre_enqueue: bool = True
+    ) -> bool:
+        """Put a pod into activeQ; False if it was gated instead. No event: not counted."""
+        if pre_enqueue and not self._passes_gates(pod, event, now):
+            return False
+        if pod.initial_attempt_timestamp is None:
+            pod.initial_attempt_timestamp = now
+        self.active.add(pod.info.uid, self._order(pod), pod)
+        self._count_incoming(ACTIVE, event)
+        return True
+
+    def park(self, pod: QueuedPodInfo, event: str | None, now: float) -> None:
+        """Put a pod into unschedulablePods."""
+        self.unschedulable.add(pod, now)
+        self._count_incoming(UNSCHEDULABLE, event)
+
+    def _to_backoff(self, pod: QueuedPodInfo, event: str, now: float) -> bool:
+        if not self._passes_gates(pod, event, now):
+            return False
+        self.backoff.add(pod)
+        self._count_incoming(BACKOFF, event)
+        return True
+
+    def _passes_gates(self, pod: QueuedPodInfo, event: str | None, now: float) -> bool:
+        gated_before = pod.gating_plugin
+        pod.gating_plugin = self._gates.rejecting(pod)
+        if not pod.gating_plugin:
+            return True
+        if pod.gating_plugin not in pod.unschedulable_plugins:
+            if pod.gating_plugin not in pod.pending_plugins:
+                self._rejections[pod.gating_plugin, pod.info.cls.scheduler_name] += 1
+            pod.unschedulable_plugins.add(pod.gating_plugin)
+        # A pod that stays gated has not entered anything.
+        self.park(pod, None if gated_before else event, now)
+        return False
+
+    # ------------------------------------------------------------------ changing and leaving
+
+    def replace(self, pod: QueuedPodInfo, new: PodInfo) -> None:
+        """Give a pod of activeQ or of a backoff queue its new version, and the place it has now."""
+        before = self._order(pod)
+        pod.info = new
+        if self._order(pod) == before:
+            return
+        if self.active.remove(new.uid) is not None:
+            self.active.add(new.uid, self._order(pod), pod)
+        elif self.backoff.remove(new.uid) is not None:
+            self.backoff.add(pod)
+
+    def delete(self, pod: QueuedPodInfo) -> None:
+        """Take a pod out for good."""
+        uid = pod.info.uid
+        _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
+        self._count_rejections(pod, -1)
+
+    def pop(self, limit: int, now: float, *, same_class: bool) -> list[QueuedPodInfo]:
+        """Take the next pods out for an attempt: see ``SchedulingQueue.pop_batch``."""
+        source: KeyHeap[QueuedPodInfo] | BackoffQueue
+        source = self.active if len(self.active) else self.backoff
+        batch: list[QueuedPodInfo] = []
+        while len(batch) < limit and (head := source.peek()) is not None:
+            if same_class and batch and head.info.cls is not batch[0].info.cls:
+                break
+            source.pop()
+            batch.append(head)
+        if source is self.backoff and batch:
+            self._incoming[ACTIVE, POP_FROM_BACKOFF_Q] += len(batch)
+        for pod in batch:
+            self._begin_attempt(pod, now)
+        return batch
+
+    def _begin_attempt(self, pod: QueuedPodInfo, now: float) -> None:
+        self._count_rejections(pod, -1)
+        if pod.initial_attempt_timestamp is None:
+            pod.initial_attempt_timestamp = now
+        pod.attempts += 1
+        pod.unschedulable_plugins.clear()
+        pod.pending_plugins.clear()
+        pod.gating_plugin = ""
+
+    # ------------------------------------------------------------------ order and counts
+
+    def count_failure(self, pod: QueuedPodInfo, now: float) -> None:
+        """Count the attempt's failure: it decides how long the pod backs off."""
+        if has_rejectors(pod):
+            pod.unschedulable_count += 1
+            pod.consecutive_errors_count = 0
+        else:
+            pod.consecutive_errors_count += 1
+        pod.backoff_expiration = 0.0
+        pod.was_flushed_from_unschedulable = False
+        self._stamp(pod, now)
+
+    def report(self) -> None:
+        """Tell the observer how many pods have entered which queue since the last report.
+
+        Once per operation and not per pod: an event may wake 100,000.
+        """
+        if self._incoming:
+            for (queue, event), count in self._incoming.items():
+                self._observer.incoming(queue, event, count)
+            self._incoming.clear()
+
+    def _order(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
+        return (*self._sort.sort_key(pod), pod.sequence)
+
+    def _stamp(self, pod: QueuedPodInfo, now: float) -> None:
+        pod.timestamp = now
+        pod.sequence = self._sequence
+        self._sequence += 1
+
+    def _count_rejections(self, pod: QueuedPodInfo, by: int) -> None:
+        if not pod.unschedulable_plugins and not pod.pending_plugins:
+            return
+        for name in _rejecting(pod):
+            self._rejections[name] += by
+            if not self._rejections[name]:
+                del self._rejections[name]
+
+    def _count_incoming(self, queue: str, event: str | None) -> None:
+        if event is not None:
+            self._incoming[queue, event] += 1
+
+
+def _rejecting(pod: QueuedPodInfo) -> list[tuple[str, str]]:
+    profile = pod.info.cls.scheduler_name
+    return [(plugin, profile) for plugin in pod.unschedulable_plugins | pod.pending_plugins]
