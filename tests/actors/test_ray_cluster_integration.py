@@ -65,8 +65,8 @@ async def agree(world: World, actors: TermActors, times: int = 6) -> None:
 
 
 async def preempt_alike(world: PreemptionWorld, actors: TermActors, times: int = 6) -> None:
-    """Preemption with the shards' trials comes to what it comes to without."""
-    world.remote = world.decider(actors.trials)
+    """Preemption with the shards' dry runs comes to what it comes to without."""
+    world.remote = world.decider(actors.dry_run)
     for _ in range(times):
         found, alone, _ = await world.both()
         assert found == alone
@@ -74,8 +74,8 @@ async def preempt_alike(world: PreemptionWorld, actors: TermActors, times: int =
 
 
 def all_current(actors: TermActors) -> bool:
-    feeds = actors.evaluator.feeds
-    return bool(feeds) and all(feed.current for feed in feeds)
+    shards = actors.shards
+    return bool(shards.all) and len(shards.current) == len(shards.all)
 
 
 async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:
@@ -118,12 +118,11 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await eventually("all shards are current", lambda: all_current(following), within=60)
             await agree(world, following)
             assert metrics.replaced == ["evaluator"]
-            feed = actors.evaluator.feeds[0]
             with pytest.raises(RayUnavailable):
-                await feed._actor.call("sync", b"", timeout=5.0)
+                await actors.shards.all[0].evaluate(b"", "", 5.0)
 
             # The whole cluster dies: local without a pause worth the name, and back with it.
-            await local._kill()
+            await local.kill()
             began = time.monotonic()
             await agree(world, following)
             assert time.monotonic() - began < 5

@@ -25,6 +25,7 @@ from podsched.actors.packing import (
 )
 from podsched.actors.ray_dry_run import RayDryRun
 from podsched.actors.shard_sync import ShardSync
+from podsched.actors.shards import Shards
 from podsched.actors.terms import StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
@@ -40,9 +41,11 @@ TERM = 7
 
 
 @asynccontextmanager
-async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncIterator[RayDryRun]:
+async def shards(
+    ray: FakeRay, world: PreemptionWorld, count: int, from_nodes: int = 1
+) -> AsyncIterator[RayDryRun]:
     """The world's remote decider asks so many shards."""
-    feeds = []
+    made = []
     for shard in range(count):
         name = f"evaluator-{shard}"
         arguments = (name, (world.local[0].profile,))
@@ -50,15 +53,15 @@ async def shards(ray: FakeRay, world: PreemptionWorld, count: int) -> AsyncItera
         encoder = DeltaEncoder(
             world.cache.columns, lambda node, own=shard: shard_of(node, count) == own
         )
-        feeds.append(ShardSync(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
-    trials = RayDryRun(lambda: feeds, 1, 1.0)
-    world.remote = world.decider(trials)
-    tasks = [asyncio.create_task(feed.run()) for feed in feeds]
+        made.append(ShardSync(ray, actor, encoder, 0.0))  # type: ignore[arg-type]
+    dry_run = RayDryRun(Shards(made), from_nodes, 1.0)
+    world.remote = world.decider(dry_run)
+    tasks = [asyncio.create_task(shard.run()) for shard in made]
     try:
         await eventually(
-            "the shards are current", lambda: all(feed.current for feed in feeds), pause=0
+            "the shards are current", lambda: all(shard.current for shard in made), pause=0
         )
-        yield trials
+        yield dry_run
     finally:
         for task in tasks:
             task.cancel()
@@ -122,7 +125,7 @@ async def test_what_shards_have_found_the_leader_does_not_try_again(
         [decision] = decider.decide(runtime, [queued])
         result = decider.post_filter(runtime, decision)
     assert result is not None and result.status.ok
-    assert tried == [1], "only the decisive trial is made again"
+    assert tried == [1], "only the decisive dry run is made again"
 
 
 class Liar(EvaluatorActor):
@@ -160,12 +163,11 @@ async def test_without_an_answer_the_leader_tries_alone_in_the_same_attempt() ->
 
 async def test_shards_are_asked_from_a_number_of_nodes_on() -> None:
     world, ray = PreemptionWorld(4), FakeRay()
-    async with shards(ray, world, 1) as trials:
-        assert trials.worth(1) and not trials.worth(0)
-        feeds = trials._feeds()
-        assert not RayDryRun(lambda: feeds, 100, 1.0).worth(99)
-        assert RayDryRun(lambda: feeds, 100, 1.0).worth(100)
-    assert not RayDryRun(list, 1, 1.0).worth(10**6)
+    async with shards(ray, world, 1) as dry_run:
+        assert dry_run.worth(1) and not dry_run.worth(0)
+    async with shards(ray, world, 1, from_nodes=100) as dry_run:
+        assert dry_run.worth(100) and not dry_run.worth(99)
+    assert not RayDryRun(Shards(), 1, 1.0).worth(10**6)
 
 
 def test_an_actor_tries_nothing_for_an_older_term_or_without_the_last_delta() -> None:

@@ -18,6 +18,7 @@ from podsched.actors.named_actor import NamedActor
 from podsched.actors.packing import dump
 from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_sync import ShardSync
+from podsched.actors.shards import Shards
 from podsched.actors.term_actors import ActorOptions, TermActors, wants_ray
 from podsched.actors.terms import Adoption, StaleTerm
 from podsched.cache.delta_encoder import DeltaEncoder
@@ -34,7 +35,7 @@ from support.fake_ray import FakeRay
 TERM = 7
 
 
-def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardSync]:
+def shards_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[ShardSync]:
     made = []
     for shard in range(count):
         name = f"evaluator-{shard}"
@@ -48,8 +49,8 @@ def feeds_of(ray: FakeRay, world: World, count: int, term: int = TERM) -> list[S
 
 
 @asynccontextmanager
-async def running(feeds: list[ShardSync]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(feed.run()) for feed in feeds]
+async def running(shards: list[ShardSync]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(shard.run()) for shard in shards]
     try:
         yield
     finally:
@@ -82,16 +83,16 @@ def with_relations(world: World) -> None:
     }
 
 
-async def run_world(seed: int, shards: int) -> None:
+async def run_world(seed: int, count: int) -> None:
     world, ray = World(seed), FakeRay()
     with_relations(world)
-    evaluator = RayEvaluator(1.0, ray.metrics)
-    evaluator.feeds = feeds_of(ray, world, shards)
+    shards = shards_of(ray, world, count)
+    evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
     for _ in range(10):
         world.mutate()
-    async with running(evaluator.feeds):
+    async with running(shards):
         await eventually(
-            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
         )
         for _ in range(6):
             for _ in range(world.random.choice((0, 1, 4))):
@@ -109,11 +110,11 @@ def test_shards_find_what_the_leader_finds_alone(seed: int, shards: int) -> None
 
 async def test_shards_do_take_part() -> None:
     world, ray = World(3), FakeRay()
-    evaluator = RayEvaluator(1.0, ray.metrics)
-    evaluator.feeds = feeds_of(ray, world, 2)
-    async with running(evaluator.feeds):
+    shards = shards_of(ray, world, 2)
+    evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
+    async with running(shards):
         await eventually(
-            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
         )
         took_part = [await compare(world, evaluator, 0) for _ in range(8)]
     assert any(took_part) and ray.metrics.calls["evaluate", "ok"]
@@ -122,18 +123,18 @@ async def test_shards_do_take_part() -> None:
 
 async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -> None:
     world, ray = World(5), FakeRay()
-    evaluator = RayEvaluator(1.0, ray.metrics)
-    evaluator.feeds = feeds_of(ray, world, 2)
-    async with running(evaluator.feeds):
+    shards = shards_of(ray, world, 2)
+    evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
+    async with running(shards):
         await eventually(
-            "the shards are current", lambda: all(feed.current for feed in evaluator.feeds), pause=0
+            "the shards are current", lambda: all(shard.current for shard in shards), pause=0
         )
         ray.kill_all()
         for _ in range(4):
             await compare(world, evaluator, 1)
         await eventually(
             "the shards are current",
-            lambda: all(feed.current for feed in evaluator.feeds),
+            lambda: all(shard.current for shard in shards),
             pause=0.001,
         )
         await compare(world, evaluator, 0)
@@ -143,9 +144,9 @@ async def test_a_killed_actor_is_replaced_and_meanwhile_the_leader_evaluates() -
 async def test_without_a_cluster_the_leader_evaluates_alone() -> None:
     world, ray = World(5), FakeRay()
     ray.joined.clear()
-    evaluator = RayEvaluator(1.0, ray.metrics)
-    evaluator.feeds = feeds_of(ray, world, 2)
-    async with running(evaluator.feeds):
+    shards = shards_of(ray, world, 2)
+    evaluator = RayEvaluator(Shards(shards), 1.0, ray.metrics)
+    async with running(shards):
         await asyncio.sleep(0)
         assert not await compare(world, evaluator, 0)
     assert ray.metrics.modes == ["local"]
@@ -153,15 +154,14 @@ async def test_without_a_cluster_the_leader_evaluates_alone() -> None:
 
 async def test_a_new_leader_takes_the_actors_over_and_the_old_one_is_refused() -> None:
     world, ray = World(5), FakeRay()
-    old, new = feeds_of(ray, world, 1), feeds_of(ray, world, 1, TERM + 1)
+    old, new = shards_of(ray, world, 1), shards_of(ray, world, 1, TERM + 1)
     async with running(old):
         await eventually("the shards are current", lambda: old[0].current, pause=0)
     actor = ray.actors["evaluator-0"]
     async with running(new):
         await eventually("the shards are current", lambda: new[0].current, pause=0)
         assert ray.actors["evaluator-0"] is actor and ray.created == ["evaluator-0"]
-        evaluator = RayEvaluator(1.0, ray.metrics)
-        evaluator.feeds = old
+        evaluator = RayEvaluator(Shards(old), 1.0, ray.metrics)
         await compare(world, evaluator, 0)
         assert not old[0].current and new[0].current
 
@@ -170,9 +170,9 @@ async def test_an_actor_of_another_configuration_is_replaced() -> None:
     world, ray = World(5), FakeRay()
     foreign = EvaluatorActor("other", "evaluator-0", ())
     ray.actors["evaluator-0"] = foreign
-    feeds = feeds_of(ray, world, 1)
-    async with running(feeds):
-        await eventually("the shards are current", lambda: feeds[0].current, pause=0.001)
+    shards = shards_of(ray, world, 1)
+    async with running(shards):
+        await eventually("the shards are current", lambda: shards[0].current, pause=0.001)
     assert ray.actors["evaluator-0"] is not foreign
 
 

@@ -77,7 +77,7 @@ class LocalRay:
                 return
             except (TimeoutError, RayStartError) as exc:
                 problem = str(exc) or f"not ready after {START_TIMEOUT:.0f} s"
-                await self._kill()
+                await self.kill()
         raise RayStartError(f"Ray did not start on this machine: {problem}")
 
     async def _start_once(self) -> None:
@@ -131,14 +131,15 @@ class LocalRay:
 
     async def stop(self) -> None:
         """End every process of the cluster and remove its files."""
-        await self._kill()
+        await self.kill()
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
-    async def _kill(self) -> None:
-        """SIGKILL: on SIGTERM the head drains for up to 30 s, and no state in it is worth that.
+    async def kill(self) -> None:
+        """End every process of the cluster with SIGKILL; ``start`` may follow.
 
-        The head goes first, so that it starts nothing any more; then whoever is left, as long as
-        somebody is: one that is just being started may not have been among the first found.
+        On SIGTERM the head drains for up to 30 s, and no state in it is worth that. The head goes
+        first, so that it starts nothing any more; then the rest until none is left: one that was
+        just being started may not have been among the first found.
         """
         if self._process is None:
             return

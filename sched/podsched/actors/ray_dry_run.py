@@ -7,52 +7,37 @@ in the same attempt.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from podsched.actors.packing import pack_dry_run_request, pack_rows
-from podsched.actors.ray_cluster import RayUnavailable
-from podsched.actors.shard_sync import ShardSync
+from podsched.actors.shards import Shards
 from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.verdicts import Rows
-from podsched.telemetry.logs import get_logger
 
-_log = get_logger("ray")
-
-#: Nodes for which an honest shard may need a part of the call's timeout that counts.
+#: For every so many nodes a shard gets the call's timeout once more: unlike a first evaluation, dry
+#: runs take a time that grows with their number.
 NODES_PER_TIMEOUT = 2_000
 
 
 class RayDryRun:
-    """``RemoteDryRun`` on shards; ``feeds`` are those there are at the moment."""
+    """``RemoteDryRun`` on shards."""
 
-    def __init__(
-        self, feeds: Callable[[], Sequence[ShardSync]], from_nodes: int, call_timeout: float
-    ) -> None:
-        self._feeds = feeds
+    def __init__(self, shards: Shards, from_nodes: int, call_timeout: float) -> None:
+        self._shards = shards
         self._from_nodes = from_nodes
         self._call_timeout = call_timeout
 
     def worth(self, nodes: int) -> bool:
-        return nodes >= max(self._from_nodes, 1) and any(feed.current for feed in self._feeds())
+        return nodes >= max(self._from_nodes, 1) and bool(self._shards.current)
 
     async def dry_run(
         self, request: DryRunRequest, rows: Rows, traceparent: str = ""
     ) -> Sequence[DryRunResult]:
-        feeds = [feed for feed in self._feeds() if feed.current]
         packed = pack_dry_run_request(request)
-        if not feeds or packed is None:
+        if packed is None or not self._shards.current:
             return ()
-        timeout = self._call_timeout * (1 + len(rows) / NODES_PER_TIMEOUT)
         wanted = pack_rows(rows)
-        calls = (feed.dry_run_rows(packed, wanted, traceparent, timeout) for feed in feeds)
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        found = []
-        for answer in answers:
-            if isinstance(answer, DryRunResult):
-                found.append(answer)
-            elif isinstance(answer, RayUnavailable):
-                _log.warning("A shard did not try its nodes", error=str(answer))
-            elif isinstance(answer, BaseException):
-                raise answer
-        return found
+        timeout = self._call_timeout * (1 + len(rows) / NODES_PER_TIMEOUT)
+        return await self._shards.ask(
+            lambda shard: shard.dry_run_rows(packed, wanted, traceparent, timeout)
+        )

@@ -8,14 +8,11 @@ and chooses. Whatever fails on the way is evaluated locally in the same attempt.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 import numpy as np
 
 from podsched.actors.packing import pack_request
-from podsched.actors.ray_cluster import RayMetrics, RayUnavailable
-from podsched.actors.shard_sync import ShardAnswer, ShardSync
+from podsched.actors.ray_cluster import RayMetrics
+from podsched.actors.shards import Shards
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
 from podsched.engine.evaluation.sharding import adopt, request_for
 from podsched.engine.runtime.plugin_calls import PluginFailure
@@ -26,10 +23,10 @@ _log = get_logger("ray")
 
 
 class RayEvaluator:
-    """``feeds`` may grow while it is in use; without any, everything is local."""
+    """``RemoteEvaluator`` on shards; without any, everything is evaluated locally."""
 
-    def __init__(self, call_timeout: float, metrics: RayMetrics) -> None:
-        self.feeds: list[ShardSync] = []
+    def __init__(self, shards: Shards, call_timeout: float, metrics: RayMetrics) -> None:
+        self._shards = shards
         self._call_timeout = call_timeout
         self._metrics = metrics
         self._mode = ""
@@ -37,30 +34,29 @@ class RayEvaluator:
 
     @property
     def mode(self) -> str:
-        """Ray while some shard can be asked, else local."""
-        return "ray" if any(feed.current for feed in self.feeds) else "local"
+        """``ray`` while some shard can be asked, else ``local``."""
+        return "ray" if self._shards.current else "local"
 
     def update_mode(self) -> None:
-        """Tells the metrics, and people, when the mode has changed."""
+        """Log and count a change of the mode."""
         mode = self.mode
         if mode != self._mode:
             if self._mode:
-                _log.info("Nodes are evaluated elsewhere now", evaluator=mode)
+                _log.info("First evaluations move", evaluator=mode, before=self._mode)
             self._mode = mode
             self._metrics.evaluator_mode(mode)
 
     async def prepare(
         self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
     ) -> bool:
-        """Has the shards evaluate a class for the first time; whether time has passed.
+        """Have the shards evaluate a class for the first time; whether time has passed.
 
-        Afterwards ``refresh`` looks at what has changed since; or at all rows, when nothing came
-        of it.
+        Afterwards ``refresh`` looks at what has changed since, or at all rows where the shards
+        could not help.
         """
         if evaluation.is_evaluated:
             return False
-        feeds = [feed for feed in self.feeds if feed.current]
-        if not feeds:
+        if not self._shards.current:
             self.update_mode()
             return False
         try:
@@ -74,37 +70,23 @@ class RayEvaluator:
         if packed is None:
             pending.discard()
             return False
-        answers = await self._ask(feeds, packed, traceparent)
-        unknown = [answer.unsent for answer in answers]
-        try:
-            adopt(
-                pending,
-                [answer.result for answer in answers],
-                np.unique(np.concatenate(unknown)) if unknown else None,
-            )
-        except PluginFailure:
-            # As above: the next refresh looks at all rows.
-            _log.debug("A plugin failed for what no shard has evaluated", pod=pod.key)
+        await self._complete(pending, packed, traceparent)
         self.update_mode()
         return True
 
-    async def _ask(
-        self, feeds: Sequence[ShardSync], packed: bytes, traceparent: str
-    ) -> list[ShardAnswer]:
-        calls = (feed.evaluate(packed, traceparent, self._call_timeout) for feed in feeds)
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        found = []
-        for answer in answers:
-            if isinstance(answer, ShardAnswer):
-                found.append(answer)
-            elif isinstance(answer, RayUnavailable):
-                _log.warning("A shard did not answer", error=str(answer))
-            elif isinstance(answer, BaseException):
-                raise answer
-        return found
+    async def _complete(self, pending: PendingEvaluation, packed: bytes, traceparent: str) -> None:
+        timeout = self._call_timeout
+        answers = await self._shards.ask(lambda one: one.evaluate(packed, traceparent, timeout))
+        unsent = [answer.unsent for answer in answers]
+        unknown = np.unique(np.concatenate(unsent)) if unsent else None
+        try:
+            adopt(pending, [answer.result for answer in answers], unknown)
+        except PluginFailure as failure:
+            # The next refresh looks at all rows, fails in the same way, and reports it.
+            _log.debug("A first evaluation failed", pod=pending.pod.key, error=str(failure))
 
 
 def _packed_request(pending: PendingEvaluation) -> bytes | None:
-    """Return the request; None when few rows count, or no filter's state can travel."""
+    """Return the request; None when few nodes count, or no filter's state can travel."""
     request = request_for(pending)
     return pack_request(request) if request.node_names is None else None

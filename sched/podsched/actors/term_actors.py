@@ -19,6 +19,7 @@ from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.ray_dry_run import RayDryRun
 from podsched.actors.ray_evaluator import RayEvaluator
 from podsched.actors.shard_sync import ShardSync
+from podsched.actors.shards import Shards
 from podsched.cache.columns import Columns
 from podsched.cache.delta_encoder import DeltaEncoder
 from podsched.cache.deltas import shard_of
@@ -30,16 +31,17 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")
 
+#: Of however many CPUs: what the shards find has to be merged by the leader alone.
 MAX_SHARDS = 16
+#: A batch can go to one while the other is still binding.
 BINDERS = 2
-MODE_PERIOD = 0.2
+#: Seconds between two looks at whether actors are ready.
+LOOK_PERIOD = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """What actors are made with. ``api_endpoints`` are those that binders connect to, the way that
-    ``client`` tells.
-    """
+    """What actors are made with; binders connect to ``api_endpoints`` as ``client`` says."""
 
     settings: EvaluatorSettings
     profiles: Sequence[Profile]
@@ -64,7 +66,7 @@ async def until_wanted(settings: EvaluatorSettings, nodes: Callable[[], int]) ->
 
 
 class TermActors:
-    """``evaluator``, ``trials`` and ``binder`` can be used at any time, whatever Ray does.
+    """``evaluator``, ``dry_run`` and ``binder`` can be used at any time, whatever Ray does.
 
     ``binders`` are the actors behind ``binder``; none where it binds directly.
     """
@@ -81,11 +83,13 @@ class TermActors:
         self._options = options
         self._term = term
         self._columns = columns
-        self.evaluator = RayEvaluator(options.settings.ray_call_timeout, cluster.metrics)
-        self.trials = RayDryRun(
-            lambda: self.evaluator.feeds,
-            1 if options.settings.evaluator == "ray" else options.settings.ray_trials_from_nodes,
-            options.settings.ray_call_timeout,
+        settings = options.settings
+        self.shards = Shards()
+        self.evaluator = RayEvaluator(self.shards, settings.ray_call_timeout, cluster.metrics)
+        self.dry_run = RayDryRun(
+            self.shards,
+            1 if settings.evaluator == "ray" else settings.ray_trials_from_nodes,
+            settings.ray_call_timeout,
         )
         self.binders = self._make_binders()
         self.binder: Binder = RayBinder(self.binders, direct) if self.binders else direct
@@ -94,10 +98,10 @@ class TermActors:
         """Keep the actors, as long as the cluster is large enough for them; until cancelled."""
         await until_wanted(self._options.settings, lambda: len(self._columns.live_rows))
         await self._cluster.joined.wait()
-        self.evaluator.feeds = self._make_feeds()
+        self.shards.all = self._make_shards()
         async with asyncio.TaskGroup() as group:
-            for feed in self.evaluator.feeds:
-                group.create_task(feed.run(), name="feed a shard")
+            for shard in self.shards.all:
+                group.create_task(shard.run(), name="keep a shard current")
             for binder in self.binders:
                 group.create_task(self._keep(binder), name="keep a binder")
             group.create_task(self._watch_mode(), name="watch the evaluator")
@@ -105,14 +109,14 @@ class TermActors:
     async def _watch_mode(self) -> None:
         while True:
             self.evaluator.update_mode()
-            await asyncio.sleep(MODE_PERIOD)
+            await asyncio.sleep(LOOK_PERIOD)
 
-    def _make_feeds(self) -> list[ShardSync]:
+    def _make_shards(self) -> list[ShardSync]:
         settings = self._options.settings
         shards = settings.shards or min(self._cluster.cpus, MAX_SHARDS)
-        return [self._make_feed(shard, shards) for shard in range(shards)]
+        return [self._make_shard(shard, shards) for shard in range(shards)]
 
-    def _make_feed(self, shard: int, shards: int) -> ShardSync:
+    def _make_shard(self, shard: int, shards: int) -> ShardSync:
         name = f"evaluator-{shard}"
         arguments = (name, tuple(self._options.profiles), self._options.otlp_endpoint)
         actor = NamedActor(self._cluster, name, EvaluatorActor, arguments, self._term)
@@ -136,7 +140,7 @@ class TermActors:
                 except RayUnavailable as exc:
                     _log.warning("Binding directly", actor=actor.name, error=str(exc))
                     await asyncio.sleep(self._options.settings.ray_retry_period)
-            await asyncio.sleep(MODE_PERIOD)
+            await asyncio.sleep(LOOK_PERIOD)
 
 
 def _owner(shard: int, shards: int) -> Callable[[str], bool]:

@@ -179,7 +179,7 @@ class Replica:
             state=self._state,
             cluster=self._client,
             fence=fence,
-            decider=Placer(self._state, actors.evaluator, actors.trials),
+            decider=Placer(self._state, actors.evaluator, actors.dry_run),
             binder=lambda: actors.binder,
             recorder=self._recorder,
             meter=self._meter,
