@@ -1,4 +1,4 @@
-"""An actor that holds a shard of the nodes and filters, scores and tries them for the leader.
+"""An actor that holds a shard of the nodes, and filters, scores and dry-runs them for the leader.
 
 A plain class: everything but its being an actor is tested without Ray. Its calls run one after
 another, in the order in which the leader made them.
@@ -35,7 +35,7 @@ class NotCurrent:
 
 @dataclass(frozen=True, slots=True)
 class PluginFailed:
-    """A plugin failed here: the leader evaluates, and so reports the failure as any other."""
+    """A plugin failed here: the leader evaluates itself, and reports the failure as any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ class EvaluatorActor:
         return self._decoder.columns
 
     def adopt(self, term: int, fingerprint: str) -> Adoption:
-        """Follows the term. What an earlier leader sent is numbered by its rows: it is dropped."""
+        """Follow the term. What an earlier leader sent uses its row numbers, so it is dropped."""
         answer = self._guard.adopt(term, fingerprint)
         if answer is Adoption.ADOPTED:
             self._forget()
         return answer
 
     def sync(self, term: int, delta: bytes) -> StaleTerm | NotCurrent | None:
-        """Apply the next delta; NotCurrent asks for a start anew."""
+        """Apply the next delta; NotCurrent asks for all of them from the first on."""
         refusal = self._guard.refusal(term)
         if refusal is not None:
             return refusal
@@ -108,10 +108,10 @@ class EvaluatorActor:
         request: bytes,
         traceparent: str = "",
     ) -> StaleTerm | NotCurrent | PluginFailed | bytes:
-        """Filter and scores the shard's rows: a packed EvaluationResult.
+        """Filter and score the shard's rows; answer a packed EvaluationResult.
 
-        ``number``: of the delta that the leader sends next; ``values``: (first id, label values)
-        that the request's state may speak of.
+        ``number``: that of the delta that the leader sends next; ``values``: (first id, label
+        values) that the request's state may refer to.
         """
         refusal = self._refusal(term, number)
         if refusal is not None:
@@ -136,7 +136,7 @@ class EvaluatorActor:
         rows: bytes,
         traceparent: str = "",
     ) -> StaleTerm | NotCurrent | bytes:
-        """Try preemption on those of the rows that are the shard's: a packed DryRunResult.
+        """Try preemption on those of the rows that are the shard's; answer a packed DryRunResult.
 
         ``number`` and ``values`` as for ``evaluate``.
         """

@@ -36,9 +36,7 @@ class RayStartError(Exception):
 
 
 class LocalRay:
-    """The head of a local Ray cluster: ``await start()``, then ``address`` and ``environment``
-    for drivers.
-    """
+    """The head of a local Ray cluster; drivers need its ``address`` and ``environment``."""
 
     def __init__(self, *, num_cpus: int = 2, log_dir: Path | None = None) -> None:
         self._num_cpus = num_cpus

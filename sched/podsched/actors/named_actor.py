@@ -20,7 +20,7 @@ NAME_PAUSE = 0.1
 
 
 class NamedActor:
-    """One actor of a term. ``ready`` is False while it is missing: then do the work locally."""
+    """One actor of a term; while it is missing (not ``ready``), its work is done locally."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class NamedActor:
         self.ready = False
 
     async def ensure(self) -> None:
-        """Adopts or creates the actor. Raises RayUnavailable."""
+        """Adopt or create the actor. Raises RayUnavailable."""
         found = await self._cluster.find(self.name)
         if found is not None and not await self._adopt(found, ADOPT_TIMEOUT):
             _log.info("Replacing an actor", actor=self.name)

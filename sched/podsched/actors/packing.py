@@ -25,10 +25,10 @@ from podsched.framework.verdicts import Reason, Rows, Verdicts
 
 #: Bytes from which on compressing (some 10 ms per MB) is cheaper than the object store.
 COMPRESS_FROM = 80_000
-#: Bytes of CycleState per plugin beyond which the plugin is left to the leader: such states are
-#: arrays over all rows, and with them the work that is left is small.
+#: Bytes of CycleState per plugin beyond which the plugin is left to the leader: such a state is an
+#: array over all rows, and once it is computed the rest of the plugin's work is small.
 MOST_STATE = 32_768
-#: Bytes of PodDisruptionBudgets, some 60 each, beyond which preemption is tried out by the leader.
+#: Bytes of PodDisruptionBudgets, some 60 each, beyond which the leader makes all dry runs itself.
 MOST_BUDGETS = 65_536
 
 
@@ -43,6 +43,7 @@ class PackedNumbers:
 
 
 def pack_numbers(values: NDArray[Any]) -> PackedNumbers:
+    """Pack integers of 64 bits, signed or not."""
     if not len(values):
         return PackedNumbers(0, 0, "", b"")
     low, high = int(values.min()), int(values.max())
@@ -73,18 +74,19 @@ class _PackedResult:
 
 
 def dump(value: Any) -> bytes:
-    """Pickled, and compressed when that pays."""
+    """Pickle a value, and compress it when that pays."""
     data = pickle.dumps(value, protocol=5)
     return b"z" + zlib.compress(data, 1) if len(data) > COMPRESS_FROM else b"p" + data
 
 
 def load(data: bytes) -> Any:
+    """Return the value that ``dump`` was given."""
     body = data[1:]
     return pickle.loads(zlib.decompress(body) if data[:1] == b"z" else body)
 
 
 def pack_result(result: EvaluationResult, size: int) -> bytes:
-    """Return a result over ascending rows of columns of ``size`` rows."""
+    """Pack a result for ascending rows; ``size``: how many rows the columns have."""
     rows = np.zeros(size, dtype=np.bool_)
     rows[result.rows] = True
     verdicts = {
@@ -96,6 +98,7 @@ def pack_result(result: EvaluationResult, size: int) -> bytes:
 
 
 def unpack_result(data: bytes) -> EvaluationResult:
+    """Return the result that ``pack_result`` was given."""
     packed: _PackedResult = load(data)
     rows = np.flatnonzero(_unpack_bools(packed.rows, packed.size))
     verdicts = {}
@@ -120,7 +123,7 @@ def _unpack_bools(data: bytes, count: int) -> Bools:
 def pack_request(request: EvaluationRequest) -> bytes | None:
     """Return the request without the plugins whose state cannot or should not travel.
 
-    None when no filter is left: then nothing worth a call is.
+    None when no filter is left: then a call is not worth its time.
     """
     heavy = [key for key, value in request.state.data.items() if not _travels(value)]
     state = CycleState(
@@ -152,7 +155,7 @@ def pack_dry_run_request(request: DryRunRequest) -> bytes | None:
 
 
 def pack_rows(rows: Rows) -> bytes:
-    """Rows in any order, at least one, as a bitmap."""
+    """Pack rows in any order, at least one, as a bitmap."""
     marked = np.zeros(int(rows.max()) + 1, dtype=np.bool_)
     marked[rows] = True
     return dump(_pack_bools(marked))

@@ -1,4 +1,4 @@
-"""``engine.binding.Binder`` through binder actors, directly while there is none."""
+"""Binding through binder actors, or directly while none is ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BIND_TIMEOUT = 5.0
 
 
 class RayBinder:
-    """Takes the actors in turn. When one fails, the same batch goes out directly at once."""
+    """``Binder`` that takes the actors in turn; when one fails, the batch goes out directly."""
 
     def __init__(self, actors: Sequence[NamedActor], direct: Binder) -> None:
         self._actors = actors

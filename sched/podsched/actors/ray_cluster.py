@@ -48,11 +48,15 @@ class RayUnavailable(Exception):
     """There is no cluster, or an actor died or did not answer in time: do the work locally."""
 
 
-def has_ray_node(sockets: Path = Path("/proc/net/unix")) -> bool:
-    """Whether a Ray node listens on this machine, in this network and with files that are seen.
+class LaterTerm(RayUnavailable):
+    """The actor follows a later leader: this one's term is over."""
 
-    Without one ray.init does not raise: it ends the process (seen with 2.60). True where the
-    kernel does not tell.
+
+def has_ray_node(sockets: Path = Path("/proc/net/unix")) -> bool:
+    """Whether a Ray node listens on this machine, in this network and file system.
+
+    Without one ray.init does not raise, it ends the process (seen with 2.60). True where that
+    cannot be found out.
     """
     try:
         lines = sockets.read_text().splitlines()
@@ -60,10 +64,6 @@ def has_ray_node(sockets: Path = Path("/proc/net/unix")) -> bool:
         return True
     paths = (Path(line.split()[-1]) for line in lines if line.endswith("/sockets/raylet"))
     return any(path.exists() for path in paths)
-
-
-class LaterTerm(RayUnavailable):
-    """The actor follows a later leader: this one's term is over."""
 
 
 class RayMetrics(Protocol):
@@ -75,7 +75,7 @@ class RayMetrics(Protocol):
 
 
 async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
-    """Run what may block for ever; unlike an executor's, the thread never delays the exit."""
+    """Run what may block for ever; unlike an executor's, this thread never delays the exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -131,7 +131,7 @@ class RayCluster:
             self._lost.set()
 
     async def close(self) -> None:
-        """Leaves the cluster; its detached actors stay for the next leader."""
+        """Leave the cluster; its detached actors stay for the next leader."""
         if self._ray is not None:
             await self._leave()
 
@@ -247,7 +247,7 @@ class RayCluster:
             raise RayUnavailable(f"{what}: {exc or type(exc).__name__}") from exc
 
     async def call(self, method: Any, *arguments: Any, timeout: float, name: str) -> Any:
-        """Awaits a call of an actor's method. Raises RayUnavailable after ``timeout`` seconds."""
+        """Await a call of an actor's method. Raises RayUnavailable after ``timeout`` seconds."""
         if not self.joined.is_set():
             raise RayUnavailable("not joined to a Ray cluster")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A replica's share in Ray: the connection, made ahead in standby, and its terms' actors."""
+"""A replica's use of Ray: the connection, made ahead of time in standby, and its terms' actors."""
 
 from __future__ import annotations
 

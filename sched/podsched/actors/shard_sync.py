@@ -41,14 +41,14 @@ FAILURES_TO_REJOIN = 3
 
 @dataclass(frozen=True, slots=True)
 class ShardAnswer:
-    """A shard's result, and the rows that it may not have had as they were when it was asked."""
+    """A shard's result, and the rows of which it may have had an older version."""
 
     result: EvaluationResult
     unsent: Rows
 
 
 class ShardSync:
-    """``run`` keeps the shard; ``evaluate`` and ``dry_run_rows`` ask it, while it is ``current``."""
+    """Keeps one shard (``run``) and asks it while it is ``current``."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class ShardSync:
     async def evaluate(
         self, request: bytes, traceparent: str, timeout: float
     ) -> ShardAnswer | None:
-        """Return what the shard says of its rows; None when it cannot say. Raises RayUnavailable."""
+        """Return the shard's result for its rows; None when it has none. Raises RayUnavailable."""
         unsent = self._encoder.unsent_rows()
         if unsent is None:
             return None

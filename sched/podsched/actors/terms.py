@@ -1,4 +1,4 @@
-"""Terms of actors: whom they obey, and how a new leader takes them over.
+"""Which leader an actor obeys, and how a new leader takes it over.
 
 Actors are detached and outlive the leader that made them. A leader presents its term (which only
 ever grows from leader to leader) and the fingerprint of what it would have created; an actor of
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class Adoption(enum.Enum):
-    """What an actor says to a leader that wants to take it over."""
+    """An actor's answer to a leader that wants to take it over."""
 
     ADOPTED = "follows the term from now on"
     STALE = "follows a higher term already"
@@ -57,7 +57,7 @@ class TermGuard:
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """Tells actors of other versions or configurations apart; equal for equal picklable parts."""
+    """Return a hash of the version and picklable parts, to recognise actors made with others."""
     try:
         release = version("podsched")
     except PackageNotFoundError:

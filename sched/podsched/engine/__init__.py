@@ -1,3 +1,1 @@
-"""The engine: runs a profile's plugins over columns, and drives the scheduling and binding
-cycles.
-"""
+"""The engine: runs a profile's plugins over columns, and drives scheduling and binding cycles."""

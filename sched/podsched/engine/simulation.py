@@ -1,4 +1,4 @@
-"""What would happen to a pod, without touching any cluster: the core of ``sched simulate``.
+"""The decision for a pod on a cluster given as manifests: the core of ``sched simulate``.
 
 A scenario is a cluster (manifests), a pending pod and optionally a KubeSchedulerConfiguration. The
 result has the form of ``expected`` in the conformance cases: for each node the filter's verdict and
@@ -56,7 +56,7 @@ DYNAMIC_RESOURCES = "DynamicResources"
 
 
 class BadScenario(ValueError):
-    """The scenario cannot be read; the fault of whoever wrote it."""
+    """The scenario lacks a part, or a part is of the wrong kind: its author is at fault."""
 
 
 class SimulatedHandle(NoWaitingPods):
@@ -78,11 +78,11 @@ class SimulatedHandle(NoWaitingPods):
 def simulate(
     scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory] | None = None
 ) -> dict[str, Any]:
-    """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``, as ``expected`` has it.
+    """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 
-    ``plugins``: those there are; None for all that are installed. Raises ManifestError,
-    ConfigError, QuantityError or BadScenario for a scenario that is broken, PluginError for a
-    plugin that is.
+    It has the form of ``expected`` in the conformance cases. ``plugins``: those that may be used,
+    None for all that are installed. Raises ManifestError, ConfigError, QuantityError or BadScenario
+    for a broken scenario, PluginError for a broken plugin.
     """
     plugins = factories() if plugins is None else plugins
     cluster, pod = _read(scenario)
@@ -97,7 +97,7 @@ def simulate(
 
 
 def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
-    """One result per line of scenarios; a broken one gives ``{"id", "error"}`` and the rest go on.
+    """Yield one result per line of scenarios; ``{"id", "error"}`` for a broken one.
 
     A line may be a scenario or an object that holds one under "scenario".
     """
@@ -117,7 +117,7 @@ def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
 
 
 def open_scenarios(path: Path) -> IO[bytes]:
-    """Return a file of scenarios, one per line; compressed when it is called ``.gz``."""
+    """Open a file of scenarios, one a line; it is decompressed when its name ends in ``.gz``."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
@@ -131,8 +131,10 @@ def _config(
 
 
 def _silent_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
-    """DynamicResources, where it is enabled: without claims, the only pods there are here, it
-    scores 0. podsched does not run it, but it is part of kube-scheduler's answer.
+    """Return DynamicResources where it is enabled, else nothing.
+
+    podsched does not run it, but kube-scheduler lists its score: 0 for a pod without resource
+    claims, which are the only pods there are here.
     """
     plugins = config.effective.profiles[profile].plugins
     sets = (plugins.score, plugins.multi_point)
@@ -179,7 +181,7 @@ def _place(cluster: ClusterState, info: PodInfo, pod: v1.Pod) -> None:
 
 @dataclass(slots=True)
 class _Cycle:
-    """One pod's cycle as far as it got."""
+    """One pod's cycle: what its steps share."""
 
     runtime: ProfileRuntime
     cluster: ClusterState
@@ -278,7 +280,7 @@ def _unschedulable(
 
 
 def _preemption(cycle: _Cycle, plugin: DefaultPreemption, outcome: FilterOutcome) -> dict[str, Any]:
-    """Every node that preemption may help, tried out, and the choice among them."""
+    """Try preemption on every node where it may help, and choose among them."""
     runner = ProfileFilters(cycle.runtime, cycle.cluster, outcome)
     eligible = plugin.eligibility(cycle.pod, cycle.cluster, runner)
     result: dict[str, Any] = {

@@ -1,8 +1,8 @@
 """Placing many pods of one class between two evaluations, exactly as one after another.
 
 After a pod is placed, usually its row alone has changed. So the totals of the best rows with 1, 2,
-3... more pods are worked out at once (``LookaheadScores``), and a heap takes the pods where single
-evaluations would send them:
+3... more pods are computed at once (``LookaheadScores``), and a heap places the pods where single
+evaluations would:
 
     front:    row 4     90  85  79  -      totals with 0, 1, 2, 3 more pods; "-" does not fit
               row 7     90  85  80
@@ -10,15 +10,15 @@ evaluations would send them:
 
     order:    4 (90), 7 (90), then 85 < 87: stop here, evaluate, go on with another front
 
-It is exact only as long as a pod changes nothing but its row. Three things tell:
+It is exact only as long as a pod changes nothing but its row. That is checked in three ways:
 
 * ``learn`` compares the plugins' inputs before and after pods of the class were assumed. Plugins
-  whose inputs *moved* read beyond the row; each must look ahead itself (``framework.plugin.Lookahead``)
-  and say of every pod whether its verdicts on other rows stay as they are.
+  whose inputs *moved* read beyond the row; each must look ahead itself (``plugin.Lookahead``) and
+  say for every pod whether its verdicts on other rows stay as they are.
 * A step of ``LookaheadScores`` is *safe* when it changes no other row's score.
-* What is not covered is left to single evaluations: a class that reserves (the next pod has to see
-  what the plugin put aside), plugins that look at single pods, shares of the nodes, and nominated
-  rows, which are filtered with other pods added.
+* What neither covers is left to single evaluations: a class that reserves (the next pod has to see
+  what the plugin set aside), plugins that look at single pods, shares of the nodes, and rows with
+  nominated pods, which are filtered with these added.
 
 Measured at 5,000 equal nodes: some 50 µs a pod in batches of 500, 140 µs one by one.
 """
@@ -76,9 +76,9 @@ class BatchLookahead:
             self._moved = frozenset(name for name, old, new in named if old != new)
 
     def place(self, pods: Sequence[PodInfo]) -> list[int]:
-        """Return the rows for the first of the pods, as many as can be told; [] where none can.
+        """Return the rows for the first of the pods, as far as they are certain; maybe none.
 
-        After a refresh for the first of them, which has not failed.
+        To be called after a refresh for the first of them that has not failed.
         """
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
@@ -122,7 +122,7 @@ class BatchLookahead:
         return found
 
     def _changes_own_row_only(self) -> bool:
-        """Whether a pod of the class changes its own row, and beyond it only what ``_moved`` read."""
+        """Whether a pod of the class changes its own row and, beyond it, what ``_moved`` read."""
         evaluation = self._evaluation
         if evaluation.runtime.percentage_of_nodes_to_score is not None:
             return False

@@ -1,4 +1,13 @@
-"""What one plugin said of every row for one pod class, kept until its inputs or the rows change."""
+"""One plugin's answers for all rows and one pod class, kept until its inputs or the rows change.
+
+    FilterColumn   bits      one word of reason bits a row; ``reasons[i]`` is what bit i means
+    ScoreColumn    raw       what Score answered
+                   scored    whether raw and scores hold for the row as it is
+                   scores    raw, normalised over the feasible rows and weighted
+
+Both kinds are arrays over all rows, indexed by row: a plugin answers for a few rows, and readers
+add up or compare whole columns. Entries of rows that a plugin was not asked about mean nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +25,11 @@ from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 
 
 class FilterColumn:
-    """Reason bits of one Filter plugin; they mean something on rows that it was asked about."""
+    """The verdicts of one Filter plugin.
+
+    ``reasons`` only grows between two evaluations of all rows, so that bits written earlier keep
+    their meaning; the bits of new verdicts are renumbered to it.
+    """
 
     __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects")
 
@@ -27,13 +40,14 @@ class FilterColumn:
         self.reasons: list[Reason] = []
         #: False when PreFilter said Skip.
         self.active = True
-        #: False when it is sure that no row is rejected.
+        #: False when certainly no row is rejected: such a column costs nothing when the first
+        #: rejections are looked for, and most plugins reject nothing of most classes.
         self.rejects = False
         #: Pods that come and go change nothing.
         self.only_nodes = named.traits.reads_only_nodes
 
     def clear(self, size: int) -> None:
-        """Forgets everything and makes room for ``size`` rows."""
+        """Forget everything and make room for ``size`` rows."""
         self.bits = np.zeros(size, dtype=np.uint64)
         self.reasons = []
         self.rejects = False
@@ -59,7 +73,12 @@ class FilterColumn:
 
 
 class ScoreColumn:
-    """Raw and weighted scores of one Score plugin on the feasible rows."""
+    """Raw and weighted scores of one Score plugin on the feasible rows.
+
+    Normalisation ties the rows together: one raw score may change what all others are worth. Most
+    plugins normalise by the extremes, so a score between the smallest and the largest changes
+    nothing else; that is what makes an evaluation after one placed pod cheap.
+    """
 
     __slots__ = (
         "active", "by_extremes", "high", "known", "low", "named", "only_nodes", "raw", "scored",
@@ -75,7 +94,7 @@ class ScoreColumn:
         self.clear(0)
 
     def clear(self, size: int) -> None:
-        """Forgets everything and makes room for ``size`` rows."""
+        """Forget everything and make room for ``size`` rows."""
         self.raw: Scores = np.zeros(size, dtype=np.int64)
         self.scores: Scores = np.zeros(size, dtype=np.int64)
         self.scored: Bools = np.zeros(size, dtype=np.bool_)
@@ -86,7 +105,7 @@ class ScoreColumn:
         self.known = False
 
     def forget(self) -> None:
-        """All rows are to be scored again, after PreScore."""
+        """Have all rows scored again, after PreScore."""
         self.scored[:] = False
         self.known = False
 
@@ -106,9 +125,9 @@ class ScoreColumn:
         self.scored[rows] = True
 
     def weigh(self, state: CycleState, rows: Rows, feasible: Rows) -> bool:
-        """Brings the weighted scores up to date after ``rows`` were scored.
+        """Bring the weighted scores up to date after ``rows`` were scored or others came and went.
 
-        Returns whether the scores of other rows changed with them. Raises PluginFailure.
+        Returns whether the scores of other rows may have changed with them. Raises PluginFailure.
         """
         if not self.normalizes:
             self.scores[rows] = weighted(self.named, state, self.raw[rows])
@@ -120,11 +139,16 @@ class ScoreColumn:
         return True
 
     def _keeps_extremes(self, rows: Rows, feasible: Rows) -> bool:
+        """Update the extremes; whether they stayed, so that only ``rows`` need new scores.
+
+        Not so when all rows are new, for then nothing is known of the extremes before.
+        """
         if len(rows) == len(feasible):
             raw = self.raw[feasible]
             self.low, self.high = (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
             return False
         new = self.raw[rows]
+        # All rows were equal and still are (no taints, no preferences): no need to look at them.
         if self.low == self.high and (not len(new) or (new == self.low).all()):
             return True
         raw = self.raw[feasible]
@@ -134,22 +158,27 @@ class ScoreColumn:
         return same
 
     def scores_of(self, state: CycleState, raw: Scores) -> Scores:
-        """Weighted scores of raw ones that lie between the extremes. Raises PluginFailure."""
+        """Return the weighted scores of raw ones between the extremes. Raises PluginFailure.
+
+        The plugin normalises whatever it is given, so the extremes are given along.
+        """
         if not self.normalizes:
             return weighted(self.named, state, raw)
         extremes = np.array([self.low, self.high], dtype=np.int64)
         return weighted(self.named, state, np.concatenate([extremes, raw]))[2:]
 
     def keeps_others(self, state: CycleState, rows: Rows, raw: Scores) -> Bools:
-        """For rows whose raw score became ``raw``: whether no other row's score changes with it."""
+        """Return for each row whether a raw score of ``raw`` changes no other row's score.
+
+        One that stays what it was certainly does not. That a score moves within the extremes is not
+        used: it would have to be followed which of several rows holds an extreme.
+        """
         if not self.normalizes:
             return np.ones(len(rows), dtype=np.bool_)
-        if self.by_extremes and self.low == self.high:
-            return np.equal(raw, self.low)
         return np.equal(raw, self.raw[rows])
 
     def keeps_others_without(self, rows: Rows) -> Bools:
-        """Return the same for rows that stop being feasible."""
+        """Return for each row whether no other score changes when it is no longer feasible."""
         if self.depends_on_feasible:
             return np.zeros(len(rows), dtype=np.bool_)
         if not self.normalizes or (self.by_extremes and self.low == self.high):
@@ -162,27 +191,28 @@ class ScoreColumn:
 
 def first_rejections(
     columns: Sequence[FilterColumn],
-    judged: Rows | None,
+    rows: Rows | None,
     candidate: Bools,
     plugin: Scores,
     bits: Bits,
 ) -> None:
     """Set ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
 
-    ``judged``: the rows to look at, None for all. Other rows than candidates are left alone.
+    ``rows``: those to look at, None for all. Other rows than candidates are left alone.
     """
-    if judged is not None:
-        rows = judged[candidate[judged]]
+    if rows is not None:
+        rows = rows[candidate[rows]]
         plugin[rows], bits[rows] = _first(columns, rows, len(rows))
         return
     # Whole columns, without picking rows out of them: this is what every pod costs whose plugins
-    # count over the cluster.
+    # count over the cluster (topology spread, inter-pod affinity).
     first, words = _first(columns, slice(None), len(plugin))
     np.copyto(plugin, first, where=candidate)
     np.copyto(bits, words, where=candidate)
 
 
 def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Scores, Bits]:
+    """Return the first rejecting plugin and its bits; from the last column to the first."""
     first = np.full(size, PASSED, dtype=np.int64)
     words = np.zeros(size, dtype=np.uint64)
     for column in reversed(columns):

@@ -205,8 +205,8 @@ class ClassEvaluation:
     def begin(self, pod: PodInfo) -> PendingEvaluation | None:
         """Get ready for a first evaluation whose bulk is done remotely.
 
-        Runs PreFilter, and PreScore where it does not depend on the feasible rows. Returns None when
-        the class is evaluated already, or is rejected before Filter. Raises PluginFailure.
+        Runs PreFilter, and PreScore where it does not depend on the feasible rows. Returns None
+        when the class is evaluated already, or is rejected before Filter. Raises PluginFailure.
         """
         self.failure = None
         if self.is_evaluated:

@@ -13,10 +13,10 @@ Every Score plugin has a column: raw scores, and weighted ones after normalisati
 What has to be done again after a change, from cheap to expensive:
 
 * a row changed, or became feasible: Score for that row;
-* the scores that a normalisation rests on changed (mostly: their smallest or largest): NormalizeScore
-  for all feasible rows, without asking Score;
-* the plugin's inputs changed, or its PreScore looks at the feasible rows and these changed: PreScore,
-  then Score for all feasible rows.
+* the scores that a normalisation rests on changed (mostly the smallest or the largest):
+  NormalizeScore for all feasible rows, without asking Score;
+* the plugin's inputs changed, or its PreScore looks at the feasible rows and these changed:
+  PreScore, then Score for all feasible rows.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class ClassScores:
     # ------------------------------------------------------------------ scored remotely
 
     def pre_score_independent(self, pod: PodInfo) -> tuple[str, ...]:
-        """Run PreScore where it does not look at the feasible rows; name the plugins that then score.
+        """Run PreScore where it does not look at the feasible rows, and name these plugins.
 
-        Raises PluginFailure.
+        Those of them that then score. Raises PluginFailure.
         """
         for column in self.columns:
             if not column.depends_on_feasible:
@@ -130,7 +130,10 @@ class ClassScores:
         feasible_changed: bool,
         weigh_all: bool = False,
     ) -> None:
-        """Score those of ``asked`` that are not scored, and sum up the totals that change with it."""
+        """Score those of ``asked`` that are not scored, and sum up the totals that change.
+
+        ``beyond``: whether totals of other rows than ``asked`` change with it.
+        """
         if not len(feasible):
             return
         beyond = weigh_all
@@ -149,19 +152,23 @@ class ClassScores:
             if weigh or len(unscored) or feasible_changed:
                 changed = feasible if weigh else unscored
                 beyond |= column.weigh(self._state, changed, feasible)
-        self._add_up(feasible if beyond else asked)
+        self._add_up(feasible if beyond else asked, whole=beyond)
 
     def _pre_score(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> None:
         pre_score_one(self._runtime, column.named, self._state, pod, self._cluster, feasible)
         column.active = column.named.name not in self._state.skip_score
         column.known = True
 
-    def _add_up(self, rows: Rows) -> None:
-        """Sum the weighted scores of feasible rows; without Score plugins each row has 1."""
-        total = np.full(len(rows), 0 if self.columns else 1, dtype=np.int64)
-        # Most plugins have the same to say of all rows; picking rows costs more than adding them up.
-        whole = len(rows) == len(self.total)
-        for column in self.columns:
-            if column.active:
-                total += column.scores if whole else column.scores[rows]
-        self.total[rows] = total
+    def _add_up(self, rows: Rows, *, whole: bool) -> None:
+        """Sum the weighted scores of feasible rows; without Score plugins each row has 1.
+
+        ``whole``: these are all feasible rows. Then whole columns are added: picking so many rows
+        out of each column costs several times as much.
+        """
+        columns = [column for column in self.columns if column.active]
+        total = np.zeros(len(self.total) if whole else len(rows), dtype=np.int64)
+        for column in columns:
+            total += column.scores if whole else column.scores[rows]
+        if not self.columns:
+            total += 1
+        self.total[rows] = total[rows] if whole else total

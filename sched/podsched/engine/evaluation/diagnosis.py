@@ -19,7 +19,7 @@ from podsched.framework.verdicts import status_of
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What stood in a pod's way. ``outcome`` is None when PreFilter rejected the pod."""
+    """Why a pod fits no node. ``outcome`` is None when PreFilter rejected the pod."""
 
     num_all_nodes: int
     pre_filter: PreFilterOutcome = field(default_factory=PreFilterOutcome)
@@ -47,7 +47,7 @@ class Diagnosis:
 
     @property
     def pending_plugins(self) -> set[str]:
-        """Those of them that said Pending."""
+        """The plugins among them that answered Pending."""
         status = self.pre_filter.status
         return {status.plugin} if status.code is Code.PENDING and status.plugin else set()
 
@@ -65,7 +65,7 @@ class Diagnosis:
         return distinct_statuses(self.outcome)
 
     def fit_error(self) -> str:
-        """FitError.Error(): ``0/5 nodes are available: 2 Insufficient cpu, ...``."""
+        """Return a FitError's text: ``0/5 nodes are available: 2 Insufficient cpu, ...``."""
         if not self.num_all_nodes:
             return NO_NODES_AVAILABLE
         reasons: Counter[str] = Counter()
@@ -79,7 +79,7 @@ class Diagnosis:
 
 
 def distinct_statuses(outcome: FilterOutcome) -> list[tuple[Status, int]]:
-    """Return the distinct statuses of an outcome's rejected rows with the number of rows of each."""
+    """Return the distinct statuses of an outcome's rejected rows, and how many rows have each."""
     found: list[tuple[Status, int]] = []
     for index in np.unique(outcome.plugin).tolist():
         if index == PASSED:

@@ -1,12 +1,18 @@
-"""Dry runs of preemption for a part of the nodes, to be made somewhere else.
+"""Dry runs of preemption for a part of the nodes, to be made in another process.
 
-The asking side sends the pod, its CycleState after PreFilter and the PodDisruptionBudgets; each
-part tries the nodes that it holds and names the victims by uid, since it knows nothing else of
-them. Everything here is plain values and can be pickled; who carries them is not this module's
-business.
+    leader                                               part (a shard of the nodes)
+    plan_dry_run: which rows PostFilter would try
+    dry_run_request: pod, state, budgets  ----------->   dry_run_rows: remove pods, filter, reprieve
+    learn_dry_run: by row, victims or a status  <-----   DryRunResult: victims by uid
 
-Guarantee: what a part says of a row is what ``preemption_victims.dry_run`` says where it was asked,
-if the part has the row as it is there and no nominated pod counts on it (property test).
+A dry run on one row costs several evaluations of it (one for each pod that may be reprieved), and
+needs nothing of other rows, so it is worth sending away far earlier than a first evaluation. The
+leader keeps the last word: PostFilter tries itself whatever did not come back or has changed since.
+Victims travel as uids, for a part knows nothing else of them. Requests and results are plain values
+that can be pickled; who carries them is not this module's business.
+
+Guarantee: a part's answer for a row is what a local dry run gives, if the part has the row as it is
+at the leader and no nominated pod counts on it (property test).
 """
 
 from __future__ import annotations
@@ -30,9 +36,9 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class DryRunRequest:
-    """Who wants to preempt. ``pod`` is a serialized Pod, ``budgets`` are PodDisruptionBudgets.
+    """A question to a part. ``pod`` is a serialized Pod, ``budgets`` are PodDisruptionBudgets.
 
-    ``filters`` name the plugins that will be run, and so have to find their state.
+    ``filters`` name the plugins that will run, whose state has to travel with the request.
     """
 
     scheduler_name: str
@@ -44,23 +50,23 @@ class DryRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """What trying rows came to: whom it would cost there, or the status that rules rows out."""
+    """Victims by row where evicting them makes room, and the statuses of the rows where none do."""
 
     candidates: Mapping[int, VictimUids]
     rejected: tuple[tuple[Status, tuple[int, ...]], ...]
 
 
 class RemoteDryRun(Protocol):
-    """Tries nodes somewhere else."""
+    """Makes dry runs in other processes."""
 
     def worth(self, nodes: int) -> bool:
-        """Whether so many nodes are sooner tried elsewhere than here."""
+        """Whether so many nodes are tried sooner remotely than locally."""
         ...
 
     async def dry_run(
         self, request: DryRunRequest, rows: Rows, traceparent: str = ""
     ) -> Sequence[DryRunResult]:
-        """Return what was found, maybe of a part of the rows or none, as they were at the call."""
+        """Return the results for some of the rows, or none, as they were at the call."""
         ...
 
 
@@ -96,9 +102,9 @@ def dry_run_rows(
     request: DryRunRequest,
     rows: Rows,
 ) -> DryRunResult:
-    """Answers a request for those of the rows that hold a node here.
+    """Answer a request for those of the rows that hold a node here.
 
-    Rows where a filter fails are left out: the asking side finds out, and reports it.
+    Rows where a filter fails are left out: the leader's own run fails there, too, and reports it.
     """
     nodes = cluster.nodes
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)

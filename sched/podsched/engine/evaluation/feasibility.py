@@ -1,7 +1,7 @@
 """On which rows a pod class fits, and which plugin rejects it first on the others.
 
-Every Filter plugin has a column of reason bits over all rows. Together they give, per row, the first
-plugin that rejects it (kube-scheduler stops at that one) and its bits:
+Every Filter plugin has a column of reason bits over all rows. Together they give, per row, the
+first plugin that rejects it (kube-scheduler stops at that one) and its bits:
 
     row            0      1      2      3      4
     candidate      yes    yes    yes    no     no     alive, and not left out by PreFilter

@@ -1,7 +1,12 @@
-"""PreFilter and Filter of a profile, over any rows of any columns.
+"""PreFilter and Filter of a profile, over any rows of any columns, from scratch.
+
+Two users keep nothing from one pod to the next and run them as they are: preemption, on forks with
+victims removed, and simulations. ``Feasibility`` uses the parts to evaluate a class incrementally;
+that both agree is a property test.
 
 Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPreFilterPlugins and
-RunFilterPluginsWithNominatedPods.
+RunFilterPluginsWithNominatedPods. Where kube-scheduler asks all plugins about one node after
+another, one plugin is asked here about all rows that the ones before it let pass.
 """
 
 from __future__ import annotations
@@ -33,7 +38,10 @@ FILTER_WORDING = 'running "{}" filter plugin'
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
-    """What PreFilter came to: ``node_names`` None means all nodes; ``plugins`` narrowed them."""
+    """The merged result of all PreFilter plugins.
+
+    ``node_names``: the only nodes that count, None for all; ``plugins`` narrowed them down.
+    """
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
@@ -48,7 +56,7 @@ class PreFilterOutcome:
 
 @dataclass(slots=True)
 class PreFilterMerge:
-    """Puts the plugins' PreFilter results together, in their order."""
+    """Merges the plugins' PreFilter results, in their order."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
@@ -81,14 +89,14 @@ class PreFilterMerge:
         return False
 
     def done(self) -> PreFilterOutcome:
-        """Return what it came to."""
+        """Return the merged result."""
         return PreFilterOutcome(self.status, self.node_names, tuple(self.plugins))
 
 
 def pre_filter_one(
     named: Named[PreFilterPlugin], state: CycleState, pod: PodInfo, cluster: ClusterView
 ) -> PreFilterResult:
-    """One plugin's PreFilter, its Skip noted in the state. Raises PluginFailure."""
+    """Run one plugin's PreFilter and note its Skip in the state. Raises PluginFailure."""
     name = named.name
     state.skip_filter.discard(name)
     result = named.runs.call(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
@@ -103,7 +111,7 @@ def pre_filter_one(
 def run_pre_filter(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView
 ) -> PreFilterOutcome:
-    """All PreFilter plugins. Raises PluginFailure."""
+    """Run all PreFilter plugins. Raises PluginFailure."""
     merge = PreFilterMerge()
     for named in runtime.pre_filter:
         if not merge.add(named.name, pre_filter_one(named, state, pod, cluster)):
@@ -114,7 +122,7 @@ def run_pre_filter(
 def filter_one(
     named: Named[FilterPlugin], state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> Verdicts:
-    """One plugin's Filter. An exception is a verdict of Code.ERROR on every row."""
+    """Run one plugin's Filter. An exception is a verdict of Code.ERROR on every row."""
     try:
         verdicts = named.runs.call(
             named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
@@ -177,7 +185,7 @@ def rejected_everywhere(rows: Rows, status: Status) -> FilterOutcome:
 def run_plain_filters(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> FilterOutcome:
-    """Filter without regard to nominated pods: the first plugin that rejects a row decides."""
+    """Filter without regard to nominated pods; the first plugin that rejects a row decides."""
     outcome = _OutcomeBuilder(runtime, rows)
     places = np.arange(len(rows))
     for index, named in enumerate(runtime.filter):
@@ -207,7 +215,7 @@ class Nominees:
 
 
 def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows) -> Nominees:
-    """Return the pods of equal or higher priority nominated to nodes of these rows, but not the pod."""
+    """Return the other pods of equal or higher priority that are nominated to these rows."""
     base = nodes.base
     nominated_nodes = cluster.nominated_nodes()
     if len(rows) < len(nominated_nodes):
@@ -244,7 +252,7 @@ def _nominees_of_few(
 
 
 def counting_nominees(pod: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo, ...]:
-    """Those that a filter for the pod must count as if they ran on the node already."""
+    """Return those that a filter for the pod must count as if they ran on the node already."""
     priority = pod.priority
     return tuple(p for p in nominated if p.priority >= priority and p.uid != pod.uid)
 
@@ -257,7 +265,7 @@ def run_with_nominees(
     rows: Rows,
     counted: Nominees,
 ) -> FilterOutcome:
-    """Return the first of the two passes: the outcome on the nominated rows with their nominees added."""
+    """Run the first of the two passes: the nominated rows, with their nominated pods added."""
     fork = nodes.fork(rows[counted.places])
     for row, others in enumerate(counted.pods):
         there = fork.pods(row)

@@ -50,7 +50,7 @@ def best_rows(total: Scores, count: int, excluded: Sequence[int]) -> Front:
 
 
 def _several_totals(total: Scores, count: int) -> Rows:
-    """Return at least the best ``count`` rows, in order: all that have the last one's total, too."""
+    """Return the best ``count`` rows in order, and with them all that equal the last one."""
     if count < len(total):
         least = int(np.partition(total, len(total) - count)[len(total) - count])
     else:

@@ -1,9 +1,22 @@
-"""What rows would be like with 1, 2, 3… more pods of a class: a look ahead over many rows at once.
+"""What rows would be like with 1, 2, 3… more pods of a class, for many rows at once.
 
-One NumPy pass over a fork whose rows are copies of the candidates with so many pods added tells how
-feasibility and totals go on, so that a run of equal pods can be placed without evaluating anything
-between one pod and the next. A step is *safe* when it changes no other row's score (normalisation);
-after one that is not, the class has to be evaluated again.
+One pass of the plugins over a fork whose rows are copies of the candidates, each with so many pods
+added, gives their feasibility and totals:
+
+    fork row        0      1      2      3      4
+    base row        4      4      4      7      9
+    pods added      1      2      3      1      1
+    total           85     79     -1     85     88      -1: does not fit (NO_TOTAL)
+    safe            yes    yes    yes    yes    no      no other row's score changes with it
+
+So a batch of equal pods can be placed without an evaluation between one pod and the next, until a
+step that is not *safe*: it changes the normalised scores of other rows, and the class has to be
+evaluated again.
+
+At first every row is looked at one step ahead, then as many steps more as are known of it, at most
+MAX_STEPS: rows that get few pods (spread strategies) cost little, rows that are filled up (bin
+packing) take few passes. Rows that have come as far are looked at together, since a pass costs
+almost the same for one row and for a hundred.
 """
 
 from __future__ import annotations
@@ -45,7 +58,7 @@ class LookaheadScores:
         rows: Rows,
         covered: Collection[str] = (),
     ) -> None:
-        """``covered``: plugins whose verdicts on the rows are followed elsewhere."""
+        """Look one step ahead; ``covered``: plugins that follow their verdicts themselves."""
         self._evaluation = evaluation
         self._covered = covered
         self._pod = pod
@@ -53,9 +66,9 @@ class LookaheadScores:
         self._extend(rows, np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
 
     def step(self, row: int, pods: int, others: dict[int, int]) -> tuple[int, bool]:
-        """(total, safe) of the row with ``pods`` more pods; ``others``: rows that got pods already.
+        """Return (total, safe) of the row with ``pods`` more pods.
 
-        Where the row has to be looked at further, so are the others that have come as far.
+        ``others``: how many pods rows have got; those that have come as far are looked at together.
         """
         steps_of_row = self.of[row]
         if len(steps_of_row.totals) < pods:

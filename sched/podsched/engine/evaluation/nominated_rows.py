@@ -94,7 +94,7 @@ class NominatedRows:
         return rows[places], outcome
 
     def _places_in(self, rows: Rows) -> Rows:
-        """Return at which places of ``rows`` there are nominated rows, in the cheaper of two ways."""
+        """Return at which places of ``rows`` nominated rows are, in the cheaper of two ways."""
         if len(rows) < len(self._pods):
             mine = [place for place, row in enumerate(rows.tolist()) if row in self._pods]
             return np.array(mine, dtype=np.intp)

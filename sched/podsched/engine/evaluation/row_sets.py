@@ -1,8 +1,8 @@
 """Sets of rows, as ascending arrays without duplicates.
 
-Every set of rows that the evaluation handles is ascending to begin with, and mostly complete or
-empty. So nothing here hashes or sorts from scratch: ``np.union1d`` does, and at 5,000 nodes took
-more time than all plugins together when each pod was of a class of its own.
+Every set of rows in an evaluation is ascending to begin with, and mostly complete or empty. So
+nothing here hashes or sorts from scratch, as ``np.union1d`` does: at 5,000 nodes, with each pod of
+another class, that took a third to a half of the time of a decision.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Rotation:
         self.start = 0
 
     def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
-        """Return the first ``wanted`` feasible rows from the start on, and how many nodes that took."""
+        """Return the first ``wanted`` feasible rows, and how many nodes were looked at for them."""
         start = self.start % len(order)
         rotated = np.concatenate([order[start:], order[:start]])
         fits = np.zeros(int(order.max()) + 1, dtype=np.bool_)

@@ -42,7 +42,10 @@ def pre_score_one(
     cluster: ClusterView,
     feasible: Rows,
 ) -> None:
-    """One plugin's PreScore, if it has one; a Skip is noted in the state. Raises PluginFailure."""
+    """Run one plugin's PreScore, if it has one, and note a Skip in the state.
+
+    Raises PluginFailure.
+    """
     of_plugin = runtime.pre_score_of(named)
     if of_plugin is None:
         return
@@ -64,7 +67,7 @@ def run_pre_score(
     cluster: ClusterView,
     feasible: Rows,
 ) -> None:
-    """All PreScore plugins. Raises PluginFailure."""
+    """Run all PreScore plugins. Raises PluginFailure."""
     for named in runtime.score:
         pre_score_one(runtime, named, state, pod, cluster, feasible)
 
@@ -72,12 +75,12 @@ def run_pre_score(
 def score_one(
     named: Named[ScorePlugin], state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> Scores:
-    """One plugin's raw scores. Raises PluginFailure."""
+    """Return one plugin's raw scores. Raises PluginFailure."""
     return named.runs.call(named.name, SCORE_WORDING, named.plugin.score, state, pod, nodes, rows)
 
 
 def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Scores:
-    """Raw scores normalised and weighted. Raises PluginFailure for a score out of 0..100."""
+    """Normalise and weight raw scores. Raises PluginFailure for a score out of 0..100."""
     scores = raw
     if named.normalize is not None:
         scores = guarded(named.name, NORMALIZE_WORDING, named.normalize, state, raw)
@@ -93,7 +96,7 @@ def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Score
 def run_score(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
 ) -> NodeScores:
-    """Scores the rows, which are all the feasible ones; without score plugins each has 1.
+    """Score the rows, which are all the feasible ones; without Score plugins each has 1.
 
     Raises PluginFailure.
     """

@@ -75,7 +75,7 @@ class Selector:
     # ------------------------------------------------------------------ one pod
 
     def select(self, pod: PodInfo) -> ScheduleResult | None:
-        """Return the row for one pod; None when none fits, or ``evaluation.failure`` says why not."""
+        """Return the row for one pod; None when none fits, or ``evaluation`` failed."""
         self.evaluation.refresh(pod)
         return self._choose(pod)
 
@@ -124,7 +124,7 @@ class Selector:
         return np.sort(self._rotation.take(order, feasible, wanted)[0])
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
-        """Return the weighted totals of feasible rows when these alone compete. Raises PluginFailure."""
+        """Return the totals of feasible rows when these alone compete. Raises PluginFailure."""
         evaluation = self.evaluation
         if len(rows) == len(evaluation.feasible_rows):
             return evaluation.total[rows]

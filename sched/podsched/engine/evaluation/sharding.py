@@ -34,7 +34,7 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What is to be found out. ``pod`` is a serialized Pod; ``filters``, ``scores`` name plugins.
+    """A question to a part. ``pod`` is a serialized Pod; ``filters``, ``scores`` name plugins.
 
     ``node_names``: the only nodes worth looking at, None for all that the part holds.
     """
@@ -67,7 +67,7 @@ def evaluate(
     request: EvaluationRequest,
     rows: Rows | None = None,
 ) -> EvaluationResult:
-    """Answers a request for rows of these columns, by default for all of their nodes.
+    """Answer a request for rows of these columns, by default for all of their nodes.
 
     Raises PluginFailure when a Score fails.
     """

@@ -4,8 +4,8 @@ Runs are those that take place: a batch of equal pods is filtered and scored by 
 many rows each. The time of an extension point is a pod's share of its batch's. Points at which a
 profile has no plugin are not counted.
 
-Deciding code reads no clock: ``EngineMeter`` is given one, and whoever is to be timed goes through the
-meter. Where nobody reads the metrics (actors, simulations) the clock stands still.
+Deciding code reads no clock: ``EngineMeter`` is given one, and what is timed is timed by the meter.
+Where nobody reads the metrics (actors, simulations) the clock stands still.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PluginRuns:
     def call(
         self, plugin: str, wording: str, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """``guarded``, counted. Raises PluginFailure."""
+        """Make the call ``guarded``, and count it. Raises PluginFailure."""
         self._total.value += 1.0
         if self._until_timed:
             self._until_timed -= 1
@@ -78,9 +78,9 @@ def _code_of(result: object) -> Code:
 
 
 class EvaluationCost:
-    """What the refreshes of an evaluation cost since this was last taken; seconds.
+    """Seconds that the refreshes of an evaluation took since they were last reported.
 
-    A refresh calls ``begin``, ``pre_filter_done`` and ``filter_done`` as far as it comes, and
+    A refresh calls ``begin``, ``pre_filter_done`` and ``filter_done`` as far as it gets, and
     ``end``. PreScore runs in between: its time is a part of Score's.
     """
 
@@ -92,7 +92,7 @@ class EvaluationCost:
     def __init__(self, clock: Clock = stopped_clock) -> None:
         self._clock = clock
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
-        #: The last extension point that the last refresh came to.
+        #: The last extension point that the last refresh got to.
         self.reached = ExtensionPoint.PRE_FILTER
         self.scored = False
         #: When the last refresh began, knew the feasible rows, and ended.
@@ -170,7 +170,7 @@ class ProfileMeter:
         durations.labels(plugin, point, status).observe(seconds)
 
     def passed(self, point: ExtensionPoint, code: Code, seconds: float, pods: int = 1) -> None:
-        """``pods`` pods went through a point together, which took so many seconds in all."""
+        """Record that ``pods`` pods went through a point together, in so many seconds in all."""
         cell = self._points.get((point, code))
         if cell is None:
             family = self._metrics.framework_extension_point_duration_seconds
@@ -179,9 +179,9 @@ class ProfileMeter:
         cell.observe_n(seconds / pods, pods)
 
     def evaluated(self, cost: EvaluationCost, pods: int, *, failed: bool) -> None:
-        """Pods were decided on by an evaluation, whose cost begins anew.
+        """Record what an evaluation cost that decided on so many pods, and start it anew.
 
-        Only the last of them can have failed, or have come no further than PreFilter or Filter.
+        Only the last of them can have failed, or have got no further than PreFilter or Filter.
         """
         filtered = pods - (cost.reached is ExtensionPoint.PRE_FILTER)
         scored = pods - (cost.reached is not ExtensionPoint.SCORE) if cost.scored else 0
@@ -200,7 +200,7 @@ class ProfileMeter:
         cost.take()
 
     def looked_at(self, rows: int, *, all_of_class: bool) -> None:
-        """Filter looked at rows: all, or those that had changed."""
+        """Count rows that Filter looked at: all, or those that had changed."""
         (self._full_rows if all_of_class else self._changed_rows).inc(rows)
 
 
@@ -220,7 +220,7 @@ class EngineMeter:
 
     @classmethod
     def unread(cls) -> EngineMeter:
-        """Count what nobody asks for: in actors, simulations and tests."""
+        """Return meters that nobody reads: for actors, simulations and tests."""
         registry = MetricRegistry()
         return cls(SchedulerMetrics(registry), EvaluationMetrics(registry))
 

@@ -145,7 +145,7 @@ class ProfileRuntime:
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
-        """Return the configured ones, and those of plugins that only filter but need their PreFilter."""
+        """Return those configured, and those of plugins configured as filters alone."""
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
         implied = (
@@ -175,7 +175,7 @@ class ProfileRuntime:
         return Named(named.name, cast(PreScorePlugin, named.plugin), 0, runs) if runs else None
 
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
-        """By plugin: what events can lift its rejections; None where it does not say (all can)."""
+        """Return by plugin which events can lift its rejections; None: all events can."""
         return {
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
@@ -183,7 +183,7 @@ class ProfileRuntime:
 
 
 def _traits(plugin: Plugin) -> Traits:
-    """Return the plugin's traits; without a PreScore, which rows are feasible means nothing to it."""
+    """Return the plugin's traits; without a PreScore it does not depend on the feasible rows."""
     traits = traits_of(plugin)
     if hasattr(plugin, METHODS[ExtensionPoint.PRE_SCORE]):
         return traits

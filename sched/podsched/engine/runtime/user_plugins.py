@@ -18,10 +18,10 @@ from podsched.plugins.registry import factories
 
 
 def user_plugin_specs(known: Mapping[str, PluginFactory] | None = None) -> dict[str, PluginSpec]:
-    """By name, the extension points that each of the users' plugins implements.
+    """Return by name the extension points that each of the users' plugins implements.
 
-    A factory that is a function does not tell; it may be enabled at any point, and the profile is
-    checked again when the plugin has been made. Raises PluginError.
+    Of a factory that is a function they are not known; it may be enabled at any point, and the
+    profile is checked again when the plugin has been made. Raises PluginError.
     """
     found = {}
     for name, factory in (known if known is not None else factories()).items():
