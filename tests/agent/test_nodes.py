@@ -126,3 +126,9 @@ def test_a_lease_belongs_to_its_node() -> None:
     assert (lease.metadata.namespace, lease.metadata.name) == ("kube-node-lease", "n1")
     assert lease.metadata.owner_references[0].uid == "u1"
     assert lease.spec.renew_time.ToNanoseconds() == NOW * 1e9
+
+
+@pytest.mark.parametrize("count", ["100001", "1000000000", "9" * 5000])
+def test_a_count_is_bounded(count: str) -> None:
+    with pytest.raises(BadNode, match="must be at most 100000"):
+        nodes_of_manifests([node("zone", **{"podsched.io/count": count})])

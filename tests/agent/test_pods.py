@@ -131,3 +131,14 @@ def test_a_pod_that_is_not_ready_for_another_reason_stays_so() -> None:
     item = pod("Running")
     item.status.conditions.add(type="Ready", status="False", reason="Unhealthy")
     assert step(item, NOW, NOW, 0.0) is None
+
+
+def test_a_pod_that_started_in_the_year_10000_is_one_that_has_just_started() -> None:
+    """Such a time has no form; it is written back as the last that has."""
+    item = pod("Running", run_seconds="0", exit_code="1")
+    item.status.start_time.seconds = 253_402_300_800
+    condition = item.status.conditions.add(type="PodScheduled", status="True")
+    condition.last_transition_time.seconds = 253_402_300_800
+    status = status_of(step(item, NOW, NOW, 0.0))
+    (container,) = status["containerStatuses"]
+    assert container["state"]["terminated"]["startedAt"] == "9999-12-31T23:59:59Z"

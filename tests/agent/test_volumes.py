@@ -11,6 +11,7 @@ from podsched.api.objects import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from podsched.v1.api_pb2 import PatchRequest
 
 NODE = "volume.kubernetes.io/selected-node"
 PROVISIONER = "podsched.io/hollow"
@@ -237,3 +238,11 @@ def test_other_provisioners_are_left_to_do_their_work() -> None:
 def test_a_volume_is_provisioned_once() -> None:
     made = volume("pvc-uid-data", class_name="other")
     assert Round(view(storage_class(), chosen(), node("n1"), made)).sync_claim("default/data") == []
+
+
+def test_a_volume_whose_size_cannot_be_read_stands_in_nobodys_way() -> None:
+    """It is bound to no claim, and the next one is."""
+    broken, good = volume("broken", "lots"), volume("good")
+    turn = Round(view(claim(), broken, good, storage_class("Immediate", "elsewhere")))
+    effects = turn.sync_claim("default/data")
+    assert [effect.name for effect in effects if isinstance(effect, PatchRequest)] == ["good"]

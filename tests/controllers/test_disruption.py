@@ -191,3 +191,28 @@ def test_a_budget_without_a_selector_selects_nothing(world: ControllerWorld) -> 
     world.put(bound_pod("a", "n1", app="web"))
     world.settle()
     assert numbers(world) == (0, 0, 1, 0)
+
+
+def test_a_budget_that_cannot_be_understood_does_not_hinder_the_others(
+    world: ControllerWorld,
+) -> None:
+    world.put(budget("broken", max_unavailable="half%"))
+    world.put(budget("none", min_available="many"))
+    world.put(budget(min_available="1"))
+    world.put(owned(bound_pod("a", "n1", app="web")))
+    world.put(replica_set(1))
+    world.settle()
+    assert numbers(world) == (1, 1, 1, 0)
+    assert set(world.faults) == {
+        "PodDisruptionBudget default/broken: ValueError",
+        "PodDisruptionBudget default/none: ValueError",
+    }
+
+
+def test_a_budget_that_was_put_right_is_worked_on_again(world: ControllerWorld) -> None:
+    world.put(bound_pod("a", "n1", app="web"))
+    world.put(budget(min_available="many"))
+    world.settle()
+    world.put(budget(min_available="1"))
+    world.settle()
+    assert numbers(world) == (1, 1, 1, 0)

@@ -13,6 +13,8 @@ from podsched.client.errors import FenceLost, NotFound, Unavailable
 from podsched.client.informer import Informer
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.testing.fake_cluster import FakeCluster
 from support.controller_world import START, bound_pod, ready_node
 
@@ -40,6 +42,7 @@ class Term(NamedTuple):
     informer: Informer
     manager: ControllerManager
     running: asyncio.Task[None]
+    metrics: ControllerMetrics
 
     def pod(self, key: str) -> Pod | None:
         try:
@@ -68,19 +71,21 @@ async def term() -> AsyncIterator[Term]:
     cluster = FakeCluster(now=lambda: START + clock() - began)
     fence = cluster.new_term(LOCK)
     informer = cluster.informer(WATCHED_KINDS)
+    metrics = ControllerMetrics(MetricRegistry())
     manager = ControllerManager(
         cluster,
         informer,
         ControllerSettings(),
         fence,
         Recorded(),
+        metrics=metrics,
         now=lambda: START + clock() - began,
         clock=clock,
     )
     following = asyncio.create_task(informer.run(manager.handle))
     running = asyncio.create_task(manager.run())
     await asyncio.sleep(0.1)
-    yield Term(cluster, informer, manager, running)
+    yield Term(cluster, informer, manager, running, metrics)
     for task in (running, following):
         task.cancel()
     await asyncio.gather(running, following, return_exceptions=True)
@@ -173,3 +178,23 @@ def _not_ready(term: Term, name: str) -> Node:
     assert isinstance(node, Node)
     node.status.conditions[0].status = "False"
     return node
+
+
+async def test_an_object_that_a_controller_cannot_handle_is_counted_and_ends_nothing(
+    term: Term,
+) -> None:
+    """A budget with a percentage that is none; nodes and pods are looked after as before."""
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.max_unavailable = "half%"
+    budget.spec.selector.match_labels["app"] = "web"
+    term.cluster.create(budget)
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(1)
+    assert not term.running.done()
+    assert term.pod("default/p") is None
+    errors = term.metrics.reconciles_total.labels("disruption", "error")
+    assert errors.value >= 1

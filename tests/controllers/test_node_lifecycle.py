@@ -229,3 +229,29 @@ def test_clocks_of_other_machines_do_not_matter(world: ControllerWorld) -> None:
         world.renew("n2", "n3")
         world.wait(1)
     assert ready_status(world, "n1") == "True"
+
+
+FAR = 253_402_300_800
+"""The first second of the year 10000, which no library shows."""
+
+
+@pytest.mark.parametrize("where", ["lease", "condition"])
+@pytest.mark.parametrize("at_the_start", [False, True])
+def test_a_heartbeat_beyond_the_year_9999_is_one_like_any_other(
+    where: str, at_the_start: bool
+) -> None:
+    world = ControllerWorld()
+    if not at_the_start:
+        started(world)
+    node = ready_node("n1")
+    if where == "condition":
+        node.status.conditions[0].last_heartbeat_time.seconds = FAR
+    world.put(node)
+    if where == "lease":
+        world.renew("n1", skew=FAR - world.time)
+    world.put(ready_node("n2"))
+    world.renew("n2")
+    if at_the_start:
+        started(world)
+    live(world, 46, "n2")
+    assert (ready_status(world, "n1"), ready_status(world, "n2")) == ("Unknown", "True")

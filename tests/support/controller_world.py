@@ -30,6 +30,7 @@ class ControllerWorld:
         self.time = START
         self.evicted: list[Eviction] = []
         self.recorded: list[str] = []
+        self.faults: list[str] = []
         self.controller: Controller | None = None
         self._stores: dict[str, dict[str, AnyObject]] = {}
         self._patches: dict[str, PatchRequest] = {}
@@ -62,6 +63,9 @@ class ControllerWorld:
 
     def cancel_eviction(self, key: str) -> None:
         self._evictions.pop(key, None)
+
+    def skipped(self, kind: str, key: str, error: Exception) -> None:
+        self.faults.append(f"{kind} {key}: {type(error).__name__}")
 
     def record(
         self,

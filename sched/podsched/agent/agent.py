@@ -7,7 +7,8 @@
     Pod changed             `pods.step` now, and again when it says
 
 Guarantees: what is written was decided on the newest state seen; a write that fails is decided
-anew; an outage of the API is waited out. Not here: policy, state of its own.
+anew; an object that cannot be handled is logged and left alone until it changes; an outage of the
+API is waited out. Not here: policy, state of its own.
 """
 
 from __future__ import annotations
@@ -195,12 +196,22 @@ class Agent:
 
     def _handle(self, batch: Batch) -> None:
         for event in batch.events:
-            if event.kind == "Pod":
-                self._pod_changed(event)
-            elif event.kind == "Node":
-                self._node_changed(event)
-            elif self._volumes is not None:
-                self._volumes.changed(event)
+            try:
+                self._take(event)
+            except Exception as error:
+                self._skip(event.kind, event.key, error)
+
+    def _take(self, event: Event) -> None:
+        if event.kind == "Pod":
+            self._pod_changed(event)
+        elif event.kind == "Node":
+            self._node_changed(event)
+        elif self._volumes is not None:
+            self._volumes.changed(event)
+
+    def _skip(self, kind: str, key: str, error: Exception) -> None:
+        """Leave an object that cannot be handled alone until it changes; the others go on."""
+        _log.warning("An object is skipped", kind=kind, name=key, exc_info=error)
 
     def _node_changed(self, event: Event) -> None:
         name = event.key
@@ -314,7 +325,10 @@ class Agent:
             now = self._now()
             while self._timers and self._timers[0][0] <= now:
                 _, kind, key = heapq.heappop(self._timers)
-                self._timer_rang(kind, key)
+                try:
+                    self._timer_rang(kind, key)
+                except Exception as error:
+                    self._skip(kind, key, error)
             left = self._timers[0][0] - self._now() if self._timers else None
             try:
                 async with asyncio.timeout(left):

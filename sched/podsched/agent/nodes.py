@@ -15,6 +15,8 @@ from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
 
 COUNT_ANNOTATION = "podsched.io/count"
+#: Nodes that one manifest may ask for: each costs memory here, in etcd and in every replica.
+MAX_COPIES = 100_000
 SILENCE_ANNOTATION = "podsched.io/silence"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -87,7 +89,9 @@ def _copies(manifest: Node) -> Iterable[Node]:
         yield _copy(manifest, name)
         return
     if not (text.isascii() and text.isdigit()):
-        raise BadNode(f'node "{name}": {COUNT_ANNOTATION} must be a number, not "{text}"')
+        raise BadNode(f'node "{name}": {COUNT_ANNOTATION} must be a number, not "{text[:40]}"')
+    if len(text) > 9 or int(text) > MAX_COPIES:
+        raise BadNode(f'node "{name}": {COUNT_ANNOTATION} must be at most {MAX_COPIES}')
     for index in range(int(text)):
         node = _copy(manifest, f"{name}-{index}")
         del node.metadata.annotations[COUNT_ANNOTATION]

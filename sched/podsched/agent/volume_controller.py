@@ -142,8 +142,14 @@ class VolumeController:
             claims, self._claims = self._claims, {}
             volumes, self._volumes = self._volumes, {}
             turn = Round(self._view())
-            effects = [effect for name in volumes for effect in turn.sync_volume(name)]
-            effects += [effect for key in claims for effect in turn.sync_claim(key)]
+            effects: list[Effect] = []
+            for keys, sync in ((volumes, turn.sync_volume), (claims, turn.sync_claim)):
+                for key in keys:
+                    try:
+                        effects += sync(key)
+                    except Exception as error:
+                        # A fault of this one object, left alone until it changes.
+                        _log.warning("An object is skipped", name=key, exc_info=error)
             for effect in effects:
                 await self._perform(effect)
 
@@ -168,7 +174,7 @@ class VolumeController:
             self._patches.put(f"{effect.kind} {key}", effect)
 
     async def _delete(self, volume: PersistentVolume) -> None:
-        metadata = volume.metadata
+        metadata, name = volume.metadata, volume.metadata.name
         backoff = Backoff(0.1, 2.0, random.random)
         while True:
             try:
@@ -181,7 +187,8 @@ class VolumeController:
                 return  # another has come first; the event says what it has done
             except ClientError as error:
                 if not error.retryable:
-                    raise
+                    _log.warning("A volume cannot be deleted", name=name, error=str(error))
+                    return
                 await asyncio.sleep(backoff.next_delay())
 
     def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:

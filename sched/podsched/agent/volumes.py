@@ -325,11 +325,19 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     if not set(wanted.access_modes) <= set(offered.access_modes):
         return False
     request = wanted.resources.requests.get("storage", "0")
-    return quantity.value(offered.capacity.get("storage", "0")) >= quantity.value(request)
+    return _size(volume) >= quantity.value(request)
+
+
+def _size(volume: PersistentVolume) -> int:
+    """Return the volume's capacity in bytes; -1, which is too small for all, if it is none."""
+    try:
+        return quantity.value(volume.spec.capacity.get("storage", "0"))
+    except quantity.QuantityError:
+        return -1
 
 
 def _size_and_name(volume: PersistentVolume) -> tuple[int, str]:
-    return quantity.value(volume.spec.capacity.get("storage", "0")), volume.metadata.name
+    return _size(volume), volume.metadata.name
 
 
 # ---------------------------------------------------------------------------------- writes

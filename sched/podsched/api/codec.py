@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -22,6 +22,10 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.v1 import objects_pb2
+
+#: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the first and last time with a form.
+FIRST_SECOND: Final = -62_135_596_800
+LAST_SECOND: Final = 253_402_300_799
 
 YAML_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$")
 
@@ -134,13 +138,19 @@ def _time(value: object) -> Timestamp:
 
 
 def format_time(stamp: Timestamp) -> str:
-    """RFC 3339 in UTC, with a fraction only where there is one."""
-    text = datetime.fromtimestamp(stamp.seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    if not stamp.nanos:
+    """RFC 3339 in UTC, with a fraction only where there is one.
+
+    A time that has no such form, which only a stored object of another origin can hold, is shown as
+    the nearest that has.
+    """
+    seconds = min(max(stamp.seconds, FIRST_SECOND), LAST_SECOND)
+    text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
+    nanos = min(max(stamp.nanos, 0), 10**9 - 1)
+    if not nanos:
         return text + "Z"
-    if stamp.nanos % 1000 == 0:
-        return f"{text}.{stamp.nanos // 1000:06d}Z"
-    return f"{text}.{stamp.nanos:09d}Z"
+    if nanos % 1000 == 0:
+        return f"{text}.{nanos // 1000:06d}Z"
+    return f"{text}.{nanos:09d}Z"
 
 
 def _int_or_string_json(value: str) -> int | str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Annotated, Any, cast
 
 import typer
 
+from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
@@ -32,7 +34,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     return {
         "leader": record.spec.holder_identity,
         "transitions": record.spec.lease_transitions,
-        "renewTime": record.spec.renew_time.ToJsonString() if record.spec.holder_identity else "",
+        "renewTime": format_time(record.spec.renew_time) if record.spec.holder_identity else "",
         "replicas": replicas,
         "endpoints": {
             "api": sorted({r["api"] for r in about} | {client.endpoint}),
@@ -44,6 +46,11 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
             "pending": sum(not p.spec.node_name for p in pods),
         },
     }
+
+
+def _whole(text: str) -> int:
+    """Return the number that a replica has written; 0 for what is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
 
 def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
@@ -58,12 +65,12 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
     leading = state == "leading"
     return {
         "identity": lease.spec.holder_identity,
-        "pid": int(about.get("pid") or 0),
+        "pid": _whole(about.get("pid", "")),
         "host": about.get("host", ""),
         "state": state,
-        "term": int(about.get("term") or 0) if leading else None,
+        "term": _whole(about.get("term", "")) if leading else None,
         "transitions": record.spec.lease_transitions,
-        "renewTime": (record if leading else lease).spec.renew_time.ToJsonString(),
+        "renewTime": format_time((record if leading else lease).spec.renew_time),
         "seenSecondsAgo": round(max(0.0, now - renewed), 1),
         "health": about.get("health", ""),
         "api": about.get("api", ""),

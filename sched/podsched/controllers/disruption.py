@@ -238,7 +238,10 @@ class DisruptionController:
     def start(self, now: Now) -> None:
         """Count the pods of all budgets."""
         for key, budget in self._objects.objects("PodDisruptionBudget").items():
-            self._budget_changed(key, budget)
+            try:
+                self._budget_changed(key, budget)
+            except Exception as error:
+                self._writes.skipped("PodDisruptionBudget", key, error)
 
     def changed(self, event: Event, now: Now) -> None:
         """Return a budget, a pod or a controller has changed."""
@@ -258,7 +261,10 @@ class DisruptionController:
                 self._dirty[key] = None
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
-            self._sync(key, now)
+            try:
+                self._sync(key, now)
+            except Exception as error:
+                self._writes.skipped("PodDisruptionBudget", key, error)
         if not self._rechecks:
             return None
         return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)

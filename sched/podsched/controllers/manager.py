@@ -2,7 +2,8 @@
 
 `handle` gets every batch of the scheduler's informer, `run` lasts as long as the term. Guarantees:
 every write carries the fence; evictions and deletions are rate limited; a write that fails is
-decided anew by the controller that wanted it; nothing is kept from one term to the next.
+decided anew by the controller that wanted it; an object that a controller cannot handle is logged,
+counted and left alone until it changes; nothing is kept from one term to the next.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _COALESCE = 0.02
 """Seconds in which changes gather before they are worked on."""
 _EVICT_AT_ONCE = 20
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
+_MOST_FAULTS = 1000
 
 T = TypeVar("T")
 
@@ -63,10 +65,12 @@ class _Desk:
         controller: str,
         patches: Outbox[_Wanted[PatchRequest]],
         evictions: Outbox[_Wanted[EvictRequest]],
+        skipped: Callable[[str, str, str, Exception], None],
     ) -> None:
         self.controller = controller
         self._patches = patches
         self._evictions = evictions
+        self._skipped = skipped
 
     def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
         wanted = _Wanted(self.controller, request, again)
@@ -78,6 +82,9 @@ class _Desk:
 
     def cancel_eviction(self, key: str) -> None:
         self._evictions.drop(f"{self.controller} {key}")
+
+    def skipped(self, kind: str, key: str, error: Exception) -> None:
+        self._skipped(self.controller, kind, key, error)
 
 
 class ControllerManager:
@@ -105,6 +112,7 @@ class ControllerManager:
         self._metrics = metrics
         self._wall = now
         self._clock = clock
+        self._skipped: set[tuple[str, str, str, str]] = set()
         self._limit = TokenBucket(settings.writes_per_second, burst=_EVICT_AT_ONCE)
         self._patches: Outbox[_Wanted[PatchRequest]] = Outbox(self._send_patches, self._answered)
         self._evictions: Outbox[_Wanted[EvictRequest]] = Outbox(
@@ -128,7 +136,7 @@ class ControllerManager:
         self._wake = asyncio.Event()
 
     def _desk(self, controller: str) -> _Desk:
-        return _Desk(controller, self._patches, self._evictions)
+        return _Desk(controller, self._patches, self._evictions, self._skip)
 
     def _now(self) -> Now:
         return Now(self._wall(), self._clock())
@@ -140,7 +148,10 @@ class ControllerManager:
         now = self._now()
         for event in batch.events:
             for controller in self._told.get(event.kind, ()):
-                controller.changed(event, now)
+                try:
+                    controller.changed(event, now)
+                except Exception as error:
+                    self._skip(controller.name, event.kind, event.key, error)
         if batch.events:
             self._wake.set()
 
@@ -219,6 +230,24 @@ class ControllerManager:
             self._wake.set()
 
         asyncio.get_running_loop().call_later(wait, again)
+
+    def _skip(self, controller: str, kind: str, key: str, error: Exception) -> None:
+        """Log and count an object that a controller cannot handle; the same fault is logged once."""
+        self._count(controller, "error")
+        fault = (controller, kind, key, repr(error))
+        if fault in self._skipped:
+            return
+        if len(self._skipped) == _MOST_FAULTS:
+            self._skipped.clear()
+        self._skipped.add(fault)
+        _log.warning(
+            "An object is skipped",
+            controller=controller,
+            kind=kind,
+            name=key,
+            error=repr(error),
+            exc_info=error,
+        )
 
     def _count(self, controller: str, result: str) -> None:
         if self._metrics is not None:

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from podsched.api.conditions import NODE_READY, node_condition
-from podsched.api.objects import Lease, Node
+from podsched.api.objects import Lease, Node, Timestamp
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.ports import Now
 
@@ -47,13 +47,13 @@ class Heartbeats:
 
     def see_lease(self, lease: Lease, now: Now) -> None:
         """Return a node's lease as it is."""
-        self._see(lease.metadata.name, now, lease=lease.spec.renew_time.ToNanoseconds())
+        self._see(lease.metadata.name, now, lease=_nanoseconds(lease.spec.renew_time))
 
     def see_node(self, node: Node, now: Now) -> None:
         """Return a node's conditions as they are."""
         ready = node_condition(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
-            self._see(node.metadata.name, now, ready=ready.last_heartbeat_time.ToNanoseconds())
+            self._see(node.metadata.name, now, ready=_nanoseconds(ready.last_heartbeat_time))
 
     def _see(self, name: str, now: Now, *, lease: int = 0, ready: int = 0) -> None:
         known = self._heard.get(name)
@@ -74,6 +74,11 @@ class Heartbeats:
         """Whether the node has been silent for longer than the grace period."""
         known = self._heard.get(name)
         return known is not None and now.monotonic - known.at > self._grace
+
+
+def _nanoseconds(stamp: Timestamp) -> int:
+    """Return what ``ToNanoseconds`` does, also of times beyond the year 9999, which that refuses."""
+    return stamp.seconds * 1_000_000_000 + stamp.nanos
 
 
 class ZoneState(Enum):

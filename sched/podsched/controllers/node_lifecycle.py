@@ -221,13 +221,19 @@ class NodeLifecycleController:
 
     def start(self, now: Now) -> None:
         """Take in leases and nodes."""
-        for lease in self._objects.objects("Lease").values():
-            self._see_lease(lease, now)
+        for key, lease in self._objects.objects("Lease").items():
+            try:
+                self._see_lease(lease, now)
+            except Exception as error:
+                self._writes.skipped("Lease", key, error)
         for name, node in self._objects.objects("Node").items():
-            if isinstance(node, Node):
-                self._see_node(name, node, now)
-                if _is_lost(node):
-                    self._lost[name] = None
+            try:
+                if isinstance(node, Node):
+                    self._see_node(name, node, now)
+                    if _is_lost(node):
+                        self._lost[name] = None
+            except Exception as error:
+                self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Now) -> None:
         """Return a lease or a node has changed."""
@@ -265,13 +271,15 @@ class NodeLifecycleController:
                     self._dirty[name] = None
         self._dirty.update(self._held_back)
         dirty, self._dirty = self._dirty, {}
-        for name in dirty:
-            node = self._objects.get("Node", name)
-            if isinstance(node, Node):
-                self._sync(name, node, now)
         lost, self._lost = self._lost, {}
-        for name in lost:
-            self._mark_pods(name, now)
+        for names, act in ((dirty, self._sync), (lost, self._mark_pods)):
+            for name in names:
+                node = self._objects.get("Node", name)
+                if isinstance(node, Node):
+                    try:
+                        act(name, node, now)
+                    except Exception as error:
+                        self._writes.skipped("Node", name, error)
         if self._held_back:
             return min(self._next_monitor, now.monotonic + _AGAIN_AFTER)
         return self._next_monitor
@@ -323,10 +331,9 @@ class NodeLifecycleController:
     def _mark(self, name: str) -> None:
         self._dirty[name] = None
 
-    def _mark_pods(self, name: str, now: Now) -> None:
+    def _mark_pods(self, name: str, node: Node, now: Now) -> None:
         """Pods of a node that is not Ready are not Ready either."""
-        node = self._objects.get("Node", name)
-        if not isinstance(node, Node) or not _is_lost(node):
+        if not _is_lost(node):
             return
         for key in self._pods_on(name):
             pod = self._objects.get("Pod", key)

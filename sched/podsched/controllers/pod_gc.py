@@ -9,12 +9,12 @@ Only owners of kinds that podsched keeps are judged; a pod with any other owner 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from podsched.api.conditions import is_finished
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.client.informer import Event
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.disruption import SCALED_KINDS
@@ -76,20 +76,26 @@ class _Look:
     orphans: list[Pod] = field(default_factory=list)
     ownerless: list[tuple[Pod, str]] = field(default_factory=list)
 
-    def go_on(self, objects: Objects) -> bool:
+    def go_on(self, objects: Objects, writes: Writes) -> bool:
         """Look at the next pods; whether that was all."""
         nodes = objects.objects("Node")
         part = list(islice(self.left, _AT_ONCE))
         for pod in part:
             assert isinstance(pod, Pod)
-            if is_finished(pod):
-                self.finished.append(pod)
-            node = pod.spec.node_name
-            if node and node not in nodes:
-                self.orphans.append(pod)
-            if pod.metadata.owner_references and (uid := dangling_owner(pod, objects)):
-                self.ownerless.append((pod, uid))
+            try:
+                self._look_at(pod, nodes, objects)
+            except Exception as error:
+                writes.skipped("Pod", object_key(pod), error)
         return len(part) < _AT_ONCE
+
+    def _look_at(self, pod: Pod, nodes: Container[str], objects: Objects) -> None:
+        if is_finished(pod):
+            self.finished.append(pod)
+        node = pod.spec.node_name
+        if node and node not in nodes:
+            self.orphans.append(pod)
+        if pod.metadata.owner_references and (uid := dangling_owner(pod, objects)):
+            self.ownerless.append((pod, uid))
 
 
 class PodGarbageCollector:
@@ -123,7 +129,7 @@ class PodGarbageCollector:
                 return self._next
             self._next = now.monotonic + self._settings.pod_gc_period
             self._look = _Look(iter(list(self._objects.objects("Pod").values())))
-        if not self._look.go_on(self._objects):
+        if not self._look.go_on(self._objects, self._writes):
             return now.monotonic + _PAUSE
         look, self._look = self._look, None
         self._collect(look, now.monotonic)

@@ -36,6 +36,13 @@ class Writes(Protocol):
 
     def cancel_eviction(self, key: str) -> None: ...
 
+    def skipped(self, kind: str, key: str, error: Exception) -> None:
+        """Tell of an object that the controller cannot handle and leaves alone until it changes.
+
+        Whatever it raised is a fault of this one object: everything else goes on.
+        """
+        ...
+
 
 class Recorder(Protocol):
     """Records events about pods; the scheduler's recorder has it."""

@@ -136,7 +136,10 @@ class TaintEvictionController:
                 self._pods_on.setdefault(item.spec.node_name, {})[key] = now.wall
         for item in self._objects.objects("Node").values():
             if isinstance(item, Node):
-                self._look_at_node(item.metadata.name, item, now)
+                try:
+                    self._look_at_node(item.metadata.name, item, now)
+                except Exception as error:
+                    self._writes.skipped("Node", item.metadata.name, error)
 
     def changed(self, event: Event, now: Now) -> None:
         """Return a pod or a node has changed."""
@@ -154,7 +157,10 @@ class TaintEvictionController:
             at, key = heapq.heappop(self._times)
             leaving = self._leaving.get(key)
             if leaving is not None and leaving.at == at:
-                self._evict(key, leaving, now)
+                try:
+                    self._evict(key, leaving, now)
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
         if not self._times:
             return None
         return now.monotonic + max(0.0, self._times[0][0] - now.wall)
@@ -204,7 +210,10 @@ class TaintEvictionController:
             # Objects are as of the end of a batch: this may be another pod of the name already,
             # whose own event is still to come.
             if isinstance(pod, Pod) and pod.spec.node_name == name:
-                self._look_at_pod(key, pod, taints, now)
+                try:
+                    self._look_at_pod(key, pod, taints, now)
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
 
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Now) -> None:
         name = pod.spec.node_name

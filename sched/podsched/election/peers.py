@@ -117,7 +117,8 @@ async def _connect_once(address: str, identity: str, back: Callable[[], None]) -
             reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except ConnectionRefusedError:
         return _Ending.REFUSED
-    except (OSError, ValueError):  # TimeoutError is an OSError
+    except (OSError, ValueError, OverflowError):  # TimeoutError is an OSError
+        # Anybody may have written the address: it may name no host, or a port that is none.
         return _Ending.FAILED
     try:
         async with asyncio.timeout(_PATIENCE):

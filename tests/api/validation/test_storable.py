@@ -9,11 +9,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.api.codec import write
+from podsched.api.codec import FIRST_SECOND, LAST_SECOND, write
 from podsched.api.kinds import wrap
 from podsched.api.validation.storable import (
-    FIRST_SECOND,
-    LAST_SECOND,
     MAX_STRUCT_DEPTH,
     validate_storable,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 
+from podsched.api.codec import format_time
 from podsched.api.field_errors import (
     FieldError,
     forbidden,
@@ -115,7 +116,7 @@ def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldErro
         if now != before
     ]
     if new.creation_timestamp != old.creation_timestamp:
-        stamp = new.creation_timestamp.ToJsonString()
+        stamp = format_time(new.creation_timestamp)
         errors.append(invalid("metadata.creationTimestamp", stamp, IMMUTABLE))
     if old.HasField("deletion_timestamp"):
         added = set(new.finalizers) - set(old.finalizers)

@@ -22,13 +22,11 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.codec import FIRST_SECOND, LAST_SECOND
 from podsched.api.field_errors import FieldError, invalid
 
 #: Levels of objects and lists in a field without a schema; managed fields have about 12.
 MAX_STRUCT_DEPTH: Final = 24
-#: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
-FIRST_SECOND: Final = -62_135_596_800
-LAST_SECOND: Final = 253_402_300_799
 
 _TIMESTAMP = Timestamp.DESCRIPTOR.full_name
 _STRUCT = Struct.DESCRIPTOR.full_name
