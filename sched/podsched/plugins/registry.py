@@ -1,9 +1,9 @@
 """The one list of plugins: the built-in ones in default order, and users' own.
 
-A factory, which is the plugin's class in most cases, gets the plugin's arguments and the handle. An
-in-tree plugin's arguments are its model of ``podsched.config.plugin_args``, a user's plugin gets the
-plain object of its ``pluginConfig``; None stands for no arguments. Users' packages name their
-factories under the entry point group ``podsched.plugins``.
+A factory, which is the plugin's class in most cases, gets the plugin's arguments and the handle.
+The arguments of an in-tree plugin are its model of ``podsched.config.plugin_args``; a user's plugin
+gets the plain object of its ``pluginConfig``. None stands for no arguments. Users' packages name
+their factories under the entry point group ``podsched.plugins``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Remembered dry runs of preemption say what trying every node anew says."""
+"""Cached dry runs of preemption say what trying every node anew says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.framework.plugin import FilterRunner
 from podsched.framework.pods import PodInfo
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
-from podsched.plugins.default_preemption.dry_run_cache import Trials
+from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World
 
@@ -36,8 +36,8 @@ def budget(world: World) -> v1.PodDisruptionBudget:
     return found
 
 
-def both(world: World, trials: Trials, pending: PodInfo) -> tuple[DryRun, DryRun]:
-    """What is remembered or tried, and what trying everything finds."""
+def both(world: World, cache: DryRunCache, pending: PodInfo) -> tuple[DryRun, DryRun]:
+    """What is cached or tried, and what trying everything finds."""
     evaluation = world.evaluation(pending)
     evaluation.refresh(pending)
     cluster = world.cluster
@@ -47,19 +47,19 @@ def both(world: World, trials: Trials, pending: PodInfo) -> tuple[DryRun, DryRun
     live = np.flatnonzero(cluster.nodes.alive)
     chosen = [row for row in live.tolist() if world.random.random() < 0.7]
     rows = np.array(chosen, dtype=np.intp)
-    remembered = trials.dry_run(evaluation.state, pending, cluster, rows, runner)
+    cached = cache.dry_run(evaluation.state, pending, cluster, rows, runner)
     budgets = Budgets(cluster.list("PodDisruptionBudget"))
-    return remembered, dry_run(evaluation.state, pending, cluster.nodes, rows, runner, budgets)
+    return cached, dry_run(evaluation.state, pending, cluster.nodes, rows, runner, budgets)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
-def test_after_any_changes_the_victims_are_those_of_a_fresh_trial(seed: int) -> None:
+def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -> None:
     world = World(seed)
     world.templates = [
         {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
     ]
-    trials = Trials()
+    cache = DryRunCache()
     for _ in range(25):
         for _ in range(world.random.choice((0, 1, 2))):
             change = world.random.random()
@@ -69,9 +69,9 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_trial(seed: int) -> 
                 set_start_time(world)
             else:
                 world.cluster.put("PodDisruptionBudget", budget(world))
-        remembered, fresh = both(world, trials, world.pending(world.random.choice((2, 3))))
-        assert remembered.candidates == fresh.candidates
-        assert remembered.rejected == fresh.rejected
+        cached, fresh = both(world, cache, world.pending(world.random.choice((2, 3))))
+        assert cached.candidates == fresh.candidates
+        assert cached.rejected == fresh.rejected
 
 
 def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
@@ -81,7 +81,7 @@ def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
         world.cache.add_node(world.random_node())
     for name in list(world.cluster.nodes.names)[:5]:
         world.cache.assume(world.pending(0), name)
-    trials, tried = Trials(), []
+    cache, tried = DryRunCache(), []
     evaluation = world.evaluation(world.pending(1))
     evaluation.refresh(world.pending(1))
 
@@ -92,9 +92,9 @@ def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
 
     runner = Counting(world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs)
     rows = np.flatnonzero(world.cluster.nodes.alive)
-    trials.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
+    cache.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
     assert set(tried) == {5}
     tried.clear()
     world.cache.assume(world.pending(0), world.cluster.nodes.names[int(rows[0])])
-    trials.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
+    cache.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
     assert set(tried) == {1}

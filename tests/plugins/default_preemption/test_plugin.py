@@ -133,7 +133,7 @@ def one(name: str, *pods: PlainPod, cpu: int = 4, most_pods: int = 10) -> PlainN
     return PlainNode(name, cpu, most_pods, pods)
 
 
-# ---------------------------------------------------------------------- P1, P2: eligibility
+# ---------------------------------------------------------------------- eligibility
 
 
 def test_a_pod_with_policy_never_is_not_eligible_and_keeps_its_nomination() -> None:
@@ -207,7 +207,7 @@ def test_a_node_too_small_for_the_lower_pods_room_says_what_is_missing() -> None
     assert result.status.message == ("preemption: 0/1 nodes are available: 1 Insufficient cpu.")
 
 
-# ---------------------------------------------------------------------- P4, P6: victims
+# ---------------------------------------------------------------------- victims
 
 VICTIMS: dict[str, tuple[list[PlainPod], list[PlainBudget], list[str], int]] = {
     "only as many as needed": (
@@ -254,7 +254,7 @@ def test_victims_on_a_node(case: str) -> None:
     assert result.victims.num_pdb_violations == violations
 
 
-# ---------------------------------------------------------------------- P5: the choice
+# ---------------------------------------------------------------------- the choice
 
 CHOICES: dict[str, tuple[list[PlainNode], str]] = {
     "fewest budget violations": (
@@ -323,7 +323,7 @@ def test_the_node_is_chosen_by(case: str) -> None:
     assert world.preempt(HIGH).nominated_node_name == expected
 
 
-# ---------------------------------------------------------------------- P3: how many are tried
+# ---------------------------------------------------------------------- how many are tried
 
 
 @pytest.mark.parametrize(
@@ -342,10 +342,9 @@ def test_as_many_candidates_are_looked_for_as_configured(
     plugin = world.runtime.plugins["DefaultPreemption"]
     assert isinstance(plugin, DefaultPreemption)
     runner = world.runner(decision)
-    rows = plugin.potential_rows(runner)
     cluster, info = world.cache.cluster, decision.queued.info
-    found = plugin._find_candidates(decision.state, info, cluster, runner, rows)
-    assert len(found.candidates) == tried
+    found = plugin.find_candidates(decision.state, info, cluster, runner)
+    assert isinstance(found, dict) and len(found) == tried
 
 
 def test_candidates_that_all_violate_budgets_do_not_end_the_search() -> None:

@@ -1,4 +1,4 @@
-"""Who may preempt (P1): not a pod for which room is being made already."""
+"""Who may preempt: not a pod for which room is being made already."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Whom to evict on which node, tried out on forks of the nodes' rows (P4, P6 of DefaultPreemption).
+"""Selection of victims: which pods to evict on each node, found on forks of the nodes' rows.
 
 All candidate nodes are tried at once: one fork row for each, all lower-priority pods removed, one
-pass of the filters; then, in each round, the next pod of every row is put back and the filters
-say which rows still fit. So the number of passes is the largest number of potential victims on a
-node, not their sum.
+pass of the filters; then, in each round, the next pod of every row is put back (reprieved) and the
+filters say which rows still fit. Pods whose eviction violates a budget are put back first, the most
+important ones first among equals. So the number of passes is the largest number of potential
+victims on a node, not their sum.
 
-Source: ``SelectVictimsOnNode`` and ``filterPodsWithPDBViolation`` of kube-scheduler v1.36.
+Source: ``SelectVictimsOnNode`` and ``filterPodsWithPDBViolation`` of kube-scheduler v1.36
+(``defaultpreemption/default_preemption.go``).
 """
 
 from __future__ import annotations
@@ -28,18 +30,21 @@ REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
 
 @dataclass(slots=True)
 class DryRun:
-    """What came of trying nodes, by row: the victims, or the status that rules the node out."""
+    """The results of dry runs, by row: the victims, or the status that rules the node out."""
 
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)
 
     def add(self, other: DryRun) -> None:
-        """Take over what came of other nodes."""
+        """Take over the results for other nodes."""
         self.candidates |= other.candidates
         self.rejected |= other.rejected
 
     def suffices(self, wanted: int) -> bool:
-        """Whether there are so many candidates, one of them without violating a budget (P3)."""
+        """Return whether ``wanted`` candidates are found, one of them without a budget violation.
+
+        As ``DryRunPreemption`` of kube-scheduler, which stops trying nodes then.
+        """
         if len(self.candidates) < wanted:
             return False
         return not all(victims.num_pdb_violations for victims in self.candidates.values())
@@ -54,7 +59,10 @@ def importance(pod: PodInfo) -> tuple[float, float]:
 
 
 class Budgets:
-    """The PodDisruptionBudgets of a moment, compiled once for a dry run."""
+    """The PodDisruptionBudgets of a moment, their selectors compiled.
+
+    A budget whose selector is empty or invalid protects no pod.
+    """
 
     def __init__(self, budgets: Sequence[Any]) -> None:
         self._by_namespace: dict[str, list[tuple[Any, Any]]] = {}
@@ -68,7 +76,7 @@ class Budgets:
                 entries.append((budget, selector))
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """(violating, not violating): evicting the former, in this order, exceeds some budget."""
+        """Split pods into those whose eviction, in this order, exceeds a budget, and the rest."""
         if not self._by_namespace:
             return [], list(pods)
         allowed: dict[int, int] = {}
@@ -96,8 +104,12 @@ def _is_empty(selector: Any) -> bool:
 
 
 @dataclass(slots=True)
-class _Trial:
-    """One node under trial: its fork row, whom to put back in which order, whom not."""
+class _NodeDryRun:
+    """The dry run on one node.
+
+    ``to_reprieve`` are the potential victims in the order in which they are put back; the first
+    ``violating`` of them are protected by a budget. ``victims`` are those that had to stay away.
+    """
 
     row: int
     to_reprieve: list[PodInfo]
@@ -114,7 +126,7 @@ def dry_run(
     runner: FilterRunner,
     budgets: Budgets,
 ) -> DryRun:
-    """Try each of ``rows`` on its own and say whom preempting there would cost."""
+    """Select the victims on each of ``rows``, tried independently of each other."""
     result = DryRun()
     lower = {int(row): _lower_priority(nodes, int(row), pod.priority) for row in rows}
     for row, pods in lower.items():
@@ -124,20 +136,20 @@ def dry_run(
     if not len(tried):
         return result
     fork = nodes.fork(tried)
-    trials = {}
+    runs = {}
     for fork_row, row in enumerate(tried.tolist()):
         for victim in lower[row]:
             fork.remove_pod(fork_row, victim)
         violating, others = budgets.split(sorted(lower[row], key=importance))
-        trials[fork_row] = _Trial(row, violating + others, len(violating))
+        runs[fork_row] = _NodeDryRun(row, violating + others, len(violating))
     emptied = runner.run_filters(state, pod, fork, np.arange(len(tried), dtype=np.intp))
     for fork_row in range(len(tried)):
         if emptied.plugin[fork_row] != PASSED:
-            trial = trials.pop(fork_row)
-            result.rejected[trial.row] = emptied.status(fork_row)
-    _reprieve(state, pod, fork, trials, runner)
-    for trial in trials.values():
-        _conclude(trial, nodes, result)
+            run = runs.pop(fork_row)
+            result.rejected[run.row] = emptied.status(fork_row)
+    _reprieve(state, pod, fork, runs, runner)
+    for run in runs.values():
+        _conclude(run, nodes, result)
     return result
 
 
@@ -149,32 +161,32 @@ def _reprieve(
     state: CycleState,
     pod: PodInfo,
     fork: ForkedColumns,
-    trials: dict[int, _Trial],
+    runs: dict[int, _NodeDryRun],
     runner: FilterRunner,
 ) -> None:
     round_number = 0
     while True:
-        rows = [r for r, trial in trials.items() if round_number < len(trial.to_reprieve)]
+        rows = [r for r, run in runs.items() if round_number < len(run.to_reprieve)]
         if not rows:
             return
         for row in rows:
-            fork.add_pod(row, trials[row].to_reprieve[round_number])
+            fork.add_pod(row, runs[row].to_reprieve[round_number])
         outcome = runner.run_filters(state, pod, fork, np.array(rows, dtype=np.intp))
         for index, row in enumerate(rows):
             if outcome.plugin[index] == PASSED:
                 continue
-            trial = trials[row]
-            victim = trial.to_reprieve[round_number]
+            run = runs[row]
+            victim = run.to_reprieve[round_number]
             fork.remove_pod(row, victim)
-            trial.victims.append(victim)
-            trial.violations += round_number < trial.violating
+            run.victims.append(victim)
+            run.violations += round_number < run.violating
         round_number += 1
 
 
-def _conclude(trial: _Trial, nodes: NodeColumns, result: DryRun) -> None:
-    if not trial.victims:
-        text = f'expected at least one victim pod on node "{nodes.names[trial.row]}"'
-        result.rejected[trial.row] = Status(Code.ERROR, (text,))
+def _conclude(run: _NodeDryRun, nodes: NodeColumns, result: DryRun) -> None:
+    if not run.victims:
+        text = f'expected at least one victim pod on node "{nodes.names[run.row]}"'
+        result.rejected[run.row] = Status(Code.ERROR, (text,))
         return
-    victims = tuple(sorted(trial.victims, key=importance))
-    result.candidates[trial.row] = Victims(victims, trial.violations)
+    victims = tuple(sorted(run.victims, key=importance))
+    result.candidates[run.row] = Victims(victims, run.violations)

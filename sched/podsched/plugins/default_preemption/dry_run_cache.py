@@ -1,12 +1,18 @@
-"""Dry runs of preemption, remembered per pod class until something they rest on changes.
+"""Dry runs of preemption, cached per pod class until something they depend on changes.
 
 Preemptors come in numbers, made from one template, and kube-scheduler tries a hundred nodes for
-each. What a trial found holds for the next pod of the class as long as the node and its pods, the
-nominated pods that count there, the budgets and all that the filters read beyond the row
-(``FilterRunner.inputs``) are the same; so most pods try only the nodes that changed.
+each. The result of a dry run holds for the next pod of the class as long as all it depends on is
+the same, so most pods try only the nodes that changed:
 
-Trials may have been made elsewhere (``learn``). They are remembered like others, but the one that
-is decisive is made here again before anybody is evicted (``confirm``).
+    depends on                                   when it changes
+    ------------------------------------------   -----------------------------------
+    what the filters read beyond the row         all results of the class are dropped
+    (``FilterRunner.inputs``), the budgets
+    the node and its pods, their start times,    the results of these rows are dropped
+    the pods nominated to it
+
+Dry runs may also be made by another process (``learn``). Their results are cached like others, but
+the one that decides is repeated here before any pod is evicted (``confirm``).
 
 Guarantee: the same results as trying every node anew (property test).
 """
@@ -29,25 +35,25 @@ from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 
 BUDGET = "PodDisruptionBudget"
-#: Classes of preemptors remembered.
+#: Classes of preemptors whose results are kept, the latest used ones.
 MAX_CLASSES = 64
 
 _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
 
 class Moment(NamedTuple):
-    """What trials rest on beyond their rows, and places in the journals of what changes rows."""
+    """The versions of what dry runs depend on: two as a whole, three as positions in journals."""
 
     inputs: Hashable
     budgets: int
-    position: int
-    restated: int
+    rows: int
+    start_times: int
     nominations: int
 
 
 @dataclass(slots=True)
-class _Known:
-    """What came of trying rows, and what of the cluster it rests on.
+class _ClassEntry:
+    """The results for one pod class, and the moment they hold for.
 
     ``verdict`` has shape ``(size,)``: one of the constants above.
     """
@@ -56,12 +62,11 @@ class _Known:
     verdict: NDArray[np.int8]
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)
-
-    #: Rows whose trials were made elsewhere.
-    elsewhere: set[int] = field(default_factory=set)
+    #: Rows whose dry runs another process made.
+    remote: set[int] = field(default_factory=set)
 
     def of(self, rows: Rows) -> DryRun:
-        """Return what is known of these rows."""
+        """Return the results for these rows, as far as there are any."""
         verdict = self.verdict[rows]
         candidates, rejected = rows[verdict == _CANDIDATE], rows[verdict == _REJECTED]
         return DryRun(
@@ -76,11 +81,11 @@ class _Known:
         self.verdict[list(found.rejected)] = _REJECTED
 
 
-class Trials:
-    """Tries nodes for preemptors, each class and node once as long as nothing changes."""
+class DryRunCache:
+    """Makes dry runs for preemptors, once for each class and node as long as nothing changes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[PodClass, _Known] = OrderedDict()
+        self._entries: OrderedDict[PodClass, _ClassEntry] = OrderedDict()
         self._budgets: tuple[int, Budgets] | None = None
 
     def dry_run(
@@ -91,33 +96,35 @@ class Trials:
         rows: Rows,
         runner: FilterRunner,
     ) -> DryRun:
-        """Return what ``preemption_victims.dry_run`` finds on these rows."""
-        known = self._current(pod, cluster, runner)
-        untried = rows[known.verdict[rows] == _UNTRIED]
+        """Return the results for these rows; only those not cached are tried."""
+        entry = self._current(pod, cluster, runner)
+        untried = rows[entry.verdict[rows] == _UNTRIED]
         if len(untried):
             budgets = self._compiled_budgets(cluster)
-            known.put(dry_run(state, pod, cluster.nodes, untried, runner, budgets))
-            known.elsewhere.difference_update(untried.tolist())
-        return known.of(rows)
+            entry.put(dry_run(state, pod, cluster.nodes, untried, runner, budgets))
+            entry.remote.difference_update(untried.tolist())
+        return entry.of(rows)
 
-    # ------------------------------------------------------------------ trials made elsewhere
+    # ------------------------------------------------------------------ remote dry runs
 
-    def remembered(
+    def cached(
         self, pod: PodInfo, cluster: ClusterView, rows: Rows, runner: FilterRunner
     ) -> tuple[DryRun, Rows]:
-        """Return what is known of these rows, and which of the others may be tried elsewhere: those
-        without nominated pods that count.
+        """Return the cached results for these rows, and the other rows that may be tried remotely.
+
+        Those are the rows without nominated pods that count for the pod: other processes know of no
+        nominations.
         """
-        known = self._current(pod, cluster, runner)
-        untried = rows[known.verdict[rows] == _UNTRIED]
+        entry = self._current(pod, cluster, runner)
+        untried = rows[entry.verdict[rows] == _UNTRIED]
         if len(untried):
             untried = untried[~np.isin(untried, _nominated_rows(pod, cluster))]
-        return known.of(rows), untried
+        return entry.of(rows), untried
 
     def moment(self, pod: PodInfo) -> Moment | None:
-        """Return what trials rest on that are begun right after ``remembered``."""
-        known = self._known.get(pod.cls)
-        return None if known is None else known.moment
+        """Return what dry runs begun right after ``cached`` depend on."""
+        entry = self._entries.get(pod.cls)
+        return None if entry is None else entry.moment
 
     def learn(
         self,
@@ -126,17 +133,17 @@ class Trials:
         moment: Moment,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Remembers trials of rows without nominated pods, as they were at a moment.
+        """Take over remote results, for rows without nominated pods, as they were at a moment.
 
-        Nothing when trials have been made here since. What has changed since is found out when the
-        trials are needed, as always.
+        They are ignored when the class was looked at here since. Rows that changed since are found
+        when the results are asked for, as always.
         """
-        known, nodes = self._known.get(pod.cls), cluster.nodes
-        if known is None or known.moment != moment:
+        entry, nodes = self._entries.get(pod.cls), cluster.nodes
+        if entry is None or entry.moment != moment:
             return
         taken = DryRun()
         for row, one in found.items():
-            if known.verdict[row] != _UNTRIED:
+            if entry.verdict[row] != _UNTRIED:
                 continue
             if isinstance(one, Status):
                 taken.rejected[row] = one
@@ -144,32 +151,32 @@ class Trials:
                 there, (uids, violations) = nodes.pods(row), one
                 if all(uid in there for uid in uids):
                     taken.candidates[row] = Victims(tuple(there[uid] for uid in uids), violations)
-        known.put(taken)
-        known.elsewhere.update(taken.candidates, taken.rejected)
+        entry.put(taken)
+        entry.remote.update(taken.candidates, taken.rejected)
 
     def confirm(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, row: int, runner: FilterRunner
     ) -> bool:
-        """Whether the trial of a row, if it was made elsewhere, has the same result here.
+        """Return whether a remote result, if the row's is one, is the same when repeated here.
 
-        Otherwise no trial from elsewhere is believed any more.
+        Otherwise all remote results of the class are dropped.
         """
-        known = self._current(pod, cluster, runner)
-        if row not in known.elsewhere:
+        entry = self._current(pod, cluster, runner)
+        if row not in entry.remote:
             return True
-        before = known.candidates.get(row)
-        known.verdict[row] = _UNTRIED
+        before = entry.candidates.get(row)
+        entry.verdict[row] = _UNTRIED
         again = self.dry_run(state, pod, cluster, np.array([row], dtype=np.intp), runner)
         if again.candidates.get(row) == before:
             return True
-        known.verdict[list(known.elsewhere)] = _UNTRIED
-        known.elsewhere.clear()
+        entry.verdict[list(entry.remote)] = _UNTRIED
+        entry.remote.clear()
         return False
 
-    # ------------------------------------------------------------------ what trials rest on
+    # ------------------------------------------------------------------ validity
 
-    def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _Known:
-        """Return what is known for the class, without the rows that have changed."""
+    def _current(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> _ClassEntry:
+        """Return the entry of the class, without the results for rows that have changed."""
         nodes = cluster.nodes
         now = Moment(
             runner.inputs,
@@ -178,17 +185,17 @@ class Trials:
             nodes.start_times_position,
             cluster.nominations_version,
         )
-        known = self._known.get(pod.cls)
-        changed = None if known is None else _changed_rows(known, now, cluster)
-        if known is None or changed is None:
-            known = self._known[pod.cls] = _Known(now, np.zeros(nodes.size, dtype=np.int8))
-            if len(self._known) > MAX_CLASSES:
-                self._known.popitem(last=False)
-            return known
-        known.verdict[changed] = _UNTRIED
-        known.moment = now
-        self._known.move_to_end(pod.cls)
-        return known
+        entry = self._entries.get(pod.cls)
+        changed = None if entry is None else _changed_rows(entry, now, cluster)
+        if entry is None or changed is None:
+            entry = self._entries[pod.cls] = _ClassEntry(now, np.zeros(nodes.size, dtype=np.int8))
+            if len(self._entries) > MAX_CLASSES:
+                self._entries.popitem(last=False)
+            return entry
+        entry.verdict[changed] = _UNTRIED
+        entry.moment = now
+        self._entries.move_to_end(pod.cls)
+        return entry
 
     def _compiled_budgets(self, cluster: ClusterView) -> Budgets:
         version = cluster.version(BUDGET)
@@ -197,19 +204,19 @@ class Trials:
         return self._budgets[1]
 
 
-def _changed_rows(known: _Known, now: Moment, cluster: ClusterView) -> Rows | None:
-    """Return the rows that changed, or whose pods or nominated pods did; None: maybe all."""
-    nodes, before = cluster.nodes, known.moment
-    if now.inputs is None or now[:2] != before[:2] or len(known.verdict) != nodes.size:
+def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows | None:
+    """Return the rows that changed, or whose pods or nominated pods did; None: perhaps all."""
+    nodes, before = cluster.nodes, entry.moment
+    if now.inputs is None or now[:2] != before[:2] or len(entry.verdict) != nodes.size:
         return None
-    changed = nodes.changed_since(before.position)
-    restated = nodes.start_times_changed_since(before.restated)
+    changed = nodes.changed_since(before.rows)
+    start_times = nodes.start_times_changed_since(before.start_times)
     names = cluster.nominations_since(before.nominations)
-    if changed is None or restated is None or names is None:
+    if changed is None or start_times is None or names is None:
         return None
     found = (nodes.row_of(name) for name in names)
     nominated = np.array([row for row in found if row is not None], dtype=np.intp)
-    return np.concatenate([changed, restated, nominated])
+    return np.concatenate([changed, start_times, nominated])
 
 
 def _nominated_rows(pod: PodInfo, cluster: ClusterView) -> Rows:

@@ -1,10 +1,12 @@
 """DefaultPreemption: makes room for a pod by evicting pods of lower priority.
 
 PostFilter looks at the nodes that preemption can help (status Unschedulable, not
-UnschedulableAndUnresolvable), tries out whom it would cost on each, and picks one by six
-criteria. The engine carries the evictions out; while it does so, the preemptor is kept out of
-activeQ (PreEnqueue). Source: ``framework/preemption`` and ``plugins/defaultpreemption`` of
-kube-scheduler v1.36 (P1-P11).
+UnschedulableAndUnresolvable), selects the victims on each in a dry run, and picks one node by five
+criteria (``best_candidates``). The engine carries the evictions out; while it does so, PreEnqueue
+keeps the preemptor out of activeQ.
+
+Source: ``framework/preemption/preemption.go`` and ``framework/plugins/defaultpreemption`` of
+kube-scheduler v1.36.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import DryRun
-from podsched.plugins.default_preemption.dry_run_cache import Trials
+from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -49,7 +51,7 @@ REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
 
-
+#: Makes all priorities positive, so that more victims never cost less than fewer.
 _PRIORITY_OFFSET = 1 << 31
 
 
@@ -64,39 +66,28 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
 
 
 class DefaultPreemption:
+    """PreEnqueue holds preemptors back during evictions; PostFilter chooses node and victims."""
+
     name: ClassVar[str] = "DefaultPreemption"
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._handle = handle
         self._percentage = args.min_candidate_nodes_percentage
         self._absolute = args.min_candidate_nodes_absolute
-        self._trials = Trials()
-        #: The uid of the pod that trials were planned for, and the number drawn for it.
+        self.dry_runs = DryRunCache()
+        #: The uid of the pod that a remote dry run was planned for, and the number drawn for it.
         self._drawn: tuple[str, float] | None = None
         #: uids of the pods whose evictions are being carried out.
         self._preempting: set[str] = set()
-        #: uids of victims whose eviction has been asked for. They count as terminating before the
-        #: cache has seen them so.
+        #: uids of victims whose eviction has been requested. They count as terminating before the
+        #: cluster's state shows it.
         self._evicting: set[str] = set()
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Keep a preemptor out of the queue until its evictions have been asked for (P10)."""
+        """Keep a preemptor out of the queue until its evictions have been requested."""
         if pod.uid in self._preempting:
             return unresolvable(REASON_IN_PROGRESS)
         return SUCCESS
-
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
-        """Hold the preemptor back, and ask for nobody else meanwhile."""
-        self._preempting.add(preemptor.uid)
-        self._evicting.update(victim.uid for victim in victims.pods)
-
-    def preemptor_released(self, preemptor: PodInfo) -> None:
-        """Let the preemptor into the queue."""
-        self._preempting.discard(preemptor.uid)
-
-    def evictions_ended(self, victims: Victims) -> None:
-        """Judge the victims by the cache from now on."""
-        self._evicting.difference_update(victim.uid for victim in victims.pods)
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -109,7 +100,7 @@ class DefaultPreemption:
     def find_candidates(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | dict[str, Victims]:
-        """Whom preempting the pod would cost on which node, or why nothing is to be won."""
+        """Return the victims by node, or the result where preemption is impossible."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -135,11 +126,66 @@ class DefaultPreemption:
         row = best_candidates(there)[0]
         return PostFilterResult(SUCCESS, cluster.nodes.names[row], there[row])
 
+    def plan_dry_run(
+        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> DryRunPlan | None:
+        if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
+            return None
+        rows = self.potential_rows(runner)
+        if not len(rows):
+            return None
+        draw = self._draw(pod)
+        self._drawn = pod.uid, draw
+        chunks = self._chunks(rows, draw)
+        found, untried = DryRun(), np.empty(0, dtype=np.intp)
+        for number, chunk in enumerate(chunks):
+            known, unknown = self.dry_runs.cached(pod, cluster, chunk, runner)
+            found.add(known)
+            untried = np.concatenate([untried, unknown])
+            if (len(untried) and not number) or found.suffices(len(chunks[0])):
+                break
+        return DryRunPlan(untried, self.dry_runs.moment(pod)) if len(untried) else None
+
+    def learn_dry_run(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        plan: DryRunPlan,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        self.dry_runs.learn(pod, cluster, plan.as_of, found)
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        """Hold the preemptor back, and choose no further victims for it meanwhile."""
+        self._preempting.add(preemptor.uid)
+        self._evicting.update(victim.uid for victim in victims.pods)
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        """Let the preemptor into the queue."""
+        self._preempting.discard(preemptor.uid)
+
+    def evictions_ended(self, victims: Victims) -> None:
+        """Judge the victims by the cluster's state from now on."""
+        self._evicting.difference_update(victim.uid for victim in victims.pods)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Wake the preemptor when an assigned pod is deleted: its last victim."""
+        event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+        return (ClusterEventWithHint(event, self._after_pod_deleted),)
+
+    def _after_pod_deleted(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+        del pod, old, new
+        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is
+        # worth a try.
+        return QueueingHint.QUEUE
+
+    # ------------------------------------------------------------------ choosing
+
     def eligibility(self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner) -> Status:
-        """Whether the pod may preempt at all (P1)."""
+        """Return SUCCESS if the pod may preempt at all (``PodEligibleToPreemptOthers``)."""
         if pod.cls.preemption_policy == "Never":
             return unschedulable(REASON_NEVER)
-        # The cache knows of a nomination before the pod's status does.
+        # The cluster's view has a nomination before the pod's status shows it.
         nominated_node = cluster.nominated_node(pod.uid) or pod.nominated_node_name
         row = cluster.nodes.row_of(nominated_node) if nominated_node else None
         if row is None:
@@ -155,7 +201,7 @@ class DefaultPreemption:
         return SUCCESS
 
     def potential_rows(self, runner: FilterRunner) -> Rows:
-        """Return the rows whose status preemption may change (P2)."""
+        """Return the rows that preemption may help (``nodesWherePreemptionMightHelp``)."""
         outcome = runner.outcome
         helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
         for plugin in np.unique(outcome.plugin).tolist():
@@ -176,12 +222,16 @@ class DefaultPreemption:
         runner: FilterRunner,
         rows: Rows,
     ) -> DryRun:
-        """Dry runs from a random node on, until there are enough candidates (P3)."""
+        """Try nodes from a random one on, until there are enough candidates.
+
+        A decision that rests on a remote dry run is confirmed by one made here; if they differ, the
+        nodes are tried again without the remote ones.
+        """
         draw = self._draw(pod)
         found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
         if found.candidates:
             best = best_candidates(found.candidates)[0]
-            if not self._trials.confirm(state, pod, cluster, best, runner):
+            if not self.dry_runs.confirm(state, pod, cluster, best, runner):
                 found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
         return found
 
@@ -195,13 +245,13 @@ class DefaultPreemption:
     ) -> DryRun:
         found = DryRun()
         for chunk in chunks:
-            found.add(self._trials.dry_run(state, pod, cluster, chunk, runner))
+            found.add(self.dry_runs.dry_run(state, pod, cluster, chunk, runner))
             if found.suffices(len(chunks[0])):
                 break
         return found
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
-        """Return the rows in the order in which they are tried, in pieces of as many as are wanted."""
+        """Return the rows in the order in which they are tried, as many at a time as are wanted."""
         wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
         offset = int(draw * len(rows))
         rotated = np.concatenate([rows[offset:], rows[:offset]])
@@ -209,38 +259,9 @@ class DefaultPreemption:
         return [rotated[start : start + size] for start in range(0, len(rotated), size)]
 
     def _draw(self, pod: PodInfo) -> float:
-        """Where to begin: at random, or where trials were planned for the pod."""
+        """Return where to begin, in [0, 1): at random, or where the planned dry run began."""
         drawn, self._drawn = self._drawn, None
         return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
-
-    def plan_dry_run(
-        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> DryRunPlan | None:
-        if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
-            return None
-        rows = self.potential_rows(runner)
-        if not len(rows):
-            return None
-        draw = self._draw(pod)
-        self._drawn = pod.uid, draw
-        chunks = self._chunks(rows, draw)
-        found, untried = DryRun(), np.empty(0, dtype=np.intp)
-        for number, chunk in enumerate(chunks):
-            known, unknown = self._trials.remembered(pod, cluster, chunk, runner)
-            found.add(known)
-            untried = np.concatenate([untried, unknown])
-            if (len(untried) and not number) or found.suffices(len(chunks[0])):
-                break
-        return DryRunPlan(untried, self._trials.moment(pod)) if len(untried) else None
-
-    def learn_dry_run(
-        self,
-        pod: PodInfo,
-        cluster: ClusterView,
-        plan: DryRunPlan,
-        found: Mapping[int, VictimUids | Status],
-    ) -> None:
-        self._trials.learn(pod, cluster, plan.as_of, found)
 
     def _fit_error(self, runner: FilterRunner, found: DryRun) -> str:
         total = len(runner.outcome.rows)
@@ -249,24 +270,13 @@ class DefaultPreemption:
             reasons[REASON_NOT_HELPFUL] += untried
         return fit_error_message(total, reasons)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the deletion of an assigned pod: the last victim's wakes the preemptor (P10)."""
-        event = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
-        return (ClusterEventWithHint(event, self._own_victim_is_gone),)
-
-    def _own_victim_is_gone(self, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
-        del pod, old, new
-        # While evictions are under way PreEnqueue holds the pod back; afterwards any room is
-        # worth a try.
-        return QueueingHint.QUEUE
-
 
 def best_candidates(candidates: dict[int, Victims]) -> list[int]:
-    """Return the rows left after kube-scheduler's criteria (P5), in ascending order of rows.
+    """Return the rows left after the criteria of ``pickOneNodeForPreemption``, ascending.
 
-    Fewest budget violations; lowest highest victim priority; lowest sum of priorities (each plus
-    2^31); fewest victims; latest of the earliest start times among the victims of highest
-    priority.
+    In this order: fewest budget violations; lowest highest victim priority; lowest sum of priorities
+    (each plus 2^31); fewest victims; latest of the earliest start times among the victims of
+    highest priority.
     """
     keys = {row: _cost(victims) for row, victims in candidates.items()}
     cheapest = min(keys.values())
@@ -275,7 +285,7 @@ def best_candidates(candidates: dict[int, Victims]) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _cost(victims: Victims) -> tuple[int, int, int, int, float]:
-    # Remembered as trials are: preemptors of one class are shown the same victims again and again.
+    # Preemptors of one class meet the same victims again and again.
     highest = victims.pods[0].priority
     total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
     starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]

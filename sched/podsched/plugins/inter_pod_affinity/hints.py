@@ -1,11 +1,13 @@
-"""Which events can help a pod that InterPodAffinity rejected.
+"""Queueing hints of InterPodAffinity: which events can make a rejected pod fit.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity/plugin.go``. In these cases, where
-kube-scheduler leaves a pod waiting for the next flush although it fits, the answer is Queue here:
+Rules: ``isSchedulableAfterPodChange`` and ``isSchedulableAfterNodeChange`` of kube-scheduler v1.36
+(``interpodaffinity/plugin.go``). In these cases, where kube-scheduler leaves a pod waiting for the
+next flush although it fits, the answer is Queue here:
 
-* one of several anti-affinity terms meant a pod that is gone (fixed in v1.37);
+* one of several anti-affinity terms matched a pod that is gone (fixed in v1.37);
 * a term has a namespaceSelector;
-* the last pod that a self-affine pod had to be near to is gone, so it may be the first;
+* the last pod that a pod with affinity to its own kind had to be near is gone, so that it may be
+  the first of its kind;
 * a node comes or changes its labels, and only other pods' anti-affinity kept the pod away.
 """
 
@@ -29,17 +31,17 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class AffinityHints:
-    """The hints; they look at namespaces through the handle."""
+    """The hint functions; they look up namespaces through the handle."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        #: The terms of the other pod of the last question: the next is often about the same one.
+        #: The other pod of the last call and its terms: one event is checked for many waiting pods.
         self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
 
     def after_pod_change(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """Return a pod came, went, or has other labels."""
+        """Return whether a pod that came, went or was relabelled can make ``pod`` fit."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
@@ -47,12 +49,12 @@ class AffinityHints:
         terms = terms_of(pod.cls)
         near = self._resolved(terms.required_affinity)
         far = self._resolved(terms.required_anti_affinity)
-        was_near, is_near = _all_mean(near, old), _all_mean(near, new)
+        was_near, is_near = _all_match(near, old), _all_match(near, new)
         if is_near and not was_near:
             return QueueingHint.QUEUE
         if was_near and not is_near and all(term.matches_pod(pod) for term in near):
             return QueueingHint.QUEUE
-        if any(_means(term, old) and not _means(term, new) for term in far):
+        if any(_matches(term, old) and not _matches(term, new) for term in far):
             return QueueingHint.QUEUE
         gone = old is not None and new is None and self._repelled(pod, old)
         return QueueingHint.QUEUE if gone else QueueingHint.SKIP
@@ -60,7 +62,7 @@ class AffinityHints:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Return a node came or has other labels."""
+        """Return whether a node that came or was relabelled can make ``pod`` fit."""
         if new is None:
             return QueueingHint.SKIP
         terms, labels = terms_of(pod.cls), new.metadata.labels
@@ -74,7 +76,7 @@ class AffinityHints:
         return [resolved(term, self._handle.cluster) for term in terms]
 
     def _repelled(self, pod: PodInfo, other: v1.Pod) -> bool:
-        """Whether a required anti-affinity term of the other pod means the pod."""
+        """Return whether a required anti-affinity term of the other pod matches the pod."""
         if self._others[0] is not other:
             self._others = (other, compile_terms(other.spec, other.metadata.namespace))
         terms = self._others[1].required_anti_affinity
@@ -92,18 +94,21 @@ def _is_placed(pod: v1.Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
-def _means(term: AffinityTerm, pod: v1.Pod | None) -> bool:
+def _matches(term: AffinityTerm, pod: v1.Pod | None) -> bool:
     if pod is None:
         return False
     return term.matches(pod.metadata.namespace, pod.metadata.labels, NO_LABELS)
 
 
-def _all_mean(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
-    return bool(terms) and all(_means(term, pod) for term in terms)
+def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
+    return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
 def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Return a key to be near on has a new value, or a key to be away on lost one."""
+    """Return whether the labels that the terms' topology keys name changed to the pod's advantage.
+
+    An affinity key got a new value, or an anti-affinity key lost its old one.
+    """
     if not terms.required:
         return old != new
     for term in terms.required_affinity:

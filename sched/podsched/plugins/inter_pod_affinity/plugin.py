@@ -1,8 +1,9 @@
 """InterPodAffinity: pods near or away from other pods, as they or the others ask for it.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity``. Pods are counted per row and
-term by event; what a pod costs is adding the counts up over the domains of the terms' topology
-keys. A pod that asks for nothing and that no other pod's term means skips.
+Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity`` (``filtering.go``,
+``scoring.go``). The cache counts the pods that a term matches on each row, as pods come and go, so
+deciding on a pod costs no more than adding these counts up over the domains of the terms' topology
+keys. A pod without terms that no other pod's term matches is skipped.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from podsched.plugins.inter_pod_affinity.terms import (
     REPELLING,
     AffinityTerm,
     AllTerms,
-    Meant,
     RepelledBy,
     SomeTerms,
+    TermTarget,
     terms_of,
 )
 from podsched.plugins.rows.topology_domains import TopologyDomains
@@ -58,7 +59,7 @@ _EXISTING_ANTI_AFFINITY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Sums over the domains of a topology key, per row, and the rows that have the key."""
+    """Counts summed over the domains of a topology key, per row, and which rows have the key."""
 
     key: str
     present: Bools
@@ -67,8 +68,9 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Affinity:
-    """Pods that all required affinity terms mean. ``anywhere``: how often nodes have such pods.
+    """The pods that all required affinity terms match.
 
+    ``anywhere``: how many there are on nodes with the topology keys, added up over the keys.
     ``self_match``: the pod itself is one of them, so it may be the first of its kind.
     """
 
@@ -86,27 +88,27 @@ class _AntiAffinity:
 
 @dataclass(slots=True)
 class _Filtering:
-    """``verdicts``, of shape ``(size,)``, is what Filter says of each row outside of trials."""
+    """What PreFilter computed. ``verdicts`` has shape ``(size,)`` and holds for rows, not forks."""
 
-    meant: Meant
+    target: TermTarget
     affinity: _Affinity | None
     anti_affinity: tuple[_AntiAffinity, ...]
     existing: tuple[_Counted, ...]
-    #: Number of distinct required anti-affinity terms carried by pods.
-    carried: int
+    #: Number of distinct required anti-affinity terms of the cluster's pods.
+    terms_in_cluster: int
     verdicts: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
 
 
 @dataclass(slots=True)
 class _State:
-    """In CycleState: plain data and arrays. ``scores`` has shape ``(size,)``."""
+    """The plugin's entry in CycleState. ``scores`` has shape ``(size,)``."""
 
     filtering: _Filtering | None = None
     scores: Int64s | None = None
 
 
-class _OwnRowAlone:
-    """``framework.plugin.Lookahead`` where a pod concerns no other row than its own."""
+class _OwnRowOnly:
+    """A Lookahead for pods that affect no other row than the one they are placed on."""
 
     covers_own_row: bool = False
 
@@ -131,7 +133,7 @@ class InterPodAffinity:
         self._hints = AffinityHints(handle)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the terms that concern the class, the nodes' labels, and the counts of the terms."""
+        """Return the terms that concern the class, the nodes' labels, and the terms' counts."""
         relations, serial = self._index.of(pod, cluster)
         if not relations.queries:
             return ()
@@ -140,7 +142,7 @@ class InterPodAffinity:
         return (serial, nodes.topology_version, nodes.size, *counts)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Add up counts over domains; skips where neither the pod nor others demand anything."""
+        """Add up counts over domains; skip where neither the pod nor others require anything."""
         problem = terms_of(pod.cls).problem
         if problem:
             return PreFilterResult(unresolvable(f"parsing pod: {problem}"))
@@ -154,7 +156,7 @@ class InterPodAffinity:
         if not existing and not terms_of(pod.cls).required:
             return PreFilterResult(SKIP)
         filtering = _Filtering(
-            relations.meant,
+            relations.target,
             self._affinity(relations, pod, nodes),
             tuple(
                 _AntiAffinity(query, self._counted(nodes, key, [query]))
@@ -164,7 +166,7 @@ class InterPodAffinity:
             len(nodes.terms_in_cluster(REPELLING)),
         )
         rows = np.arange(nodes.size, dtype=np.intp)
-        filtering.verdicts = _judge(filtering, nodes, rows)
+        filtering.verdicts = _verdicts(filtering, nodes, rows)
         state.data[self.name] = _State(filtering)
         return PreFilterResult()
 
@@ -185,11 +187,11 @@ class InterPodAffinity:
         return _Counted(key, domains.present, domains.spread(counts))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Return the first of the pod's affinity (unresolvable), its anti-affinity, and the others'."""
+        """Reject by the pod's affinity (unresolvable), its anti-affinity, then the others'."""
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
         alone = nodes.base is nodes
-        found = filtering.verdicts[rows] if alone else _judge(filtering, nodes, rows)
+        found = filtering.verdicts[rows] if alone else _verdicts(filtering, nodes, rows)
         verdicts = Verdicter(len(rows))
         if found.any():
             unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -200,19 +202,19 @@ class InterPodAffinity:
         return verdicts.done()
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Pods that only repel, from domains of one node each, change nothing on other rows."""
+        """Return a Lookahead for pods that only repel each other from domains of one node each."""
         relations, _ = self._index.of(pod, cluster)
         if relations.affinity is not None or relations.scores:
             return None
         keys = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
         if all(self._domains.of(cluster.nodes, key).single for key in keys):
-            return _OwnRowAlone()
+            return _OwnRowOnly()
         return None
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Sum of weights over domains; skips where no preference says anything about any node."""
+        """Add up weights over domains; skip where no preference concerns any node."""
         problem = terms_of(pod.cls).problem
         if problem:
             return error(f"failed to parse pod: {problem}")
@@ -236,8 +238,8 @@ class InterPodAffinity:
         for key, query in relations.preferred:
             add(key, nodes.counter(query))
         for key, weighted in relations.weighted:
-            for weight, carried in weighted:
-                add(key, nodes.counter(carried) * weight)
+            for weight, other in weighted:
+                add(key, nodes.counter(other) * weight)
         total = np.zeros(nodes.size, dtype=np.int64)
         for key, counts in by_key.items():
             total += self._domains.of(nodes, key).spread(counts)
@@ -250,7 +252,7 @@ class InterPodAffinity:
         return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """From 0 for the lowest sum to 100 for the highest; all 0 if they are equal."""
+        """Map the lowest sum to 0 and the highest to 100; all to 0 if they are equal."""
         if not len(scores):
             return scores
         lowest, highest = int(scores.min()), int(scores.max())
@@ -260,7 +262,7 @@ class InterPodAffinity:
         return (float(MAX_NODE_SCORE) * share).astype(np.int64)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Placed pods that come, go or change labels, and nodes that come or change labels."""
+        """Pods that are placed, go or change labels, and nodes that come or change labels."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [
@@ -269,30 +271,30 @@ class InterPodAffinity:
         ]
 
 
-def _judge(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
-    """Shape ``(len(rows),)``: the first rule that each row breaks, a fork's changes counted."""
+def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
+    """Return the rule that each row breaks, 0 for none; a fork's own changes are counted."""
     base = rows if nodes.base is nodes else nodes.base_rows[rows]
     result = np.zeros(len(rows), dtype=np.int8)
     result[_repelled(filtering, nodes, rows, base)] = _EXISTING_ANTI_AFFINITY
     for anti in filtering.anti_affinity:
-        counts = _with_trial(anti.domain, anti.query, nodes, rows, base)
+        counts = _with_own_changes(anti.domain, anti.query, nodes, rows, base)
         result[counts > 0] = _ANTI_AFFINITY
     if filtering.affinity is not None:
         result[~_near(filtering.affinity, nodes, rows, base)] = _NO_AFFINITY
     return result
 
 
-def _with_trial(
+def _with_own_changes(
     counted: _Counted, query: PodQuery, nodes: NodeColumns, rows: Rows, base: Rows
 ) -> Int64s:
-    """Return the rows' counts, those of a fork with what its own pods change."""
+    """Return the rows' counts; a fork's include what its own pods change."""
     counts = counted.counts[base]
     delta = nodes.own_delta(query)
     return counts if delta is None else counts + delta[rows] * counted.present[base]
 
 
 def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
-    """Rows that have all keys and the pods to be near, or on which the pod may be the first."""
+    """Return the rows with all keys and all pods to be near, or where the pod may be the first."""
     has_keys = np.ones(len(rows), dtype=np.bool_)
     has_pods = np.ones(len(rows), dtype=np.bool_)
     anywhere: Int64s = np.full(len(rows), affinity.anywhere, dtype=np.int64)
@@ -311,26 +313,26 @@ def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bo
 
 
 def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
-    """Rows in a domain with a pod whose required anti-affinity means the pod."""
+    """Return the rows in a domain with a pod whose required anti-affinity matches the pod."""
     result = np.zeros(len(rows), dtype=np.bool_)
     if nodes.base is nodes:
         for counted in filtering.existing:
             result |= counted.counts[base] > 0
         return result
     for counted in filtering.existing:
-        query = RepelledBy(filtering.meant, counted.key)
-        result |= _with_trial(counted, query, nodes, rows, base) > 0
+        query = RepelledBy(filtering.target, counted.key)
+        result |= _with_own_changes(counted, query, nodes, rows, base) > 0
     for key in _new_keys(filtering, nodes):
-        delta = nodes.own_delta(RepelledBy(filtering.meant, key))
+        delta = nodes.own_delta(RepelledBy(filtering.target, key))
         if delta is not None:
             result |= (delta[rows] > 0) & (nodes.label(key)[rows] != ABSENT)
     return result
 
 
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
-    """Topology keys of anti-affinity terms that only pods added in the trial carry."""
+    """Return the topology keys of anti-affinity terms that only pods added on the fork have."""
     terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
-    if len(terms) == filtering.carried:
+    if len(terms) == filtering.terms_in_cluster:
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}
     return keys - {counted.key for counted in filtering.existing}

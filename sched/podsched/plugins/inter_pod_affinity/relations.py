@@ -1,7 +1,7 @@
-"""What stands between a pod class and the pods there are: its own terms, and theirs that mean it.
+"""The terms that concern a pod class: its own, and those of placed pods that match it.
 
-Found once per class and looked up again only when terms appear or disappear or namespaces change,
-so that a cluster without such terms costs a comparison of versions per pod.
+Found once per class, and again only when terms appear in the cluster or disappear or a namespace
+changes; a cluster without such terms costs a comparison of versions per pod.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from podsched.plugins.inter_pod_affinity.terms import (
     REPELLING,
     AffinityTerm,
     AllTerms,
-    Meant,
     SomeTerms,
+    TermTarget,
     Weighted,
     namespace_labels,
     resolved,
     terms_of,
 )
 
-#: Terms that a class remembers at most.
+#: Most terms that are remembered for a class.
 _MAX_KNOWN: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """Queries by topology key.
+    """Queries that count pods, by topology key.
 
-    Filter reads ``affinity`` (of pods that all required terms mean, with the terms' keys),
-    ``anti_affinity`` and ``repelled``; Score reads ``preferred`` and, with its weight for each pod
-    counted, ``weighted``.
+    Filter reads ``affinity`` (pods that all required terms match, with the terms' keys),
+    ``anti_affinity`` and ``repelled`` (required anti-affinity of placed pods). Score reads
+    ``preferred`` and ``weighted`` (terms of placed pods, with the weight of each pod counted).
     """
 
-    meant: Meant
+    target: TermTarget
     affinity: AllTerms | None = None
     affinity_keys: tuple[str, ...] = ()
     anti_affinity: tuple[tuple[str, SomeTerms], ...] = ()
@@ -60,16 +60,16 @@ class Relations:
 
     @property
     def scores(self) -> bool:
-        """Whether anything can make nodes differ in score."""
+        """Whether nodes can differ in score."""
         return bool(self.preferred or self.weighted)
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     relations: Relations
-    means: _Judge
+    matches: _MatchMemo
     version: Hashable
-    #: Unlike any other that a class had.
+    #: Unique among all entries of all classes.
     serial: int
 
 
@@ -79,7 +79,7 @@ class RelationsIndex:
     def __init__(self, hard_weight: int, *, ignore_preferred: bool) -> None:
         self._hard_weight = hard_weight
         self._ignore_preferred = ignore_preferred
-        self._classes: WeakKeyDictionary[PodClass, _Known] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[PodClass, _Entry] = WeakKeyDictionary()
         self._serial = 0
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> tuple[Relations, int]:
@@ -91,75 +91,82 @@ class RelationsIndex:
             nodes.terms_version(PREFERRING),
             cluster.version("Namespace"),
         )
-        known = self._classes.get(pod.cls)
-        if known is not None and known.version == version:
-            return known.relations, known.serial
+        entry = self._classes.get(pod.cls)
+        if entry is not None and entry.version == version:
+            return entry.relations, entry.serial
         labels = namespace_labels(pod.namespace, cluster)
-        meant = Meant(pod.namespace, frozenset(pod.cls.labels.items()), frozenset(labels.items()))
-        means = known.means if known is not None and known.means.meant == meant else _Judge(meant)
-        relations = self._find(pod, cluster, means)
-        if known is not None and known.relations == relations:
-            known.version = version
-            return known.relations, known.serial
+        own_labels = frozenset(pod.cls.labels.items())
+        target = TermTarget(pod.namespace, own_labels, frozenset(labels.items()))
+        matches = _MatchMemo(target) if entry is None else entry.matches
+        if matches.target != target:
+            matches = _MatchMemo(target)
+        relations = self._find(pod, cluster, matches)
+        if entry is not None and entry.relations == relations:
+            entry.version = version
+            return entry.relations, entry.serial
         self._serial += 1
-        self._classes[pod.cls] = _Known(relations, means, version, self._serial)
+        self._classes[pod.cls] = _Entry(relations, matches, version, self._serial)
         return relations, self._serial
 
-    def _find(self, pod: PodInfo, cluster: ClusterView, means: _Judge) -> Relations:
+    def _find(self, pod: PodInfo, cluster: ClusterView, matches: _MatchMemo) -> Relations:
         terms = terms_of(pod.cls)
         near = tuple(resolved(term, cluster) for term in terms.required_affinity)
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
         preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]
         weighted: dict[str, list[tuple[int, PodQuery]]] = {}
         if preferred or not self._ignore_preferred:
-            weighted = self._weighted(means, cluster.nodes)
+            weighted = self._weighted(matches, cluster.nodes)
         return Relations(
-            means.meant,
+            matches.target,
             AllTerms(near) if near else None,
             tuple(dict.fromkeys(term.topology_key for term in near)),
             _by_key(far),
-            _repelled(means, cluster.nodes),
+            _repelled(matches, cluster.nodes),
             _by_key(preferred),
             tuple((key, tuple(queries)) for key, queries in weighted.items()),
         )
 
-    def _weighted(self, means: _Judge, nodes: NodeColumns) -> dict[str, list[tuple[int, PodQuery]]]:
+    def _weighted(
+        self, matches: _MatchMemo, nodes: NodeColumns
+    ) -> dict[str, list[tuple[int, PodQuery]]]:
         found: dict[str, list[tuple[int, PodQuery]]] = {}
         required: Any = nodes.terms_in_cluster(ATTRACTING) if self._hard_weight else {}
         for term, query in required.items():
-            if means.by(term):
+            if matches.by(term):
                 found.setdefault(term.topology_key, []).append((self._hard_weight, query))
         preferred: Any = nodes.terms_in_cluster(PREFERRING)
         for (weight, term), query in preferred.items():
-            if means.by(term):
+            if matches.by(term):
                 found.setdefault(term.topology_key, []).append((weight, query))
         return found
 
 
-class _Judge:
-    """Remembers which terms mean a class, so that a new term costs little where there are many."""
+class _MatchMemo:
+    """Remembers which terms match a class, so that a new term costs little where there are many."""
 
-    __slots__ = ("_known", "meant")
+    __slots__ = ("_known", "target")
 
-    def __init__(self, meant: Meant) -> None:
-        self.meant = meant
+    def __init__(self, target: TermTarget) -> None:
+        self.target = target
         self._known: dict[AffinityTerm, bool] = {}
 
     def by(self, term: AffinityTerm) -> bool:
-        """Whether the term means the class."""
+        """Return whether the term matches the class."""
         found = self._known.get(term)
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            found = self._known[term] = self.meant.by(term)
+            found = self._known[term] = self.target.matched_by(term)
         return found
 
 
-def _repelled(means: _Judge, nodes: NodeColumns) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
+def _repelled(
+    matches: _MatchMemo, nodes: NodeColumns
+) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
     found: dict[str, list[PodQuery]] = {}
     terms: Any = nodes.terms_in_cluster(REPELLING)
     for term, query in terms.items():
-        if means.by(term):
+        if matches.by(term):
             found.setdefault(term.topology_key, []).append(query)
     return tuple((key, tuple(queries)) for key, queries in found.items())
 

@@ -1,4 +1,4 @@
-"""The terms of inter-pod affinity, compiled: which pods a term means, and queries to count them.
+"""The terms of inter-pod affinity, compiled: which pods a term matches, and queries to count them.
 
 Rules: kube-scheduler v1.36 ``framework/types.go`` (AffinityTerm). ``matchLabelKeys`` and
 ``mismatchLabelKeys`` are not read: the API server has merged them into the label selector.
@@ -37,20 +37,23 @@ class AffinityTerm:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without the hash, which differs from process to process."""
+        """Leave out the hash, which differs from process to process."""
         content = (self.namespaces, self.namespace_selector, self.selector, self.topology_key)
         return AffinityTerm, content
 
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Whether the term means a pod of that namespace with these labels."""
+        """Return whether the term matches a pod of that namespace with these labels."""
         if namespace in self.namespaces or self.namespace_selector.matches(namespace_labels):
             return self.selector.matches(labels)
         return False
 
     def matches_pod(self, pod: PodInfo) -> bool:
-        """Return the same for the terms of ``resolved``, for which no namespace has labels."""
+        """Return whether the term matches the pod; only for terms of ``resolved``.
+
+        Those name the namespaces they select, so the labels of the pod's are not looked at.
+        """
         return self.matches(pod.cls.namespace, pod.cls.labels, NO_LABELS)
 
 
@@ -59,7 +62,7 @@ Weighted = tuple[int, AffinityTerm]
 
 @dataclass(frozen=True, slots=True)
 class PodTerms:
-    """All terms of a pod; ``preferred`` have negative weights for anti-affinity."""
+    """All terms of a pod; preferred anti-affinity has negative weights."""
 
     required_affinity: tuple[AffinityTerm, ...] = ()
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
@@ -85,7 +88,7 @@ def terms_of(cls: PodClass) -> PodTerms:
 
 
 def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
-    """Return the terms of a spec whose pod is in a namespace."""
+    """Return the terms of the spec of a pod in that namespace."""
     affinity = spec.affinity
     if not affinity.HasField("pod_affinity") and not affinity.HasField("pod_anti_affinity"):
         return _NO_TERMS
@@ -128,8 +131,9 @@ def _compile(term: v1.PodAffinityTerm, namespace: str) -> AffinityTerm:
 def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
     """Return a pod's own term with the namespaces that its namespaceSelector selects now.
 
-    kube-scheduler v1.36 leaves the selector in the term and matches it against no labels at all, so
-    that one of NotIn or DoesNotExist alone selects every namespace; so it is here.
+    As ``mergeAffinityTermNamespacesIfNotEmpty`` of kube-scheduler v1.36, which leaves the selector
+    in the term and then matches it against no labels at all, so that a selector of NotIn or
+    DoesNotExist alone selects every namespace.
     """
     selector = term.namespace_selector
     if selector.empty or selector == NOTHING:
@@ -152,7 +156,7 @@ def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
 
 
 class AllTerms:
-    """The query for pods that every one of some resolved terms means; of no terms, none."""
+    """Counts the pods that all of the resolved terms match; none where there are no terms."""
 
     __slots__ = ("_hash", "terms")
 
@@ -174,7 +178,7 @@ class AllTerms:
 
 
 class SomeTerms:
-    """For each pod the sum of the weights of those of some resolved terms that mean it."""
+    """Counts for each pod the weights of those of the resolved terms that match it."""
 
     __slots__ = ("_hash", "terms")
 
@@ -196,36 +200,36 @@ class SomeTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """What terms of other pods see of a pod."""
+class TermTarget:
+    """A pod as the terms of other pods see it."""
 
     namespace: str
     labels: frozenset[tuple[str, str]]
     namespace_labels: frozenset[tuple[str, str]]
 
-    def by(self, term: AffinityTerm) -> bool:
-        """Whether the term means the pod."""
+    def matched_by(self, term: AffinityTerm) -> bool:
+        """Return whether the term matches the pod."""
         return term.matches(self.namespace, dict(self.labels), dict(self.namespace_labels))
 
 
 @dataclass(frozen=True, slots=True)
 class RepelledBy:
-    """For each pod the number of its required anti-affinity terms of a key that mean another pod.
+    """Counts for each pod its required anti-affinity terms of a topology key that match the target.
 
-    Asked of forks: it counts terms that no pod of the base carries, too.
+    For forks: it also counts terms that no pod of the base has.
     """
 
-    meant: Meant
+    target: TermTarget
     topology_key: str
 
     def counts(self, pod: PodInfo) -> int:
         terms = terms_of(pod.cls).required_anti_affinity
-        return sum(t.topology_key == self.topology_key and self.meant.by(t) for t in terms)
+        return sum(t.topology_key == self.topology_key and self.target.matched_by(t) for t in terms)
 
 
 @dataclass(slots=True)
-class CarriedTerms:
-    """A family of terms that pods carry: an attribute of ``PodTerms``."""
+class PodTermFamily:
+    """One kind of the terms that pods have: an attribute of ``PodTerms``."""
 
     name: str
     attribute: str
@@ -236,8 +240,8 @@ class CarriedTerms:
 
 
 #: Required anti-affinity that keeps others away.
-REPELLING: Final = CarriedTerms("required anti-affinity", "required_anti_affinity")
+REPELLING: Final = PodTermFamily("required anti-affinity", "required_anti_affinity")
 #: Required affinity, which scores by hardPodAffinityWeight.
-ATTRACTING: Final = CarriedTerms("required affinity", "required_affinity")
+ATTRACTING: Final = PodTermFamily("required affinity", "required_affinity")
 #: (weight, term) of preferred affinity and, with a negative weight, anti-affinity.
-PREFERRING: Final = CarriedTerms("preferred affinity", "preferred")
+PREFERRING: Final = PodTermFamily("preferred affinity", "preferred")

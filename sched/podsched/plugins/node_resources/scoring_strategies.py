@@ -35,7 +35,7 @@ def strategy_of(scoring: ScoringStrategy) -> Strategy:
 
 
 def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
-    """Return the weighted mean of the free shares in percent; 0 for a resource that is overdrawn."""
+    """Return the weighted mean of the free shares in percent; an overdrawn resource counts 0."""
     return _weighted_mean(columns, _free_percent)
 
 
@@ -47,7 +47,8 @@ def most_allocated(columns: Sequence[ResourceColumn]) -> Scores:
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
     """Return the strategy that follows a broken line over the used share.
 
-    ``shape``: points (utilization in percent, score 0..10), ascending in utilization. Resources that score 0 take no part in the mean, which is rounded half up.
+    ``shape``: points (utilization in percent, score 0..10), ascending in utilization. Resources
+    that score 0 take no part in the mean, which is rounded half up.
     """
     line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 
