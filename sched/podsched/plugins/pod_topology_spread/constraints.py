@@ -33,24 +33,24 @@ OWNER_KINDS: Final = ("Service", "ReplicationController", "ReplicaSet", "Statefu
 
 
 class MatchingPods:
-    """The query for pods of a namespace that a selector matches.
+    """Counts the pods of a namespace that a selector matches.
 
-    Terminating pods do not count, nor any for an empty selector. ``in_trial`` they do: that is what
-    kube-scheduler adds and takes off when pods come and go in a trial.
+    Terminating pods do not count, and an empty selector counts none. ``on_fork`` both do: so
+    kube-scheduler counts pods that are added or removed in a dry run (``updateWithPod``).
     """
 
-    __slots__ = ("_hash", "in_trial", "namespace", "selector")
+    __slots__ = ("_hash", "namespace", "on_fork", "selector")
 
-    def __init__(self, namespace: str, selector: Selector, in_trial: bool = False) -> None:
+    def __init__(self, namespace: str, selector: Selector, on_fork: bool = False) -> None:
         self.namespace = namespace
         self.selector = selector
-        self.in_trial = in_trial
-        self._hash = hash((namespace, selector, in_trial))
+        self.on_fork = on_fork
+        self._hash = hash((namespace, selector, on_fork))
 
     def counts(self, pod: PodInfo) -> int:
         if pod.cls.namespace != self.namespace:
             return 0
-        if not self.in_trial and (pod.terminating or self.selector.empty):
+        if not self.on_fork and (pod.terminating or self.selector.empty):
             return 0
         return int(self.selector.matches(pod.cls.labels))
 
@@ -58,19 +58,19 @@ class MatchingPods:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without the hash, which differs from process to process."""
-        return MatchingPods, (self.namespace, self.selector, self.in_trial)
+        """Leave out the hash, which differs from process to process."""
+        return MatchingPods, (self.namespace, self.selector, self.on_fork)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatchingPods) and (
-            (self.namespace, self.in_trial, self.selector)
-            == (other.namespace, other.in_trial, other.selector)
+            (self.namespace, self.on_fork, self.selector)
+            == (other.namespace, other.on_fork, other.selector)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint with its selector compiled; ``honor_*`` say which nodes take part."""
+    """One constraint with its selector compiled; ``honor_*`` are its node inclusion policies."""
 
     topology_key: str
     max_skew: int
@@ -82,9 +82,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints for one pod. ``hard`` are filtered by, ``soft`` scored by.
+    """The constraints for one pod: Filter reads the ``hard`` ones, Score the ``soft`` ones.
 
-    ``require_all``: nodes that lack one of the topology keys are not scored.
+    ``require_all``: nodes that lack one of the topology keys are not scored. False for
+    kube-scheduler's own defaults alone.
     """
 
     namespace: str
@@ -116,13 +117,13 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Defaulting:
-    """The constraints for pods without own ones; ``system``: they are kube-scheduler's."""
+    """The constraints for pods without own ones; ``system``: kube-scheduler's built-in defaults."""
 
     constraints: tuple[v1.TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system: bool = True
 
     def versions(self, cluster: ClusterView) -> Hashable:
-        """Versions of all that the defaults depend on beside the pod."""
+        """Return the versions of all that the defaults depend on beside the pod."""
         if not self.constraints:
             return ()
         return tuple([cluster.version(kind) for kind in OWNER_KINDS])
@@ -167,7 +168,7 @@ def own_constraints(pod: PodInfo) -> Constraints:
 
 
 def compiled(constraint: v1.TopologySpreadConstraint, selector: Selector) -> Constraint:
-    """Return a constraint with this selector; what it leaves open is 1 domain, Honor and Ignore."""
+    """Return a constraint with this selector; the defaults are 1 domain, Honor and Ignore."""
     return Constraint(
         constraint.topology_key,
         constraint.max_skew,

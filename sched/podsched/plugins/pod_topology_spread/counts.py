@@ -1,8 +1,19 @@
-"""How the pods that a spread constraint counts lie over its domains, as arrays over rows.
+"""The pods that a spread constraint counts, added up over its domains, as arrays over rows.
 
-Pure data and arithmetic: ``plugin`` says when to compute it. Everything here has one
-entry per row of the columns it was computed on, so any part of the rows can be judged on its own,
-and a fork's rows by what their own pods change.
+Rules: ``filtering.go`` and ``scoring.go`` of kube-scheduler v1.36
+(``framework/plugins/podtopologyspread``). For a constraint over zones, with maxSkew 1:
+
+    row            0     1     2     3     4
+    zone           a     b     a     -     b
+    ids            0     1     0     2     1      the domain; 2 (the count) without the label
+    pods counted   1     0     1     5     1      by the cache, per row
+    counts         2     1     2     .     1      over the row's domain
+    minimum 1 (of b), second 2 (of the other domains): one more pod exceeds the skew on a
+
+Everything has one entry per row of the columns it was computed on, so verdicts on any part of the
+rows can be computed on their own. A fork's rows add what their own pods change in the domain of
+their node; ``second`` is the minimum where that domain is itself the lowest. Pure data and
+arithmetic: ``plugin`` decides when to compute it.
 """
 
 from __future__ import annotations
@@ -30,14 +41,15 @@ NO_MINIMUM: Final = 2**31 - 1
 class HardSpread:
     """A DoNotSchedule constraint and its counts. Arrays have shape ``(size,)``.
 
-    ``taking_part`` are the rows whose pods count, and domains without such rows count as none.
-    ``counts`` are the sums over the domains; ``minimum`` is the least of them, ``second`` the least
-    of the others when domain ``lowest`` is left out. ``enough``: there are minDomains of them.
+    ``taking_part`` are the rows whose pods count; a domain without such rows is no domain.
+    ``counts`` are the sums over the domains, ``minimum`` the least of them, of domain ``lowest``,
+    and ``second`` the least of the other domains. ``enough``: there are at least minDomains.
+    ``self_match`` is 1 if the selector matches the pod itself.
     """
 
     max_skew: int
     self_match: int
-    trial: MatchingPods
+    fork_query: MatchingPods
     present: Bools
     taking_part: Bools
     counts: Int64s
@@ -48,13 +60,13 @@ class HardSpread:
     enough: bool
 
     def exceeded(self, rows: Rows) -> Bools:
-        """Shape ``(len(rows),)``: whether one more pod on the row exceeds maxSkew."""
+        """Return, for each row, whether one more pod on it exceeds maxSkew."""
         minimum = self.minimum if self.enough else 0
         return self.counts[rows] > self.max_skew + minimum - self.self_match
 
-    def exceeded_in_trial(self, fork: NodeColumns, rows: Rows) -> Bools:
-        """Return the same for rows of a fork, each with its own pods changed in the domain of its node."""
-        delta = fork.own_delta(self.trial)
+    def exceeded_on_fork(self, fork: NodeColumns, rows: Rows) -> Bools:
+        """Return the same for rows of a fork, each with its own changes in its node's domain."""
+        delta = fork.own_delta(self.fork_query)
         base = fork.base_rows[rows]
         counts = self.counts[base]
         if delta is not None:
@@ -62,7 +74,7 @@ class HardSpread:
         if not self.enough:
             return counts + self.self_match > self.max_skew
         others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
-        # Where the domain counts as none, its count is 0, and no minimum makes that exceed.
+        # If the row's domain has no row taking part, its count is 0 and never exceeds the skew.
         return counts + self.self_match - np.minimum(others, counts) > self.max_skew
 
 
@@ -70,8 +82,8 @@ class HardSpread:
 class SoftSpread:
     """A ScheduleAnyway constraint and its counts over rows, of shape ``(size,)``.
 
-    ``query`` instead of ``counts`` where every node is a domain of its own (hostname): its pods are
-    counted when the row is scored.
+    ``counts`` is None where every node is a domain of its own (hostname): then the pods that
+    ``query`` counts on the row are read when it is scored.
     """
 
     max_skew: int
@@ -89,7 +101,7 @@ class SoftSpread:
 
 
 class Participation:
-    """Which rows take part in the constraints of a pod class: fixed while the topology stays."""
+    """Which rows take part in the constraints of a pod class, as long as the topology stays."""
 
     def __init__(
         self, constraints: Constraints, pod: PodInfo, nodes: NodeColumns, domains: TopologyDomains
@@ -125,7 +137,7 @@ def _taking_part(
     rows: Rows,
     required: Bools,
 ) -> list[Bools]:
-    """For each constraint the rows that its node inclusion policies let take part."""
+    """Return for each constraint the rows that its node inclusion policies admit."""
     with_affinity = with_taints = required
     if any(constraint.honor_affinity for constraint in constraints):
         with_affinity = required & _honored_affinity(pod, nodes, rows)
@@ -155,13 +167,13 @@ def _honored_taints(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
 
 
 def hard_spreads(
-    constraints: Constraints, pod: PodInfo, nodes: NodeColumns, known: Participation
+    constraints: Constraints, pod: PodInfo, nodes: NodeColumns, participation: Participation
 ) -> list[HardSpread]:
-    """Return the counts of the pod's DoNotSchedule constraints, one pass over the rows for each."""
+    """Return the counts of the DoNotSchedule constraints, in one pass over the rows for each."""
     result = []
     for index, constraint in enumerate(constraints.hard):
-        domains, taking_part = known.hard_domains[index], known.hard[index]
-        counted = known.hard_counted[index]
+        domains, taking_part = participation.hard_domains[index], participation.hard[index]
+        counted = participation.hard_counted[index]
         sums = domains.sums(nodes.counter(constraints.hard_queries[index]) * taking_part)
         number = int(np.count_nonzero(counted))
         lowest, minimum, second = _two_lowest(sums, counted)
@@ -169,7 +181,7 @@ def hard_spreads(
             HardSpread(
                 max_skew=constraint.max_skew,
                 self_match=int(constraint.selector.matches(pod.cls.labels)),
-                trial=MatchingPods(pod.namespace, constraint.selector, in_trial=True),
+                fork_query=MatchingPods(pod.namespace, constraint.selector, on_fork=True),
                 present=domains.present,
                 taking_part=taking_part,
                 counts=sums[domains.ids],
@@ -184,7 +196,7 @@ def hard_spreads(
 
 
 def _two_lowest(sums: Int64s, counted: Bools) -> tuple[int, int, int]:
-    """Return the counted domain of the least sum, its sum, and the least sum of the others."""
+    """Return the counted domain with the least sum, that sum, and the least of the others."""
     only = np.where(counted, sums, NO_MINIMUM)
     lowest = int(only.argmin())
     minimum = int(only[lowest])
@@ -195,20 +207,20 @@ def _two_lowest(sums: Int64s, counted: Bools) -> tuple[int, int, int]:
 def soft_spreads(
     constraints: Constraints,
     nodes: NodeColumns,
-    known: Participation,
+    participation: Participation,
     scored: Rows,
     hostname: str,
 ) -> list[SoftSpread]:
-    """Return the counts and weights of ScheduleAnyway constraints for the feasible rows to be scored."""
+    """Return the counts and weights of the ScheduleAnyway constraints for the rows ``scored``."""
     result = []
     for index, constraint in enumerate(constraints.soft):
-        domains, query = known.soft_domains[index], constraints.soft_queries[index]
+        domains, query = participation.soft_domains[index], constraints.soft_queries[index]
         counts = None
         if constraint.topology_key == hostname:
             size = len(scored)
         else:
             size, counts = _over_domains(
-                domains, nodes.counter(query) * known.soft[index], scored, nodes
+                domains, nodes.counter(query) * participation.soft[index], scored, nodes
             )
         result.append(
             SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, counts)
@@ -219,9 +231,9 @@ def soft_spreads(
 def _over_domains(
     domains: Domains, counts: Int64s, scored: Rows, nodes: NodeColumns
 ) -> tuple[int, Int64s]:
-    """Return the number of domains among the rows to be scored, and the sum over its domain per row.
+    """Return the number of domains among the rows ``scored``, and each row's sum over its domain.
 
-    Rows without the label, if there are any to be scored, are a domain of their own in the number.
+    Rows without the label, if any of them is scored, count as one more domain.
     """
     seen = np.zeros(domains.count + 1, dtype=np.bool_)
     seen[domains.ids[scored]] = True
@@ -229,4 +241,5 @@ def _over_domains(
 
 
 def _log_weight(size: int) -> float:
+    """Return the weight of a constraint over so many domains (``topologyNormalizingWeight``)."""
     return float(np.log(size + 2))

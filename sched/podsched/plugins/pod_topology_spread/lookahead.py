@@ -1,8 +1,7 @@
-"""What DoNotSchedule constraints would say as pods of one class are placed one after another.
+"""The verdicts of DoNotSchedule constraints while pods of one class are placed one after another.
 
-A pod more in a domain changes what a constraint says of a row only when the domain reaches its
-limit or the least count rises; between such moments a run of equal pods is placed without looking
-at the rows again. Pure: ``plugin`` says when it applies.
+One more pod in a domain changes a verdict only when the domain reaches its limit or when the least
+count rises; between such moments a batch of equal pods is placed without filtering the rows again.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from podsched.framework.nodes import Bools
 from podsched.plugins.pod_topology_spread.counts import NO_MINIMUM, HardSpread
 
 
-class FollowedSpread:
-    """One constraint's counts, followed from pod to pod; each pod placed counts ``adds``."""
+class ConstraintLookahead:
+    """One constraint's counts, kept up to date pod by pod; each placed pod counts ``adds``."""
 
     def __init__(self, spread: HardSpread, counted: Bools, adds: int) -> None:
-        """``counted``: the domains, by id, whose counts may be the least."""
+        """``counted``: by id, the domains that the minimum is taken over."""
         self._spread = spread
         self._adds = adds
         self._counted = counted
@@ -34,7 +33,7 @@ class FollowedSpread:
         return spread.max_skew + (self._minimum if spread.enough else 0) - spread.self_match
 
     def place(self, row: int) -> bool:
-        """Count a pod on the row; whether the constraint says of every row what it said."""
+        """Count a pod on the row; return whether the verdicts on all rows stay."""
         if not self._adds or not self._spread.taking_part[row]:
             return True
         domain = int(self._spread.ids[row])
@@ -46,14 +45,14 @@ class FollowedSpread:
         return bool((now > self._limit) == self._exceeded[domain])
 
 
-class SpreadAhead:
-    """``framework.plugin.Lookahead`` of all constraints of a class."""
+class SpreadLookahead:
+    """The Lookahead over all constraints of a class."""
 
     covers_own_row: bool = True
 
-    def __init__(self, followed: Sequence[FollowedSpread]) -> None:
-        self._followed = followed
+    def __init__(self, constraints: Sequence[ConstraintLookahead]) -> None:
+        self._constraints = constraints
 
     def place(self, row: int) -> bool:
-        """Count a pod on the row; whether every verdict stays."""
-        return all(followed.place(row) for followed in self._followed)
+        """Count a pod on the row; return whether the verdicts on all rows stay."""
+        return all(constraint.place(row) for constraint in self._constraints)

@@ -1,7 +1,8 @@
-"""PodTopologySpread: spreads pods evenly over topology domains, strictly or as well as it goes.
+"""PodTopologySpread: pods spread evenly over topology domains, strictly or preferably.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. Pods are counted per row and
-constraint by event; what a pod costs is adding the counts up over the domains.
+Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. The cache counts the pods that
+a constraint selects on each row, as pods come and go, so deciding on a pod costs no more than
+adding these counts up over the domains.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from podsched.plugins.pod_topology_spread.counts import (
     hard_spreads,
     soft_spreads,
 )
-from podsched.plugins.pod_topology_spread.lookahead import FollowedSpread, SpreadAhead
+from podsched.plugins.pod_topology_spread.lookahead import ConstraintLookahead, SpreadLookahead
 from podsched.plugins.rows.topology_domains import TopologyDomains
 from podsched.v1 import objects_pb2 as v1
 
@@ -61,15 +62,15 @@ IGNORED: Final = -1
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known of a class; of one without ``own`` constraints, as of ``version``."""
+class _Entry:
+    """The constraints of a class; those of one without ``own`` constraints as of ``version``."""
 
     constraints: Constraints
     own: bool
     version: Hashable
-    #: Unlike any other that the class had.
+    #: Unique among all entries of all classes.
     serial: int
-    #: Why there are no constraints, although the pod has some.
+    #: Why the pod's constraints could not be compiled; "" if they could.
     problem: str = ""
     participation: Participation | None = None
     topology: Hashable = None
@@ -77,7 +78,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """``ignored`` has shape ``(size,)``."""
+    """What PreScore computed; ``ignored`` has shape ``(size,)``."""
 
     spreads: list[SoftSpread]
     ignored: Bools
@@ -85,7 +86,7 @@ class _Scoring:
 
 @dataclass(slots=True)
 class _State:
-    """In CycleState: plain data and arrays."""
+    """The plugin's entry in CycleState."""
 
     hard: list[HardSpread] = field(default_factory=list)
     scoring: _Scoring | None = None
@@ -102,42 +103,42 @@ class PodTopologySpread:
         self._defaulting = Defaulting(args.default_constraints, False) if listed else Defaulting()
         self._handle = handle
         self._domains = TopologyDomains()
-        self._classes: WeakKeyDictionary[PodClass, _Known] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[PodClass, _Entry] = WeakKeyDictionary()
         self._serial = 0
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the constraints, the nodes' labels and taints, and the counts of the pods selected."""
-        known = self._known(pod, cluster)
-        if not known.constraints.queries:
-            return known.problem
+        """Return the constraints, the nodes' labels and taints, and the counts of selected pods."""
+        entry = self._entry(pod, cluster)
+        if not entry.constraints.queries:
+            return entry.problem
         nodes = cluster.nodes
-        counts = [nodes.counter_version(query) for query in known.constraints.queries]
-        return (known.serial, nodes.topology_version, nodes.size, *counts)
+        counts = [nodes.counter_version(query) for query in entry.constraints.queries]
+        return (entry.serial, nodes.topology_version, nodes.size, *counts)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Add up counts over domains; skips pods without DoNotSchedule constraints."""
-        known = self._known(pod, cluster)
-        if known.problem:
-            return PreFilterResult(error(f"get constraints from pod: {known.problem}"))
-        if not known.constraints.hard:
+        """Add up counts over domains; skip pods without DoNotSchedule constraints."""
+        entry = self._entry(pod, cluster)
+        if entry.problem:
+            return PreFilterResult(error(f"get constraints from pod: {entry.problem}"))
+        if not entry.constraints.hard:
             return PreFilterResult(SKIP)
-        participation = self._participation(known, pod, cluster.nodes)
-        spreads = hard_spreads(known.constraints, pod, cluster.nodes, participation)
+        participation = self._participation(entry, pod, cluster.nodes)
+        spreads = hard_spreads(entry.constraints, pod, cluster.nodes, participation)
         state.data[self.name] = _State(spreads)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects nodes without a key's label, unresolvably, and those that exceed a skew.
+        """Reject nodes without a key's label, unresolvably, and those that exceed a skew.
 
         The first constraint that a node fails decides.
         """
         verdicts = Verdicter(len(rows))
-        in_trial = nodes.base is not nodes
-        base = nodes.base_rows[rows] if in_trial else rows
+        on_fork = nodes.base is not nodes
+        base = nodes.base_rows[rows] if on_fork else rows
         undecided = np.ones(len(rows), dtype=np.bool_)
         for spread in cast(_State, state.data[self.name]).hard:
             missing = undecided & ~spread.present[base]
-            exceeded = spread.exceeded_in_trial(nodes, rows) if in_trial else spread.exceeded(rows)
+            exceeded = spread.exceeded_on_fork(nodes, rows) if on_fork else spread.exceeded(rows)
             exceeded &= undecided & ~missing
             verdicts.flag(missing, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_MISSING_LABEL)
             verdicts.flag(exceeded, Code.UNSCHEDULABLE, REASON)
@@ -145,16 +146,16 @@ class PodTopologySpread:
         return verdicts.done()
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Follows the counts over domains, as long as they filter alone and do not score."""
-        known = self._known(pod, cluster)
+        """Return a Lookahead for classes that only filter; scores change with every pod."""
+        entry = self._entry(pod, cluster)
         own = state.data.get(self.name)
-        if known.constraints.soft or not isinstance(own, _State):
+        if entry.constraints.soft or not isinstance(own, _State):
             return None
-        counted = self._participation(known, pod, cluster.nodes).hard_counted
-        queries = known.constraints.hard_queries
-        return SpreadAhead(
+        counted = self._participation(entry, pod, cluster.nodes).hard_counted
+        queries = entry.constraints.hard_queries
+        return SpreadLookahead(
             [
-                FollowedSpread(spread, domains, query.counts(pod))
+                ConstraintLookahead(spread, domains, query.counts(pod))
                 for spread, domains, query in zip(own.hard, counted, queries, strict=True)
             ]
         )
@@ -162,12 +163,12 @@ class PodTopologySpread:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Count and weights for the feasible nodes; skips pods without ScheduleAnyway ones."""
-        known = self._known(pod, cluster)
-        constraints, nodes = known.constraints, cluster.nodes
+        """Compute counts and weights for the feasible nodes; skip without soft constraints."""
+        entry = self._entry(pod, cluster)
+        constraints, nodes = entry.constraints, cluster.nodes
         if not constraints.soft:
             return SKIP
-        participation = self._participation(known, pod, nodes)
+        participation = self._participation(entry, pod, nodes)
         if constraints.require_all:
             ignored = ~participation.soft_complete
             feasible = feasible[participation.soft_complete[feasible]]
@@ -180,7 +181,7 @@ class PodTopologySpread:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1; IGNORED without all keys."""
+        """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1, or IGNORED."""
         scoring = cast(_State, state.data[self.name]).scoring
         assert scoring is not None
         total = np.zeros(len(rows), dtype=np.float64)
@@ -193,7 +194,7 @@ class PodTopologySpread:
         return scores
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """100 * (max + min - score) / max, over nodes that have all keys; 100 if max is 0."""
+        """Return 100 * (max + min - score) / max over nodes that have all keys; 100 if max is 0."""
         ignored = scores == IGNORED
         highest = int(scores.max(initial=IGNORED))
         if highest <= 0:
@@ -203,7 +204,7 @@ class PodTopologySpread:
         return np.where(ignored, 0, scaled)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods of the namespace that come, go or change labels, and nodes that do."""
+        """Register pods of the namespace and nodes that come, go or change labels."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [
@@ -217,34 +218,34 @@ class PodTopologySpread:
             ),
         ]
 
-    # ------------------------------------------------------------------ what is known of a class
+    # ------------------------------------------------------------------ constraints of a class
 
-    def _known(self, pod: PodInfo, cluster: ClusterView) -> _Known:
-        known = self._classes.get(pod.cls)
-        if known is not None and (known.own or known.version == self._defaulting.versions(cluster)):
-            return known
-        return self._learn(pod, cluster, known)
+    def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
+        entry = self._classes.get(pod.cls)
+        if entry is not None and (entry.own or entry.version == self._defaulting.versions(cluster)):
+            return entry
+        return self._learn(pod, cluster, entry)
 
-    def _learn(self, pod: PodInfo, cluster: ClusterView, known: _Known | None) -> _Known:
+    def _learn(self, pod: PodInfo, cluster: ClusterView, entry: _Entry | None) -> _Entry:
         own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
         version = () if own else self._defaulting.versions(cluster)
         try:
             constraints = own_constraints(pod) if own else self._defaulting.of(pod, cluster)
         except SelectorError as failure:
             constraints, problem = Constraints(pod.namespace), str(failure)
-        if known is not None and known.constraints == constraints:
-            known.version = version
-            return known
+        if entry is not None and entry.constraints == constraints:
+            entry.version = version
+            return entry
         self._serial += 1
-        known = self._classes[pod.cls] = _Known(constraints, own, version, self._serial, problem)
-        return known
+        entry = self._classes[pod.cls] = _Entry(constraints, own, version, self._serial, problem)
+        return entry
 
-    def _participation(self, known: _Known, pod: PodInfo, nodes: NodeColumns) -> Participation:
+    def _participation(self, entry: _Entry, pod: PodInfo, nodes: NodeColumns) -> Participation:
         topology = (id(nodes.base), nodes.topology_version, nodes.size)
-        if known.participation is None or known.topology != topology:
-            known.participation = Participation(known.constraints, pod, nodes, self._domains)
-            known.topology = topology
-        return known.participation
+        if entry.participation is None or entry.topology != topology:
+            entry.participation = Participation(entry.constraints, pod, nodes, self._domains)
+            entry.topology = topology
+        return entry.participation
 
     # ------------------------------------------------------------------ hints
 
@@ -253,7 +254,7 @@ class PodTopologySpread:
     ) -> QueueingHint:
         if not all(_is_involved(changed, pod) for changed in (old, new) if changed is not None):
             return QueueingHint.SKIP
-        hard = self._known(pod, self._handle.cluster).constraints.hard
+        hard = self._entry(pod, self._handle.cluster).constraints.hard
         if old is not None and new is not None:
             return _queue_if(_update_helps(hard, pod, old, new))
         changed = old if new is None else new
@@ -262,7 +263,7 @@ class PodTopologySpread:
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        hard = self._known(pod, self._handle.cluster).constraints.hard
+        hard = self._entry(pod, self._handle.cluster).constraints.hard
         keys = [constraint.topology_key for constraint in hard]
         before, after = _has_all(old, keys), _has_all(new, keys)
         if old is None or new is None:
