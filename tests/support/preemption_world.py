@@ -89,8 +89,9 @@ class PreemptionWorld(World):
         elif kind < 0.85 and self.placed:
             number = self.random.randrange(len(self.placed))
             placed = self.placed[number]
-            # As the cache does when an update of the pod arrives.
-            started = replace(placed, start_time=float(self.random.randrange(100)))
+            # As the cache does when an update of the pod arrives. Always another time: where nothing
+            # changes, cached results keep the former object of the same pod, rightly.
+            started = replace(placed, start_time=placed.start_time + self.random.randrange(1, 100))
             row = self.cluster.nodes.row_of(placed.node_name)
             assert row is not None
             self.cache.columns.replace_pod(row, started)

@@ -274,9 +274,9 @@ class DefaultPreemption:
 def best_candidates(candidates: dict[int, Victims]) -> list[int]:
     """Return the rows left after the criteria of ``pickOneNodeForPreemption``, ascending.
 
-    In this order: fewest budget violations; lowest highest victim priority; lowest sum of priorities
-    (each plus 2^31); fewest victims; latest of the earliest start times among the victims of
-    highest priority.
+    In this order: fewest budget violations; lowest highest victim priority; lowest sum of
+    priorities (each plus 2^31); fewest victims; latest of the earliest start times among the
+    victims of highest priority.
     """
     keys = {row: _cost(victims) for row, victims in candidates.items()}
     cheapest = min(keys.values())
