@@ -1,4 +1,4 @@
-"""The demo: what it prints for programs, what it judges, what it says when something fails."""
+"""The demo: its JSON report, and its error when a step times out."""
 
 from __future__ import annotations
 
@@ -9,27 +9,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.app.demo import (
-    DemoFailed,
-    DemoOptions,
-    DemoReport,
-    Leader,
-    Observer,
-    _judge,
-    _submit,
-    overcommitted,
-)
+from podsched.app.demo import Demo, DemoOptions
+from podsched.app.demo_observer import DemoFailed, Leader
 from podsched.app.local_cluster import LocalCluster
-from podsched.app.stored_state import StoredState
 from podsched.client.api_client import ApiClient
-from podsched.client.informer import Batch, Event, EventType
 from podsched.v1 import api_pb2
-from support.engine_world import container, node, pod
+from support.demo_world import placed
 
 FIELDS = {
     "nodes": int,
@@ -86,66 +76,6 @@ def _with_environment(mark: str) -> list[str]:
     return found
 
 
-# ---------------------------------------------------------------------- the judge
-
-
-def placed(name: str, node_name: str, cpu: str = "1", phase: str = "Running") -> Pod:
-    made = pod(name, {"nodeName": node_name, "containers": [container({"cpu": cpu})]})
-    made.status.phase = phase
-    made.metadata.owner_references.add(name="web")
-    return made
-
-
-def truth(*pods: Pod, cpu: str = "2", most: str = "3") -> StoredState:
-    room = {"cpu": cpu, "memory": "1Gi", "pods": most}
-    return StoredState(
-        {f"default/{p.metadata.name}": p for p in pods}, {"n1": node("n1", allocatable=room)}
-    )
-
-
-@pytest.mark.parametrize(
-    ("pods", "expected"),
-    [
-        ([placed("a", "n1"), placed("b", "n1")], []),
-        ([placed("a", "n1"), placed("b", "n1", "1001m")], ["n1"]),
-        ([placed("a", "n1", "2"), placed("b", "n1", "2", "Succeeded")], []),
-        ([placed(name, "n1", "1m") for name in "abcd"], ["n1"]),
-        ([placed("a", "nowhere")], ["nowhere"]),
-        ([placed("a", "", "9")], []),
-    ],
-)
-def test_a_node_is_overcommitted_when_its_live_pods_exceed_any_resource(
-    pods: list[Pod], expected: list[str]
-) -> None:
-    assert overcommitted(truth(*pods)) == expected
-
-
-def bound_to(observer: Observer, name: str, node_name: str) -> None:
-    event = Event(EventType.MODIFIED, "Pod", f"default/{name}", None, placed(name, node_name))
-    observer.handle(Batch(1, [event]))
-
-
-def test_what_is_missing_in_etcd_is_lost_and_what_changed_its_node_was_bound_twice() -> None:
-    observer, report = Observer(), DemoReport()
-    bound_to(observer, "a", "n1")
-    bound_to(observer, "a", "n2")
-    bound_to(observer, "b", "n1")
-    keys = [f"default/{name}" for name in "abcd"]
-    _judge(report, keys, truth(placed("a", "n2"), placed("b", "n1"), placed("c", "")), observer)
-    assert (report.pods, report.bound, report.lost, report.bound_twice) == (4, 2, 1, 1)
-    assert not report.good
-
-
-def test_a_report_is_good_only_when_every_pod_is_bound_once_within_capacity() -> None:
-    assert DemoReport(pods=3, bound=3).good
-    assert not DemoReport(pods=3, bound=2).good
-    assert not DemoReport(pods=3, bound=3, bound_twice=1).good
-    assert not DemoReport(pods=3, bound=3, overcommitted_nodes=1).good
-
-
-# ---------------------------------------------------------------------- what fails
-
-
 class Client:
     async def create_pods(self, pods: Sequence[Pod]) -> list[api_pb2.BatchResult]:
         return [api_pb2.BatchResult()] * len(pods)
@@ -163,15 +93,10 @@ class Cluster:
 
 @pytest.mark.looptime
 async def test_a_leader_that_is_not_replaced_in_time_is_said_in_one_line() -> None:
-    observer = Observer()
-    observer.leaders.append(Leader("scheduler-0_x", 7, 0.0))
-    pods = [placed(f"p{i}", "") for i in range(50)]
     said: list[str] = []
-    parts: tuple[Any, ...] = (
-        cast(ApiClient, Client()),
-        cast(LocalCluster, Cluster()),
-        observer,
-        pods,
-    )
-    with pytest.raises(DemoFailed, match="a new leader: not within 45 s"):
-        await _submit(*parts, DemoOptions(), DemoReport(), said.append)
+    demo = Demo(cast(LocalCluster, Cluster()), DemoOptions(), said.append)
+    demo.observer.leaders.append(Leader("scheduler-0_x", 7, 0.0))
+    pods = [placed(f"p{i}", "") for i in range(50)]
+    with pytest.raises(DemoFailed, match="timed out after 45 s waiting for a new leader"):
+        await demo.submit(cast(ApiClient, Client()), pods)
+    assert said == ["Killed the leader, scheduler-0_x, with SIGKILL; still submitting pods"]

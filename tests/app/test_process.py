@@ -1,4 +1,4 @@
-"""What every process does when it is asked to stop, and what a judge reads of etcd."""
+"""What every process does when it is asked to stop, and when it fails."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import signal
 import sys
 
 import pytest
-
-from podsched.api.etcd_keys import OBJECTS
-from podsched.api.objects import Node, Pod
-from podsched.app.stored_state import read_truth
-from podsched.store.protocol import Put, Write
-from podsched.testing.memory_store import MemoryStore
 
 PROGRAM = """
 import asyncio
@@ -63,15 +57,3 @@ async def test_a_bug_ends_the_process_loudly() -> None:
     _, err = await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 1
     assert b"ZeroDivisionError" in err
-
-
-async def test_the_truth_is_every_pod_and_node_in_the_store_by_key() -> None:
-    store = MemoryStore()
-    pod, node = Pod(), Node()
-    pod.metadata.name, node.metadata.name = "a", "n1"
-    for key, message in (("pods/default/a", pod), ("nodes/n1", node), ("leases/x/y", node)):
-        put = Put(OBJECTS + key, message.SerializeToString())
-        await store.write(Write((), (put,)))
-    truth = await read_truth(store)
-    assert truth.pods == {"default/a": pod}
-    assert truth.nodes == {"n1": node}

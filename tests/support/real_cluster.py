@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.objects import Lease
-from podsched.app.demo import Observer, overcommitted
+from podsched.app.demo_observer import Observer
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.app.stored_state import StoredState, read_truth
+from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Informer
@@ -79,23 +79,23 @@ class RealCluster:
         """Pods of a prefix that were seen bound."""
         return sum(key.startswith(f"default/{prefix}-") for key in self.observer.bound_at)
 
-    async def truth(self) -> StoredState:
+    async def stored_state(self) -> StoredState:
         """What etcd holds."""
         store = await connect(EtcdOptions(endpoints=self.cluster.etcd_endpoints))
         try:
-            return await read_truth(store)
+            return await read_stored_state(store)
         finally:
             await store.close()
 
     async def check_history(self, prefix: str, count: int) -> None:
         """Every pod bound once, no node beyond its capacity, terms strictly increasing."""
-        truth = await self.truth()
+        state = await self.stored_state()
         keys = [f"default/{prefix}-{i}" for i in range(count)]
-        unbound = [k for k in keys if k not in truth.pods or not truth.pods[k].spec.node_name]
+        unbound = [k for k in keys if k not in state.pods or not state.pods[k].spec.node_name]
         assert not unbound, f"not bound: {unbound[:5]} and {len(unbound)} in all"
         twice = {k: n for k, n in self.observer.nodes_of.items() if len(n) > 1}
         assert not twice, f"bound twice: {twice}"
-        assert not overcommitted(truth)
+        assert not state.overcommitted_nodes()
         terms = [leader.term for leader in self.observer.leaders]
         assert terms == sorted(set(terms)), f"terms do not increase: {terms}"
 

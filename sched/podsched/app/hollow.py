@@ -21,7 +21,7 @@ async def run_hollow_nodes(
     nodes: Sequence[Node],
     client_options: ClientOptions | None = None,
 ) -> None:
-    """Plays the nodes until the process is asked to stop; a bug in the agent ends it."""
+    """Run an agent until the process is asked to stop; a bug in the agent ends the process."""
     client = ApiClient(settings.api_endpoints, client_options)
     agent = Agent(client, settings, nodes, metrics=AgentMetrics(process.registry))
     process.checks.add(
@@ -31,12 +31,12 @@ async def run_hollow_nodes(
     )
     health = await process.serve_health()
     starting = asyncio.create_task(agent.start(), name="start the agent")
-    stopping = asyncio.create_task(process.stopping.wait(), name="wait for the stop")
+    stopping = asyncio.create_task(process.stopping.wait(), name="wait for stop")
     try:
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            waiting = asyncio.create_task(agent.wait(), name="play")
+            waiting = asyncio.create_task(agent.wait(), name="run the agent")
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 waiting.result()

@@ -1,9 +1,7 @@
-"""All of podsched on this machine: etcd, Ray, API servers, scheduler replicas, an agent with
-hollow nodes.
+"""A whole cluster on this machine: etcd, Ray, API servers, scheduler replicas and an agent.
 
 Used by ``sched up``, ``sched demo``, the benchmarks and the integration tests. Every process
-listens on loopback unless an address says otherwise, logs to ``<data_dir>/logs`` and ends with
-this one.
+listens on loopback by default, logs to ``<data_dir>/logs`` and ends with this process.
 """
 
 from __future__ import annotations
@@ -22,44 +20,45 @@ from podsched.store.errors import EmbeddedEtcdError
 
 ETCD_RESTART_PAUSE = 0.2
 
-
-#: The processes here are reached without TLS and etcd without a user, whatever the environment
-#: says of other clusters.
-_OF_OTHER_CLUSTERS: Mapping[str, str] = dict.fromkeys(
+#: Variables that may be set for other clusters. Here the API servers are reached without TLS and
+#: etcd without a user.
+_UNSET: Mapping[str, str] = dict.fromkeys(
     ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"), ""
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LocalClusterOptions:
-    """What to start.
-
-    data_dir: etcd's data and all logs. api_address: of the first API server; port 0 takes a free
-    one. etcd_endpoints: an etcd to use; empty starts one. nodes: hollow nodes of the given shape;
-    0 and no manifests: no agent. scheduler_config: a KubeSchedulerConfiguration file. evaluator:
-    auto, local or ray; local starts no Ray.
-    """
+    """What to start."""
 
     data_dir: Path
+    """Where etcd's data and all logs go."""
     replicas: int = 3
     api_servers: int = 1
     api_address: str = "127.0.0.1:0"
+    """Address of the first API server; port 0 picks a free one."""
     etcd_endpoints: tuple[str, ...] = ()
+    """A running etcd to use; empty: start one."""
     fsync: bool = True
+    """Whether the embedded etcd syncs its log to disk."""
     nodes: int = 0
+    """Number of hollow nodes of the shape below; without any and without manifests, no agent."""
     node_cpu: str = "4"
     node_memory: str = "32Gi"
     node_pods: int = 110
     agent: bool = True
     agent_arguments: tuple[str, ...] = ()
     evaluator: str = "auto"
+    """auto, local or ray; local does not start Ray."""
     scheduler_config: Path | None = None
+    """A KubeSchedulerConfiguration file."""
     scheduler_arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Additional environment variables of all processes."""
 
 
 class LocalCluster:
-    """``await start()`` brings everything up; ``await stop()`` takes it down, in reverse."""
+    """The cluster; ``start`` starts all processes, ``stop`` stops them in reverse order."""
 
     def __init__(self, options: LocalClusterOptions) -> None:
         self.options = options
@@ -77,19 +76,20 @@ class LocalCluster:
 
     @property
     def server(self) -> str:
-        """The API servers' addresses, as for --server."""
+        """The API servers' addresses, in the form of ``--server``."""
         return ",".join(self.api_addresses)
 
     @property
     def processes(self) -> Sequence[ManagedProcess]:
+        """The managed processes: all except etcd and Ray."""
         agents = [self.agent] if self.agent else []
         return [*self.api_servers, *self.schedulers, *agents]
 
     async def start(self) -> None:
-        """Start everything; return when the API answers and every replica is ready.
+        """Start everything and wait until every process is ready.
 
         Raises:
-            ProcessFailed, EmbeddedEtcdError: and everything that was started has been stopped.
+            ProcessFailed, EmbeddedEtcdError: a process failed; all others have been stopped.
         """
         self.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
@@ -120,7 +120,7 @@ class LocalCluster:
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 
     async def _keep(self, etcd: EmbeddedEtcd) -> None:
-        """Start etcd again, on its data and ports, should it end."""
+        """Restart etcd on the same data and ports whenever it ends."""
         while True:
             await etcd.wait()
             await asyncio.sleep(ETCD_RESTART_PAUSE)
@@ -129,7 +129,7 @@ class LocalCluster:
 
     @property
     def etcd_pid(self) -> int | None:
-        """The process of the embedded etcd."""
+        """The process ID of the embedded etcd."""
         return self._etcd.pid if self._etcd else None
 
     async def _start_ray(self, ray: LocalRay) -> None:
@@ -145,7 +145,7 @@ class LocalCluster:
 
     @property
     def _environment(self) -> Mapping[str, str]:
-        return {**_OF_OTHER_CLUSTERS, **self.options.environment}
+        return {**_UNSET, **self.options.environment}
 
     def _api_spec(self, index: int) -> ProcessSpec:
         host, _, port = self.options.api_address.rpartition(":")
@@ -165,7 +165,7 @@ class LocalCluster:
         )
 
     def replica_of(self, identity: str) -> ManagedProcess:
-        """Return the process that an identity belongs to. Raises LookupError."""
+        """Return the process with an identity. Raises ``LookupError``."""
         name = identity.rpartition("_")[0]
         for process in self.schedulers:
             if process.spec.name == name:
@@ -173,7 +173,7 @@ class LocalCluster:
         raise LookupError(f"no replica of this cluster has the identity {identity}")
 
     async def add_replica(self, index: int) -> ManagedProcess:
-        """Start one more scheduler replica, named scheduler-<index>."""
+        """Start a scheduler replica named scheduler-<index>."""
         process = await self._spawn(self._scheduler_spec(index))
         self.schedulers.append(process)
         return process
@@ -220,7 +220,7 @@ class LocalCluster:
         )
 
     async def stop(self) -> None:
-        """Stop schedulers, agent, API servers, Ray and etcd."""
+        """Stop everything: schedulers, agent, API servers, Ray, etcd."""
         if self._ray_task is not None and not self._ray_task.done():
             self._ray_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

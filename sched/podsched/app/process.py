@@ -1,4 +1,4 @@
-"""What every podsched process shares: logs, metrics, traces, health, signals, exit codes."""
+"""What all podsched processes share: logs, metrics, traces, health checks, signals, exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podsched.telemetry.tracing import Tracer, configure_tracing
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """Options every process has. ``instance`` tells replicas apart in traces."""
+    """Options of every process. ``instance`` distinguishes replicas in traces."""
 
     name: str
     instance: str = ""
@@ -28,7 +28,7 @@ class ProcessOptions:
 
 @dataclass(slots=True)
 class Process:
-    """The running process: handed to its main coroutine."""
+    """The running process, passed to its main coroutine."""
 
     options: ProcessOptions
     registry: MetricRegistry
@@ -38,7 +38,7 @@ class Process:
     exit_code: int = 0
 
     def stop(self, exit_code: int = 0) -> None:
-        """Asks the process to end."""
+        """Ask the process to end."""
         self.exit_code = self.exit_code or exit_code
         self.stopping.set()
 
@@ -55,11 +55,12 @@ class Process:
 def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> int:
     """Run ``main`` until it returns; SIGTERM and SIGINT set ``process.stopping``.
 
-    Returns the exit code: 0 after a requested stop.
+    Returns the exit code, which is 0 after a requested stop.
     """
     telemetry = options.telemetry
-    # The caches hold hundreds of thousands of objects for good, hardly any of them in cycles; the
-    # default threshold of 700 allocations would walk them again and again.
+    # The caches hold hundreds of thousands of long-lived objects, hardly any of them in reference
+    # cycles; with the default threshold of 700 allocations the collector would traverse them all
+    # the time.
     gc.set_threshold(50_000, 20, 50)
     configure_logging(telemetry.log_format, telemetry.log_level)
 

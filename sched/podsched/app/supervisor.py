@@ -1,8 +1,7 @@
-"""Child processes of ``sched up`` and ``sched demo``: started, watched, restarted, stopped.
+"""Child processes of a local cluster: start, watch, restart, stop.
 
-A process that ends unasked is started again, with a pause that doubles up to a bound; all end
-with the parent, however that ends. Not for production: there, systemd or a container runtime does
-this.
+A process that ends unexpectedly is restarted with backoff. All end with the parent, even if it is
+killed. Not for production, where systemd or a container runtime does this.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from podsched.lib.processes import dying_with_parent
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
-#: Ends of a process that has never been ready beyond which starting is given up.
+#: Restarts after which waiting for a process to become ready is given up.
 RESTARTS_WHILE_STARTING = 2
-#: A process that ran this long before it ended is restarted without counting earlier failures.
+#: Seconds after which a process counts as healthy, and the backoff of its restarts is reset.
 STEADY_AFTER = 10.0
 
 
 class ProcessFailed(Exception):
-    """A child process did not become ready; the message has the end of its log."""
+    """A child process did not become ready; the message contains the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run: arguments of the ``sched`` command; ``health_port`` answers /readyz."""
+    """What to run: the arguments of ``sched``, and the port that serves /readyz."""
 
     name: str
     arguments: Sequence[str]
@@ -66,7 +65,7 @@ class ManagedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the process when it has ended; negative: the signal that ended it."""
+        """The exit code once the process has ended; negative: the signal that killed it."""
         return self._process.returncode if self._process is not None else None
 
     async def start(self) -> None:
@@ -104,9 +103,9 @@ class ManagedProcess:
             await self._spawn()
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to the process as it runs now."""
+        """Send a signal to the process if it is running."""
         if (pid := self.pid) is not None:
-            # It may have ended without our having noticed yet.
+            # It may have ended a moment ago without the event loop knowing yet.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -114,7 +113,7 @@ class ManagedProcess:
         """Wait until /readyz answers 200.
 
         Raises:
-            ProcessFailed: when it ends or is not ready within ``timeout`` seconds.
+            ProcessFailed: the process kept ending, or was not ready within ``timeout`` seconds.
         """
         url = f"http://127.0.0.1:{self.spec.health_port}/readyz"
         deadline = time.monotonic() + timeout
@@ -130,7 +129,7 @@ class ManagedProcess:
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
 
     async def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with these labels; 0.0 when the process does not answer."""
+        """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
         url = f"http://127.0.0.1:{self.spec.health_port}/metrics"
         try:
             async with (
@@ -149,12 +148,12 @@ class ManagedProcess:
         )
 
     def _ended_for_good(self) -> bool:
-        """Whether waiting is in vain: it ended and is not restarted, or ended again and again."""
+        """Return whether the process has ended without restart, or too often to wait for it."""
         ended = self._process is not None and self._process.returncode is not None
         return self.restarts > RESTARTS_WHILE_STARTING or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
-        """Return the end of the process's log."""
+        """Return the last lines of the process's log."""
         try:
             text = self.log_path.read_text(errors="replace")
         except OSError:
@@ -162,10 +161,10 @@ class ManagedProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     async def stop(self, grace: float = 5.0) -> None:
-        """SIGTERM, then SIGKILL after ``grace`` seconds."""
+        """Stop the process with SIGTERM, and with SIGKILL after ``grace`` seconds."""
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
-            # A stopped (SIGSTOP) process would never see the SIGTERM.
+            # A process stopped with SIGSTOP only gets the SIGTERM after a SIGCONT.
             for number in (signal.SIGTERM, signal.SIGCONT):
                 with contextlib.suppress(ProcessLookupError):
                     self._process.send_signal(number)
@@ -182,5 +181,5 @@ class ManagedProcess:
 
 
 def health_port() -> int:
-    """Return a free loopback port for a child's health server."""
+    """Return a free port for the health server of a child."""
     return free_port()

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from podsched.app.demo import DemoFailed, DemoOptions, run_demo
+from podsched.app.demo import DemoOptions, run_demo
+from podsched.app.demo_observer import DemoFailed
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
