@@ -33,67 +33,110 @@ from podsched.server.settings import ServerSettings
 DEFAULTS = ServerSettings()
 
 
+_TLS, _STORAGE, _WATCHES = "TLS", "Storage", "Watches"
+
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=_TLS, help="Server certificate chain; turns on TLS."
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=_TLS, help="Private key of --tls-cert."),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=_TLS,
+        help="CA certificates to verify clients with; requires a certificate of every client.",
+    ),
+]
+CompactionInterval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.0,
+        rich_help_panel=_STORAGE,
+        help="Interval at which etcd's history is compacted; 0 leaves that to etcd.",
+    ),
+]
+Quota = Annotated[
+    int,
+    typer.Option(
+        metavar="BYTES",
+        min=1,
+        rich_help_panel=_STORAGE,
+        help="etcd's --quota-backend-bytes; a warning is logged at 80 % of it.",
+    ),
+]
+EventTtl = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        min=1,
+        rich_help_panel=_STORAGE,
+        help="Time after which Event objects are deleted.",
+    ),
+]
+MaxEvents = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        rich_help_panel=_STORAGE,
+        help="Number of Event objects beyond which the oldest are deleted.",
+    ),
+]
+CacheEvents = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        rich_help_panel=_WATCHES,
+        help="Number of changes kept in memory for watches that lag or resume.",
+    ),
+]
+CacheBytes = Annotated[
+    int,
+    typer.Option(
+        metavar="BYTES",
+        min=1,
+        rich_help_panel=_WATCHES,
+        help="Maximum size of these changes, in bytes of encoded events.",
+    ),
+]
+BookmarkInterval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.05,
+        max=5.0,
+        rich_help_panel=_WATCHES,
+        help="Time after which an idle watch gets a bookmark with the current revision.",
+    ),
+]
+
+
 def apiserver(
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")
-    ] = "127.0.0.1:7443",
+    listen: Listen = "127.0.0.1:7443",
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     etcd_ca: EtcdCa = None,
     etcd_cert: EtcdCert = None,
     etcd_key: EtcdKey = None,
     etcd_username: EtcdUser = "",
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Server certificate chain; turns on TLS."),
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert.")
-    ] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CA certificates to verify clients with; requires a certificate of every client.",
-        ),
-    ] = None,
-    etcd_compaction_interval: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.0,
-            help="Time between compactions of etcd's history; 0 leaves them to etcd.",
-        ),
-    ] = DEFAULTS.compaction_interval_seconds,
-    etcd_quota_bytes: Annotated[
-        int,
-        typer.Option(
-            metavar="BYTES", min=1, help="etcd's --quota-backend-bytes; warn at 80 % of it."
-        ),
-    ] = DEFAULTS.etcd_quota_bytes,
-    event_ttl: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, help="How long Event objects are kept.")
-    ] = DEFAULTS.event_ttl_seconds,
-    max_events: Annotated[
-        int,
-        typer.Option(min=1, help="Most Event objects kept; beyond it the oldest are deleted."),
-    ] = DEFAULTS.max_events,
-    watch_cache_events: Annotated[
-        int,
-        typer.Option(min=1, help="Changes kept in memory for watches that lag or resume."),
-    ] = DEFAULTS.watch_cache_events,
-    watch_cache_bytes: Annotated[
-        int,
-        typer.Option(metavar="BYTES", min=1, help="The same bound in bytes of encoded events."),
-    ] = DEFAULTS.watch_cache_bytes,
-    watch_bookmark_interval: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.05,
-            max=5.0,
-            help="Time after which an idle watch says how far it has come.",
-        ),
-    ] = DEFAULTS.bookmark_seconds,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    etcd_compaction_interval: CompactionInterval = DEFAULTS.compaction_interval_seconds,
+    etcd_quota_bytes: Quota = DEFAULTS.etcd_quota_bytes,
+    event_ttl: EventTtl = DEFAULTS.event_ttl_seconds,
+    max_events: MaxEvents = DEFAULTS.max_events,
+    watch_cache_events: CacheEvents = DEFAULTS.watch_cache_events,
+    watch_cache_bytes: CacheBytes = DEFAULTS.watch_cache_bytes,
+    watch_bookmark_interval: BookmarkInterval = DEFAULTS.bookmark_seconds,
     health_listen: HealthListen = LOOPBACK,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
