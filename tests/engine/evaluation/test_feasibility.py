@@ -1,0 +1,66 @@
+"""A row's rejection may be overridden for one pod, and only until the next refresh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.framework.plugin import FilterOutcome
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Reason
+from support.engine_world import World, node
+from support.evaluations import from_scratch, seen
+
+ONE_POD = {"cpu": "4", "memory": "8Gi", "pods": "1"}
+SOFT = [{"key": "k", "value": "1", "effect": "PreferNoSchedule"}]
+
+
+def world_of_two_nodes() -> World:
+    world = World(4, nodes=0)
+    for name in ("a", "b"):
+        world.cache.add_node(node(name, taints=SOFT, allocatable=ONE_POD))
+    world.templates = [{}] * 4
+    return world
+
+
+def override(evaluation: ClassEvaluation, name: str) -> int:
+    """Have NodeResourcesFit reject the node."""
+    row = evaluation.cluster.nodes.row_of(name)
+    assert row is not None
+    names = tuple(column.named.name for column in evaluation.feasibility.columns)
+    index = names.index("NodeResourcesFit")
+    reasons = tuple(
+        (Reason(Code.UNSCHEDULABLE, "for this pod"),) if name == names[index] else ()
+        for name in names
+    )
+    one = np.array([index], dtype=np.int16)
+    rows, bits = np.array([row], dtype=np.intp), np.ones(1, dtype=np.uint64)
+    evaluation.override_row(row, FilterOutcome(rows, one, bits, names, reasons))
+    return row
+
+
+def test_an_overridden_row_is_rejected_until_the_next_refresh() -> None:
+    world = world_of_two_nodes()
+    pending = world.pending(0)
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    row = override(evaluation, "a")
+    assert row not in evaluation.feasible_rows
+    assert evaluation.outcome().status(row).message == "for this pod"
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    assert row in evaluation.feasible_rows
+
+
+def test_an_overridden_row_that_stays_rejected_is_normalised_anew_when_it_fits() -> None:
+    world = world_of_two_nodes()
+    pending, other = world.pending(0), world.pending(0)
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    override(evaluation, "a")
+    world.cache.assume(other, "a")
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    two = [*SOFT, {"key": "l", "value": "1", "effect": "PreferNoSchedule"}]
+    world.cache.update_node(node("b", taints=two, allocatable=ONE_POD))
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+    world.cache.forget(other)
+    assert seen(evaluation, pending) == from_scratch(world, pending)
