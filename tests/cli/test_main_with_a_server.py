@@ -234,7 +234,7 @@ def test_watch_shows_what_happens_until_it_is_interrupted(
     finally:
         stop.cancel()
         watching.kill()
-        watching.wait()
+        watching.communicate()
     assert {"NAME", "watched"} == {words[0] for words in seen}
 
 
