@@ -10,7 +10,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
 from podsched.client.informer import Event, EventType
-from podsched.controllers.ports import Controller, Now
+from podsched.controllers.controller import Controller, Instant
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
@@ -38,8 +38,8 @@ class ControllerWorld:
         self._version = 0
 
     @property
-    def now(self) -> Now:
-        return Now(self.time, self.time - START)
+    def now(self) -> Instant:
+        return Instant(self.time, self.time - START)
 
     # what the controller sees
 

@@ -1,5 +1,5 @@
-"""The part of kube-controller-manager without which a scheduler cannot be observed.
+"""The controllers of kube-controller-manager that a scheduler depends on.
 
-Runs in the leader; every write carries its fence. Each controller is synchronous and gets the time
-as an argument; `manager` alone waits, reads clocks and writes.
+They run in the leader, and every write carries its fence. Each controller is synchronous and gets
+the time as an argument; ``manager`` alone waits, reads clocks and writes.
 """

@@ -1,9 +1,8 @@
 """PodDisruptionBudget status: how many pods there should be, are healthy, and may be disrupted.
 
-Source: pkg/controller/disruption of Kubernetes 1.36 (trySync, getExpectedPodCount,
-countHealthyPods, buildDisruptedPodMap). Guarantees: the counts are kept by event, so that a change
-of one pod costs the same whatever the number of pods; a status is written for the version of the
-budget it was computed on, since evictions spend from it at the same time.
+Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are kept by event, so
+that a change of one pod costs the same whatever the number of pods; a status is written for the
+version of the budget it was computed on, since evictions spend from it at the same time.
 
 Pods without a controller count for an integer minAvailable alone; percentages and maxUnavailable
 are of the replicas their controllers ask for (ReplicaSet, StatefulSet, ReplicationController). A
@@ -12,216 +11,33 @@ controller that does not exist makes the status one of failure that allows no di
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from podsched.api.codec import write
-from podsched.api.conditions import is_pod_ready
 from podsched.api.objects import (
     AnyObject,
-    Condition,
     Pod,
     PodDisruptionBudget,
-    PodDisruptionBudgetStatus,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
-    seconds_of,
-    timestamp,
 )
-from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+from podsched.api.selectors import Selector
 from podsched.client.informer import Event
-from podsched.controllers.ports import Now, Objects, Writes, earliest
-from podsched.v1.api_pb2 import PatchRequest
+from podsched.controllers.controller import Instant, Objects, Writes
+from podsched.controllers.disruption_status import (
+    Counts,
+    Owner,
+    member_of,
+    new_status,
+    selector_of,
+    status_patch,
+)
 
-DELETION_TIMEOUT = 120.0
-"""Seconds an evicted pod counts as disrupted while its deletion is not seen."""
-DISRUPTION_ALLOWED = "DisruptionAllowed"
 SCALED_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 
 
-class Owner(NamedTuple):
-    """The controller of a pod."""
-
-    kind: str
-    name: str
-    uid: str
-
-
-class Member(NamedTuple):
-    """What a budget knows of a pod it selects."""
-
-    ready: bool
-    deleting: bool
-    owner: Owner | None
-
-
-@dataclass(slots=True)
-class Counts:
-    """The pods a budget selects, counted."""
-
-    selector: Selector
-    members: dict[str, Member] = field(default_factory=dict)
-    """By the pod's name: a budget has one namespace."""
-    healthy: int = 0
-    owners: Counter[Owner] = field(default_factory=Counter)
-
-    def put(self, name: str, member: Member | None) -> bool:
-        """Count a pod as it is now (None: not any more); whether that changed anything."""
-        before = self.members.pop(name, None)
-        if member is not None:
-            self.members[name] = member
-        if before == member:
-            return False
-        for item, amount in ((before, -1), (member, 1)):
-            if item is None:
-                continue
-            self.healthy += amount * (item.ready and not item.deleting)
-            if item.owner is not None:
-                self.owners[item.owner] += amount
-                if not self.owners[item.owner]:
-                    del self.owners[item.owner]
-        return True
-
-
-class Scaled(NamedTuple):
-    """A number that says how large a share is wanted."""
-
-    expected: int
-    desired: int
-
-
-def member_of(pod: Pod) -> Member:
-    """Return a pod as a budget sees it."""
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-    return Member(
-        is_pod_ready(pod),
-        pod.metadata.HasField("deletion_timestamp"),
-        None if owner is None else Owner(owner.kind, owner.name, owner.uid),
-    )
-
-
-def scaled_value(text: str, total: int) -> int:
-    """Return a number, or a percentage of `total` rounded up (GetScaledValueFromIntOrPercent)."""
-    if text.endswith("%"):
-        return -(-int(text[:-1]) * total // 100)
-    return int(text)
-
-
-def new_status(
-    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None], now: float
-) -> tuple[PodDisruptionBudgetStatus, float | None]:
-    """Return the status a budget should have, and the Unix time at which it changes by itself.
-
-    scale: the replicas a controller asks for; None when it does not exist.
-    """
-    status = PodDisruptionBudgetStatus()
-    status.CopyFrom(budget.status)
-    status.observed_generation = budget.metadata.generation
-    found = _expected(budget, counts, scale)
-    if isinstance(found, Owner):
-        status.disruptions_allowed = 0
-        message = f"found no controllers for pods of {found.kind} {found.name!r}"
-        _set_condition(status, "False", "SyncFailed", message, now)
-        return status, None
-    recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
-    status.expected_pods = found.expected
-    status.desired_healthy = found.desired
-    status.current_healthy = counts.healthy - disrupted_healthy
-    allowed = status.current_healthy - found.desired
-    status.disruptions_allowed = max(0, allowed) if found.expected > 0 else 0
-    if status.disruptions_allowed > 0:
-        _set_condition(status, "True", "SufficientPods", "", now)
-    else:
-        _set_condition(status, "False", "InsufficientPods", "", now)
-    return status, recheck
-
-
-def _expected(
-    budget: PodDisruptionBudget, counts: Counts, scale: Callable[[Owner], int | None]
-) -> Scaled | Owner:
-    """How many pods there should be and be healthy; an Owner: that controller does not exist."""
-    spec = budget.spec
-    if spec.HasField("min_available") and not spec.min_available.endswith("%"):
-        return Scaled(len(counts.members), int(spec.min_available))
-    total = 0
-    for owner in counts.owners:
-        replicas = scale(owner)
-        if replicas is None:
-            return owner
-        total += replicas
-    if spec.HasField("max_unavailable"):
-        return Scaled(total, max(0, total - scaled_value(spec.max_unavailable, total)))
-    if spec.HasField("min_available"):
-        return Scaled(total, scaled_value(spec.min_available, total))
-    return Scaled(0, 0)
-
-
-def _keep_disrupted(
-    status: PodDisruptionBudgetStatus, counts: Counts, now: float
-) -> tuple[float | None, int]:
-    """Forget evictions that are done or have failed; when the next one fails, healthy ones left."""
-    recheck: float | None = None
-    healthy = 0
-    for name, stamp in list(status.disrupted_pods.items()):
-        member = counts.members.get(name)
-        fails_at = seconds_of(stamp) + DELETION_TIMEOUT
-        if member is None or member.deleting or fails_at <= now:
-            del status.disrupted_pods[name]
-            continue
-        healthy += member.ready
-        recheck = earliest(recheck, fails_at)
-    return recheck, healthy
-
-
-def _set_condition(
-    status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: float
-) -> None:
-    condition = next((c for c in status.conditions if c.type == DISRUPTION_ALLOWED), None)
-    if condition is None:
-        condition = status.conditions.add(type=DISRUPTION_ALLOWED)
-    if condition.status != value:
-        condition.last_transition_time.CopyFrom(timestamp(now, whole=True))
-    condition.status = value
-    condition.reason = reason
-    condition.message = message
-    condition.observed_generation = status.observed_generation
-
-
-def status_patch(
-    budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus
-) -> PatchRequest | None:
-    """Return the patch that gives a budget its new status, None if it has it."""
-    if status == budget.status:
-        return None
-    conditions: list[Condition] = list(status.conditions)
-    content: dict[str, Any] = {
-        "observedGeneration": status.observed_generation,
-        "expectedPods": status.expected_pods,
-        "currentHealthy": status.current_healthy,
-        "desiredHealthy": status.desired_healthy,
-        "disruptionsAllowed": status.disruptions_allowed,
-        "conditions": [write(condition) for condition in conditions],
-    }
-    gone = [name for name in budget.status.disrupted_pods if name not in status.disrupted_pods]
-    if gone:
-        content["disruptedPods"] = dict.fromkeys(gone)
-    metadata = budget.metadata
-    return PatchRequest(
-        kind="PodDisruptionBudget",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps({"status": content}).encode(),
-    )
-
-
 class DisruptionController:
-    """Keeps the status of all budgets."""
+    """Keeps the status of all budgets current."""
 
     name = "disruption"
     kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
@@ -235,7 +51,7 @@ class DisruptionController:
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget changes by itself."""
 
-    def start(self, now: Now) -> None:
+    def start(self, now: Instant) -> None:
         """Count the pods of all budgets."""
         for key, budget in self._objects.objects("PodDisruptionBudget").items():
             try:
@@ -243,8 +59,8 @@ class DisruptionController:
             except Exception as error:
                 self._writes.skipped("PodDisruptionBudget", key, error)
 
-    def changed(self, event: Event, now: Now) -> None:
-        """Return a budget, a pod or a controller has changed."""
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a budget, a pod or a controller."""
         if event.kind == "Pod":
             self._pod_changed(event)
         elif event.kind == "PodDisruptionBudget":
@@ -253,7 +69,7 @@ class DisruptionController:
             namespace = event.key.partition("/")[0]
             self._dirty.update(dict.fromkeys(self._counts.get(namespace, ())))
 
-    def work(self, now: Now) -> float | None:
+    def work(self, now: Instant) -> float | None:
         """Write the statuses that have changed."""
         for key, at in list(self._rechecks.items()):
             if at <= now.wall:
@@ -269,7 +85,7 @@ class DisruptionController:
             return None
         return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
 
-    def _sync(self, key: str, now: Now) -> None:
+    def _sync(self, key: str, now: Instant) -> None:
         budget = self._objects.get("PodDisruptionBudget", key)
         namespace = key.partition("/")[0]
         counts = self._counts.get(namespace, {}).get(key)
@@ -305,7 +121,7 @@ class DisruptionController:
             if not of_namespace:
                 del self._counts[namespace]
             return
-        selector = _selector_of(budget)
+        selector = selector_of(budget)
         known = of_namespace.get(key)
         if known is None or known.selector != selector:
             of_namespace[key] = self._counted(namespace, selector)
@@ -332,13 +148,3 @@ class DisruptionController:
             counted = member if member is not None and counts.selector.matches(labels) else None
             if counts.put(name, counted):
                 self._dirty[key] = None
-
-
-def _selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Return what the budget selects: nothing without a selector, or with one that is broken."""
-    if not budget.spec.HasField("selector"):
-        return NOTHING
-    try:
-        return compile_selector(budget.spec.selector)
-    except SelectorError:
-        return NOTHING

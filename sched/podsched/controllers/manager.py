@@ -1,9 +1,10 @@
-"""Runs the controllers while this replica leads.
+"""The manager that runs the controllers while this replica leads.
 
-`handle` gets every batch of the scheduler's informer, `run` lasts as long as the term. Guarantees:
-every write carries the fence; evictions and deletions are rate limited; a write that fails is
-decided anew by the controller that wanted it; an object that a controller cannot handle is logged,
-counted and left alone until it changes; nothing is kept from one term to the next.
+``handle`` gets every batch of the scheduler's informer, ``run`` lasts as long as the term.
+Guarantees: every write carries the fence; evictions and deletions are rate limited; a write that
+fails is decided anew by the controller that asked for it; an object that a controller cannot handle
+is logged, counted and left alone until it changes; nothing is kept from one term to the next,
+timers and tasks included.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from podsched.client.errors import Conflict, FenceLost, NotFound
 from podsched.client.informer import Batch
 from podsched.client.outbox import Outbox
 from podsched.config.settings import ControllerSettings
+from podsched.controllers.controller import Controller, Instant, Recorder, earliest
 from podsched.controllers.disruption import DisruptionController
 from podsched.controllers.node_lifecycle import NodeLifecycleController
 from podsched.controllers.pod_gc import PodGarbageCollector
-from podsched.controllers.ports import Controller, Now, Recorder, earliest
 from podsched.controllers.rate import TokenBucket
 from podsched.controllers.taint_eviction import TaintEvictionController
 from podsched.telemetry.logs import get_logger
@@ -38,7 +39,7 @@ WATCHED_KINDS = (
     "PodDisruptionBudget",
     "Pod",
 )
-"""What the informer has to watch."""
+"""The kinds that the informer has to watch."""
 _log = get_logger("controllers")
 _COALESCE = 0.02
 """Seconds in which changes gather before they are worked on."""
@@ -49,22 +50,22 @@ _MOST_FAULTS = 1000
 T = TypeVar("T")
 
 
-class _Wanted(NamedTuple, Generic[T]):
-    """A write, who wants it, and what to do when it fails."""
+class _QueuedWrite(NamedTuple, Generic[T]):
+    """A write, the controller that asked for it, and what to do when it fails."""
 
     controller: str
     request: T
-    again: Callable[[], None]
+    retry: Callable[[], None]
 
 
-class _Desk:
-    """The `Writes` of one controller."""
+class _ControllerWrites:
+    """The ``Writes`` of one controller: it puts them into the outboxes that all share."""
 
     def __init__(
         self,
         controller: str,
-        patches: Outbox[_Wanted[PatchRequest]],
-        evictions: Outbox[_Wanted[EvictRequest]],
+        patches: Outbox[_QueuedWrite[PatchRequest]],
+        evictions: Outbox[_QueuedWrite[EvictRequest]],
         skipped: Callable[[str, str, str, Exception], None],
     ) -> None:
         self.controller = controller
@@ -72,13 +73,13 @@ class _Desk:
         self._evictions = evictions
         self._skipped = skipped
 
-    def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
-        wanted = _Wanted(self.controller, request, again)
-        self._patches.put(f"{self.controller} {request.kind} {key}", wanted)
+    def patch(self, key: str, request: PatchRequest, retry: Callable[[], None]) -> None:
+        write = _QueuedWrite(self.controller, request, retry)
+        self._patches.put(f"{self.controller} {request.kind} {key}", write)
 
-    def evict(self, key: str, request: EvictRequest, again: Callable[[], None]) -> None:
-        wanted = _Wanted(self.controller, request, again)
-        self._evictions.put(f"{self.controller} {key}", wanted)
+    def evict(self, key: str, request: EvictRequest, retry: Callable[[], None]) -> None:
+        write = _QueuedWrite(self.controller, request, retry)
+        self._evictions.put(f"{self.controller} {key}", write)
 
     def cancel_eviction(self, key: str) -> None:
         self._evictions.drop(f"{self.controller} {key}")
@@ -88,10 +89,10 @@ class _Desk:
 
 
 class ControllerManager:
-    """One term of all controllers.
+    """All controllers, for one term.
 
-    informer: must watch WATCHED_KINDS, and its batches must go to `handle`. now, clock: Unix time
-    and monotonic time in seconds.
+    ``informer`` must watch WATCHED_KINDS, and its batches must go to ``handle``; ``now`` and
+    ``clock`` give Unix time and monotonic time in seconds.
     """
 
     def __init__(
@@ -114,40 +115,44 @@ class ControllerManager:
         self._clock = clock
         self._skipped: set[tuple[str, str, str, str]] = set()
         self._limit = TokenBucket(settings.writes_per_second, burst=_EVICT_AT_ONCE)
-        self._patches: Outbox[_Wanted[PatchRequest]] = Outbox(self._send_patches, self._answered)
-        self._evictions: Outbox[_Wanted[EvictRequest]] = Outbox(
+        self._patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(
+            self._send_patches, self._answered
+        )
+        self._evictions: Outbox[_QueuedWrite[EvictRequest]] = Outbox(
             self._send_evictions, self._answered, most=_EVICT_AT_ONCE
         )
         evictor = TaintEvictionController(
-            informer, self._desk(TaintEvictionController.name), recorder, metrics
+            informer, self._writes_of(TaintEvictionController.name), recorder, metrics
         )
-        lifecycle = self._desk(NodeLifecycleController.name)
+        lifecycle = self._writes_of(NodeLifecycleController.name)
         self._controllers: Sequence[Controller] = (
-            DisruptionController(informer, self._desk(DisruptionController.name)),
+            DisruptionController(informer, self._writes_of(DisruptionController.name)),
             evictor,
             NodeLifecycleController(informer, lifecycle, settings, evictor.pods_on),
-            PodGarbageCollector(informer, self._desk(PodGarbageCollector.name), settings),
+            PodGarbageCollector(informer, self._writes_of(PodGarbageCollector.name), settings),
         )
-        self._told: dict[str, list[Controller]] = {kind: [] for kind in WATCHED_KINDS}
+        self._by_kind: dict[str, list[Controller]] = {kind: [] for kind in WATCHED_KINDS}
         for controller in self._controllers:
             for kind in controller.kinds:
-                self._told[kind].append(controller)
+                self._by_kind[kind].append(controller)
         self._started = False
         self._wake = asyncio.Event()
+        #: Retries that wait for their time; they end with the term.
+        self._retries: set[asyncio.TimerHandle] = set()
 
-    def _desk(self, controller: str) -> _Desk:
-        return _Desk(controller, self._patches, self._evictions, self._skip)
+    def _writes_of(self, controller: str) -> _ControllerWrites:
+        return _ControllerWrites(controller, self._patches, self._evictions, self._skip)
 
-    def _now(self) -> Now:
-        return Now(self._wall(), self._clock())
+    def _now(self) -> Instant:
+        return Instant(self._wall(), self._clock())
 
     def handle(self, batch: Batch) -> None:
-        """Take in a batch of the informer; before `run` it is ignored, since `run` reads all."""
+        """Take in a batch of the informer; ignored before ``run``, which reads all there is."""
         if not self._started:
             return
         now = self._now()
         for event in batch.events:
-            for controller in self._told.get(event.kind, ()):
+            for controller in self._by_kind.get(event.kind, ()):
                 try:
                     controller.changed(event, now)
                 except Exception as error:
@@ -169,6 +174,9 @@ class ControllerManager:
             await self._run_tasks()
         finally:
             self._started = False
+            for timer in self._retries:
+                timer.cancel()
+            self._retries.clear()
 
     async def _run_tasks(self) -> None:
         tasks = [
@@ -200,24 +208,22 @@ class ControllerManager:
 
     # ------------------------------------------------------------------ writing
 
-    async def _send_patches(self, batch: Sequence[_Wanted[PatchRequest]]) -> Sequence[BatchResult]:
-        return await self._cluster.patch_many(
-            [wanted.request for wanted in batch], fence=self._fence
-        )
+    async def _send_patches(
+        self, batch: Sequence[_QueuedWrite[PatchRequest]]
+    ) -> Sequence[BatchResult]:
+        return await self._cluster.patch_many([write.request for write in batch], fence=self._fence)
 
     async def _send_evictions(
-        self, batch: Sequence[_Wanted[EvictRequest]]
+        self, batch: Sequence[_QueuedWrite[EvictRequest]]
     ) -> Sequence[BatchResult]:
         await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
-        return await self._cluster.evict_pods(
-            [wanted.request for wanted in batch], fence=self._fence
-        )
+        return await self._cluster.evict_pods([write.request for write in batch], fence=self._fence)
 
-    def _answered(self, key: str, wanted: _Wanted[T], result: BatchResult) -> None:
+    def _answered(self, key: str, write: _QueuedWrite[T], result: BatchResult) -> None:
         failed = errors.of_result(result)
         if isinstance(failed, FenceLost):
             raise failed
-        self._count(wanted.controller, "written" if failed is None else "error")
+        self._count(write.controller, "written" if failed is None else "error")
         if failed is None or isinstance(failed, NotFound):
             return
         wait = _RETRY_CONFLICT
@@ -225,14 +231,19 @@ class ControllerManager:
             _log.warning("A write failed", name=key, error=str(failed))
             wait = _RETRY_ERROR
 
-        def again() -> None:
-            wanted.again()
+        self._retry_later(write.retry, wait)
+
+    def _retry_later(self, retry: Callable[[], None], wait: float) -> None:
+        def fire() -> None:
+            self._retries.discard(timer)
+            retry()
             self._wake.set()
 
-        asyncio.get_running_loop().call_later(wait, again)
+        timer = asyncio.get_running_loop().call_later(wait, fire)
+        self._retries.add(timer)
 
     def _skip(self, controller: str, kind: str, key: str, error: Exception) -> None:
-        """Log and count an object that a controller cannot handle; the same fault is logged once."""
+        """Log and count an object that a controller cannot handle; a fault is logged once."""
         self._count(controller, "error")
         fault = (controller, kind, key, repr(error))
         if fault in self._skipped:

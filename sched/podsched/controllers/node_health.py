@@ -1,12 +1,12 @@
-"""When a node was last heard of, and how its zone is.
+"""When each node last reported, and in which state its zone is.
 
 Pure. A heartbeat is a change of the node's lease or of its Ready condition's heartbeat time, and
 counts from when it is seen, so that clocks of other machines do not matter; for a node that a new
 leader sees for the first time it counts from what its lease says, but the node gets at least a
 short time to show itself. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
-Unlike in Kubernetes a node that has never reported (no lease, no heartbeat time) is judged by
-nobody: it is no kubelet's node, but one made by hand or by a benchmark.
+Unlike in Kubernetes, a node that has never reported (no lease, no heartbeat time) is left alone: no
+kubelet made it, but somebody by hand, or a benchmark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from podsched.api.conditions import NODE_READY, node_condition
 from podsched.api.objects import Lease, Node, Timestamp
 from podsched.config.settings import ControllerSettings
-from podsched.controllers.ports import Now
+from podsched.controllers.controller import Instant
 
 LEASE_NAMESPACE = "kube-node-lease"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -28,8 +28,8 @@ _MANY = 2
 """More nodes of a zone than this must be not Ready for the zone to count as disrupted."""
 
 
-class _Heard(NamedTuple):
-    """The last heartbeats that a node has shown, and when a new one was seen (monotonic)."""
+class _LastReport(NamedTuple):
+    """The times in a node's last heartbeats, and when a new one was seen (monotonic)."""
 
     lease: int
     ready: int
@@ -37,52 +37,52 @@ class _Heard(NamedTuple):
 
 
 class Heartbeats:
-    """When each node was last heard of."""
+    """When each node last reported."""
 
     def __init__(self, grace: float, least: float) -> None:
-        """grace: seconds of silence that are too many; least: granted to a node seen first."""
+        """``grace``: seconds of silence allowed; ``least``: those left to a node seen first."""
         self._grace = grace
         self._least = min(least, grace)
-        self._heard: dict[str, _Heard] = {}
+        self._reports: dict[str, _LastReport] = {}
 
-    def see_lease(self, lease: Lease, now: Now) -> None:
-        """Return a node's lease as it is."""
+    def see_lease(self, lease: Lease, now: Instant) -> None:
+        """Take in a node's lease."""
         self._see(lease.metadata.name, now, lease=_nanoseconds(lease.spec.renew_time))
 
-    def see_node(self, node: Node, now: Now) -> None:
-        """Return a node's conditions as they are."""
+    def see_node(self, node: Node, now: Instant) -> None:
+        """Take in a node's conditions."""
         ready = node_condition(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
             self._see(node.metadata.name, now, ready=_nanoseconds(ready.last_heartbeat_time))
 
-    def _see(self, name: str, now: Now, *, lease: int = 0, ready: int = 0) -> None:
-        known = self._heard.get(name)
+    def _see(self, name: str, now: Instant, *, lease: int = 0, ready: int = 0) -> None:
+        known = self._reports.get(name)
         if known is None:
             age = max(0.0, now.wall - max(lease, ready) / 1e9)
             at = now.monotonic - min(age, self._grace - self._least)
-            self._heard[name] = _Heard(lease, ready, at)
+            self._reports[name] = _LastReport(lease, ready, at)
             return
         lease, ready = lease or known.lease, ready or known.ready
         if (lease, ready) != (known.lease, known.ready):
-            self._heard[name] = _Heard(lease, ready, now.monotonic)
+            self._reports[name] = _LastReport(lease, ready, now.monotonic)
 
     def forget(self, name: str) -> None:
-        """Return the node is gone."""
-        self._heard.pop(name, None)
+        """Drop a node that is gone."""
+        self._reports.pop(name, None)
 
-    def is_silent(self, name: str, now: Now) -> bool:
+    def is_silent(self, name: str, now: Instant) -> bool:
         """Whether the node has been silent for longer than the grace period."""
-        known = self._heard.get(name)
+        known = self._reports.get(name)
         return known is not None and now.monotonic - known.at > self._grace
 
 
 def _nanoseconds(stamp: Timestamp) -> int:
-    """Return what ``ToNanoseconds`` does, also of times beyond the year 9999, which that refuses."""
+    """Return the time in nanoseconds; ``ToNanoseconds`` refuses times beyond the year 9999."""
     return stamp.seconds * 1_000_000_000 + stamp.nanos
 
 
 class ZoneState(Enum):
-    """How a zone is, which decides how fast its nodes are given up."""
+    """The state of a zone: it decides how fast its nodes are given up."""
 
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
@@ -90,7 +90,7 @@ class ZoneState(Enum):
 
 
 def zone_of(node: Node) -> str:
-    """Region and zone of a node, as one key."""
+    """Return region and zone of a node as one key."""
     labels = node.metadata.labels
     return f"{labels.get(REGION_LABEL, '')}/{labels.get(ZONE_LABEL, '')}"
 
@@ -103,7 +103,7 @@ class ZoneCount(NamedTuple):
 
 
 def count_zones(nodes: Iterable[tuple[str, bool]]) -> dict[str, ZoneCount]:
-    """Nodes that are ready, and others, by zone; from the zone of each and whether it is."""
+    """Count ready and other nodes by zone, from (zone, whether it is ready) of each node."""
     ready: Counter[str] = Counter()
     others: Counter[str] = Counter()
     for zone, good in nodes:
@@ -112,7 +112,7 @@ def count_zones(nodes: Iterable[tuple[str, bool]]) -> dict[str, ZoneCount]:
 
 
 def zone_state(count: ZoneCount, settings: ControllerSettings) -> ZoneState:
-    """How a zone is (ComputeZoneState)."""
+    """Return the state of a zone (ComputeZoneState)."""
     if not count.ready and count.not_ready:
         return ZoneState.FULL
     share = count.not_ready / max(1, count.ready + count.not_ready)
@@ -124,9 +124,9 @@ def zone_state(count: ZoneCount, settings: ControllerSettings) -> ZoneState:
 def eviction_rates(
     zones: dict[str, ZoneCount], settings: ControllerSettings
 ) -> tuple[dict[str, float], bool]:
-    """Nodes a second that may get a NoExecute taint, by zone; whether every zone is down.
+    """Return how many nodes a second may get a NoExecute taint by zone, and if all zones are down.
 
-    When every zone is down the fault is on our side, and nobody is evicted.
+    When every zone is down the fault is on our side, and no pod is evicted.
     """
     states = {zone: zone_state(count, settings) for zone, count in zones.items()}
     if states and all(state is ZoneState.FULL for state in states.values()):

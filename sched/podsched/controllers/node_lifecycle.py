@@ -15,38 +15,14 @@ tolerationSeconds from the same moment. Source: pkg/controller/nodelifecycle of 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from podsched.api.codec import write
-from podsched.api.conditions import (
-    FALSE,
-    NODE_READY,
-    TRUE,
-    UNKNOWN,
-    is_node_ready,
-    is_pod_ready,
-    node_condition,
-)
-from podsched.api.objects import (
-    Lease,
-    Node,
-    NodeCondition,
-    Pod,
-    PodCondition,
-    Taint,
-    timestamp,
-)
-from podsched.api.tolerations import (
-    NO_EXECUTE,
-    NO_SCHEDULE,
-    TAINT_NOT_READY,
-    TAINT_UNREACHABLE,
-    TAINT_UNSCHEDULABLE,
-)
+from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
+from podsched.api.objects import Lease, Node, Pod
+from podsched.api.tolerations import NO_EXECUTE
 from podsched.client.informer import Event
 from podsched.config.settings import ControllerSettings
+from podsched.controllers.controller import Instant, Objects, Writes
 from podsched.controllers.node_health import (
     LEASE_NAMESPACE,
     Heartbeats,
@@ -54,139 +30,24 @@ from podsched.controllers.node_health import (
     eviction_rates,
     zone_of,
 )
-from podsched.controllers.ports import Now, Objects, Writes
+from podsched.controllers.node_taints import (
+    NO_EXECUTE_KEYS,
+    is_lost,
+    no_execute_key,
+    no_schedule_keys,
+    node_patch,
+    not_ready_patch,
+    silent_conditions,
+    wanted_taints,
+)
 from podsched.controllers.rate import TokenBucket
-from podsched.v1.api_pb2 import PatchRequest
 
-_UNKNOWN_WHEN_SILENT = (NODE_READY, "MemoryPressure", "DiskPressure", "PIDPressure")
-_TAINTS = {
-    (NODE_READY, FALSE): TAINT_NOT_READY,
-    (NODE_READY, UNKNOWN): TAINT_UNREACHABLE,
-    ("MemoryPressure", TRUE): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", TRUE): "node.kubernetes.io/disk-pressure",
-    ("PIDPressure", TRUE): "node.kubernetes.io/pid-pressure",
-    ("NetworkUnavailable", TRUE): "node.kubernetes.io/network-unavailable",
-}
-_NO_SCHEDULE_KEYS = frozenset((*_TAINTS.values(), TAINT_UNSCHEDULABLE))
-_NO_EXECUTE_KEYS = frozenset((TAINT_NOT_READY, TAINT_UNREACHABLE))
-NOT_READY_REASON = "NodeNotReady"
-_AGAIN_AFTER = 1.0
-"""Seconds until a node that its zone did not allow to be given up is looked at again."""
-
-
-def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
-    """Return the conditions of a node that is silent: what a kubelet vouches for is Unknown."""
-    stamp = timestamp(now, whole=True)
-    conditions: list[NodeCondition] = []
-    seen = set()
-    for old in node.status.conditions:
-        condition = NodeCondition()
-        condition.CopyFrom(old)
-        seen.add(old.type)
-        if old.type in _UNKNOWN_WHEN_SILENT and old.status != UNKNOWN:
-            condition.status = UNKNOWN
-            condition.reason = "NodeStatusUnknown"
-            condition.message = "Kubelet stopped posting node status."
-            condition.last_transition_time.CopyFrom(stamp)
-        conditions.append(condition)
-    conditions += [
-        NodeCondition(
-            type=type_,
-            status=UNKNOWN,
-            reason="NodeStatusNeverUpdated",
-            message="Kubelet never posted node status.",
-            last_heartbeat_time=node.metadata.creation_timestamp,
-            last_transition_time=stamp,
-        )
-        for type_ in _UNKNOWN_WHEN_SILENT
-        if type_ not in seen
-    ]
-    return conditions
-
-
-def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[str]:
-    """Return the keys of the NoSchedule taints that a node should have for its conditions."""
-    keys = [key for c in conditions if (key := _TAINTS.get((c.type, c.status))) is not None]
-    if node.spec.unschedulable:
-        keys.append(TAINT_UNSCHEDULABLE)
-    return keys
-
-
-def no_execute_key(conditions: Sequence[NodeCondition]) -> str:
-    """Return the key of the NoExecute taint of a node that is not Ready; "" for one that is."""
-    ready = next((c for c in conditions if c.type == NODE_READY), None)
-    return _TAINTS.get((NODE_READY, ready.status), "") if ready is not None else ""
-
-
-def wanted_taints(
-    node: Node, schedule_keys: Sequence[str], execute_key: str, now: float
-) -> list[Taint]:
-    """All taints of a node: those of others, and ours as they should be."""
-    wanted = {(key, NO_SCHEDULE) for key in schedule_keys}
-    if execute_key:
-        wanted.add((execute_key, NO_EXECUTE))
-    taints: list[Taint] = []
-    stamp = timestamp(now, whole=True)
-    for old in node.spec.taints:
-        ours = (old.effect == NO_SCHEDULE and old.key in _NO_SCHEDULE_KEYS) or (
-            old.effect == NO_EXECUTE and old.key in _NO_EXECUTE_KEYS
-        )
-        if ours and (old.key, old.effect) not in wanted:
-            continue
-        wanted.discard((old.key, old.effect))
-        taint = Taint()
-        taint.CopyFrom(old)
-        if old.effect == NO_EXECUTE and not old.HasField("time_added"):
-            taint.time_added.CopyFrom(stamp)
-        taints.append(taint)
-    taints += [Taint(key=key, effect=effect, time_added=stamp) for key, effect in sorted(wanted)]
-    return taints
-
-
-def node_patch(
-    node: Node, conditions: Sequence[NodeCondition], taints: Sequence[Taint]
-) -> PatchRequest | None:
-    """Return the patch that gives a node these conditions and taints; None if it has them."""
-    content: dict[str, Any] = {}
-    if list(conditions) != list(node.status.conditions):
-        content["status"] = {"conditions": [write(c) for c in conditions]}
-    if list(taints) != list(node.spec.taints):
-        content["spec"] = {"taints": [write(t) for t in taints] or None}
-    if not content:
-        return None
-    metadata = node.metadata
-    return PatchRequest(
-        kind="Node",
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps(content).encode(),
-    )
-
-
-def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
-    """Return the patch that makes a pod of a node that is not Ready not Ready."""
-    conditions = []
-    for old in pod.status.conditions:
-        condition = PodCondition()
-        condition.CopyFrom(old)
-        if old.type == "Ready":
-            condition.status, condition.reason = FALSE, NOT_READY_REASON
-            condition.last_transition_time.CopyFrom(timestamp(now, whole=True))
-        conditions.append(write(condition))
-    metadata = pod.metadata
-    return PatchRequest(
-        kind="Pod",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps({"status": {"conditions": conditions}}).encode(),
-    )
+_HELD_BACK_PERIOD = 1.0
+"""Seconds between looks at nodes that may not be given up yet because of their zone."""
 
 
 class NodeLifecycleController:
-    """Watches heartbeats, and keeps conditions and taints of all nodes."""
+    """Watches heartbeats and keeps the conditions and taints of all nodes."""
 
     name = "node-lifecycle"
     kinds = ("Lease", "Node")
@@ -198,7 +59,7 @@ class NodeLifecycleController:
         settings: ControllerSettings,
         pods_on: Callable[[str], Iterable[str]],
     ) -> None:
-        """pods_on: the keys of the pods bound to a node."""
+        """``pods_on`` gives the keys of the pods bound to a node."""
         self._objects = objects
         self._writes = writes
         self._pods_on = pods_on
@@ -219,7 +80,7 @@ class NodeLifecycleController:
         """Nodes whose zone did not allow a NoExecute taint yet."""
         self._next_monitor = 0.0
 
-    def start(self, now: Now) -> None:
+    def start(self, now: Instant) -> None:
         """Take in leases and nodes."""
         for key, lease in self._objects.objects("Lease").items():
             try:
@@ -230,13 +91,13 @@ class NodeLifecycleController:
             try:
                 if isinstance(node, Node):
                     self._see_node(name, node, now)
-                    if _is_lost(node):
+                    if is_lost(node):
                         self._lost[name] = None
             except Exception as error:
                 self._writes.skipped("Node", name, error)
 
-    def changed(self, event: Event, now: Now) -> None:
-        """Return a lease or a node has changed."""
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a lease or a node."""
         if event.kind == "Lease":
             self._see_lease(event.new, now)
         elif event.kind == "Node":
@@ -247,21 +108,21 @@ class NodeLifecycleController:
                 self._given_up.discard(event.key)
                 return
             self._see_node(event.key, event.new, now)
-            was_ready = not isinstance(event.old, Node) or not _is_lost(event.old)
-            if _is_lost(event.new) and was_ready:
+            was_ready = not isinstance(event.old, Node) or not is_lost(event.old)
+            if is_lost(event.new) and was_ready:
                 self._lost[event.key] = None
 
-    def _see_lease(self, lease: object, now: Now) -> None:
+    def _see_lease(self, lease: object, now: Instant) -> None:
         if isinstance(lease, Lease) and lease.metadata.namespace == LEASE_NAMESPACE:
             self._heartbeats.see_lease(lease, now)
 
-    def _see_node(self, name: str, node: Node, now: Now) -> None:
+    def _see_node(self, name: str, node: Node, now: Instant) -> None:
         self._heartbeats.see_node(node, now)
         self._dirty[name] = None
         if node_condition(node.status, NODE_READY) is not None:
             self._health[name] = (zone_of(node), is_node_ready(node.status))
 
-    def work(self, now: Now) -> float | None:
+    def work(self, now: Instant) -> float | None:
         """Look at the nodes that have changed, and at all of them once a period."""
         if now.monotonic >= self._next_monitor:
             self._next_monitor = now.monotonic + self._settings.node_monitor_period
@@ -281,10 +142,10 @@ class NodeLifecycleController:
                     except Exception as error:
                         self._writes.skipped("Node", name, error)
         if self._held_back:
-            return min(self._next_monitor, now.monotonic + _AGAIN_AFTER)
+            return min(self._next_monitor, now.monotonic + _HELD_BACK_PERIOD)
         return self._next_monitor
 
-    def _look_at_zones(self, now: Now) -> None:
+    def _look_at_zones(self, now: Instant) -> None:
         silent = self._heartbeats.is_silent
         counts = count_zones(
             (zone, ready and not silent(name, now)) for name, (zone, ready) in self._health.items()
@@ -302,7 +163,7 @@ class NodeLifecycleController:
             bucket = self._buckets[zone] = TokenBucket(self._settings.node_eviction_rate)
         return bucket
 
-    def _sync(self, name: str, node: Node, now: Now) -> None:
+    def _sync(self, name: str, node: Node, now: Instant) -> None:
         conditions = list(node.status.conditions)
         if self._heartbeats.is_silent(name, now):
             conditions = silent_conditions(node, now.wall)
@@ -312,15 +173,13 @@ class NodeLifecycleController:
         if patch is not None:
             self._writes.patch(name, patch, lambda: self._mark(name))
 
-    def _allowed_key(self, name: str, node: Node, key: str, now: Now) -> str:
+    def _allowed_key(self, name: str, node: Node, key: str, now: Instant) -> str:
         """Return the NoExecute taint the node may have now, given its zone."""
         self._held_back.pop(name, None)
         if not key or self._all_down:
             self._given_up.discard(name)
             return ""
-        tainted = any(
-            t.effect == NO_EXECUTE and t.key in _NO_EXECUTE_KEYS for t in node.spec.taints
-        )
+        tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
         # What was allowed once stays so: the taint may be on its way.
         if tainted or name in self._given_up or self._bucket(zone_of(node)).take(now.monotonic):
             self._given_up.add(name)
@@ -331,9 +190,9 @@ class NodeLifecycleController:
     def _mark(self, name: str) -> None:
         self._dirty[name] = None
 
-    def _mark_pods(self, name: str, node: Node, now: Now) -> None:
-        """Pods of a node that is not Ready are not Ready either."""
-        if not _is_lost(node):
+    def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
+        """Mark the pods of a node that is not Ready as not Ready, too."""
+        if not is_lost(node):
             return
         for key in self._pods_on(name):
             pod = self._objects.get("Pod", key)
@@ -343,8 +202,3 @@ class NodeLifecycleController:
 
     def _mark_lost(self, name: str) -> None:
         self._lost[name] = None
-
-
-def _is_lost(node: Node) -> bool:
-    """Whether the node says that it is not Ready, or nobody knows."""
-    return bool(no_execute_key(node.status.conditions))

@@ -1,4 +1,4 @@
-"""Pods that nobody will ever clean up: of nodes that are gone, of owners that are gone, too many.
+"""Deletes pods nobody else would: of nodes and owners that are gone, and finished ones in excess.
 
 Looked for once a period; deleted at once, whatever their grace period, except ownerless ones, which
 get theirs. A node or owner must have been gone for a quarantine as this leader has seen it: it may
@@ -17,15 +17,15 @@ from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.client.informer import Event
 from podsched.config.settings import ControllerSettings
+from podsched.controllers.controller import Instant, Objects, Writes
 from podsched.controllers.disruption import SCALED_KINDS
-from podsched.controllers.ports import Now, Objects, Writes
 from podsched.controllers.taint_eviction import eviction
 from podsched.v1.api_pb2 import EvictRequest
 
 REASON = "DeletionByPodGC"
 NODE_GONE = "PodGC: node no longer exists"
 _AT_ONCE = 2000
-"""Pods looked at without a pause: some 3 ms."""
+"""Pods looked at in one go: some 3 ms."""
 _PAUSE = 0.01
 
 
@@ -36,11 +36,11 @@ class Absences:
         self._since: dict[str, float] = {}
 
     def missing(self, names: Iterable[str], now: float) -> None:
-        """These are missing, and nothing else is."""
+        """Note what is missing now; everything else is there."""
         self._since = {name: self._since.get(name, now) for name in names}
 
     def for_long(self, name: str, seconds: float, now: float) -> bool:
-        """Whether it has been missing for so long."""
+        """Whether something has been missing for that many seconds."""
         since = self._since.get(name)
         return since is not None and now - since >= seconds
 
@@ -68,7 +68,7 @@ def surplus(finished: Iterable[Pod], threshold: int) -> list[Pod]:
 
 
 @dataclass(slots=True)
-class _Look:
+class _Scan:
     """A walk over all pods, done in parts."""
 
     left: Iterator[AnyObject]
@@ -77,7 +77,7 @@ class _Look:
     ownerless: list[tuple[Pod, str]] = field(default_factory=list)
 
     def go_on(self, objects: Objects, writes: Writes) -> bool:
-        """Look at the next pods; whether that was all."""
+        """Look at the next pods; return whether these were the last."""
         nodes = objects.objects("Node")
         part = list(islice(self.left, _AT_ONCE))
         for pod in part:
@@ -110,48 +110,48 @@ class PodGarbageCollector:
         self._settings = settings
         self._nodes = Absences()
         self._owners = Absences()
-        self._look: _Look | None = None
+        self._scan: _Scan | None = None
         self._next = 0.0
 
-    def start(self, now: Now) -> None:
-        """Nothing is missing yet."""
+    def start(self, now: Instant) -> None:
+        """Begin: nothing has been missing so far."""
         self._next = now.monotonic
 
-    def changed(self, event: Event, now: Now) -> None:
-        """Return a node that goes begins its absence with the next look, which is not to be late."""
+    def changed(self, event: Event, now: Instant) -> None:
+        """Look soon after a node has gone: its absence counts from the next look."""
         if event.new is None:
             self._next = min(self._next, now.monotonic + 1.0)
 
-    def work(self, now: Now) -> float | None:
+    def work(self, now: Instant) -> float | None:
         """Look for leftovers once a period, at some thousand pods at a time."""
-        if self._look is None:
+        if self._scan is None:
             if now.monotonic < self._next:
                 return self._next
             self._next = now.monotonic + self._settings.pod_gc_period
-            self._look = _Look(iter(list(self._objects.objects("Pod").values())))
-        if not self._look.go_on(self._objects, self._writes):
+            self._scan = _Scan(iter(list(self._objects.objects("Pod").values())))
+        if not self._scan.go_on(self._objects, self._writes):
             return now.monotonic + _PAUSE
-        look, self._look = self._look, None
-        self._collect(look, now.monotonic)
+        scan, self._scan = self._scan, None
+        self._collect(scan, now.monotonic)
         return self._next
 
-    def _collect(self, look: _Look, now: float) -> None:
-        self._nodes.missing({p.spec.node_name for p in look.orphans}, now)
-        self._owners.missing({uid for _, uid in look.ownerless}, now)
+    def _collect(self, scan: _Scan, now: float) -> None:
+        self._nodes.missing({p.spec.node_name for p in scan.orphans}, now)
+        self._owners.missing({uid for _, uid in scan.ownerless}, now)
         quarantine = self._settings.pod_gc_quarantine
-        for pod in surplus(look.finished, self._settings.terminated_pod_gc_threshold):
+        for pod in surplus(scan.finished, self._settings.terminated_pod_gc_threshold):
             self._delete(pod, _deletion(pod, 0))
-        for pod in look.orphans:
+        for pod in scan.orphans:
             if self._nodes.for_long(pod.spec.node_name, quarantine, now):
                 self._delete(pod, eviction(pod, REASON, NODE_GONE, grace=0))
-        for pod, uid in look.ownerless:
+        for pod, uid in scan.ownerless:
             deleting = pod.metadata.HasField("deletion_timestamp")
             if not deleting and self._owners.for_long(uid, quarantine, now):
                 self._delete(pod, _deletion(pod, None))
 
     def _delete(self, pod: Pod, request: EvictRequest) -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        # What fails is found again by the next look.
+        # What fails is found again by the next scan.
         self._writes.evict(key, request, lambda: None)
 
 

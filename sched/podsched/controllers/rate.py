@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Allows `rate` things a second in the long run and `burst` at once; full at first.
+    """Allows ``rate`` actions a second in the long run and ``burst`` at once; full at first.
 
     A rate of 0 allows nothing any more.
     """
@@ -17,7 +17,7 @@ class TokenBucket:
 
     @property
     def rate(self) -> float:
-        """Things a second."""
+        """Actions a second."""
         return self._rate
 
     def set_rate(self, rate: float, now: float) -> None:
@@ -30,7 +30,7 @@ class TokenBucket:
         self._rate = rate
 
     def take(self, now: float) -> bool:
-        """Whether one thing may be done now; it counts as done."""
+        """Return whether one action may be done now; it then counts as done."""
         self._refill(now)
         if self._rate <= 0 or self._tokens < 1:
             return False
@@ -38,7 +38,7 @@ class TokenBucket:
         return True
 
     def reserve(self, count: int, now: float) -> float:
-        """Seconds to wait before `count` things may be done; they count as done."""
+        """Return the seconds to wait before ``count`` actions; they count as done."""
         self._refill(now)
         self._tokens -= count
         return max(0.0, -self._tokens / self._rate)

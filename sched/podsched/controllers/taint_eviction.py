@@ -20,7 +20,7 @@ from podsched.api.conditions import TRUE, pod_condition
 from podsched.api.objects import Node, Pod, PodCondition, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.client.informer import Event
-from podsched.controllers.ports import Now, Objects, Recorder, Writes
+from podsched.controllers.controller import Instant, Objects, Recorder, Writes
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.v1.api_pb2 import EvictRequest
 
@@ -35,7 +35,7 @@ TaintId = tuple[str, int]
 
 
 def taint_id(taint: Taint) -> TaintId:
-    """See TaintId."""
+    """Return the taint's TaintId."""
     return taint.key, taint.time_added.seconds
 
 
@@ -71,7 +71,7 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return a moment known in whole seconds, cut, and by when it was seen at the latest."""
+    """Return a moment that is known in whole seconds, and was seen at ``seen`` at the latest."""
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 
@@ -83,7 +83,7 @@ def _bound_at(pod: Pod) -> Timestamp | None:
 
 
 def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
-    """Delete this very pod, whatever budgets say, with the condition that tells why."""
+    """Return the request that deletes this very pod, whatever budgets say, and records why."""
     request = EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -129,7 +129,7 @@ class TaintEvictionController:
         self._leaving: dict[str, _Leaving] = {}
         self._times: list[tuple[float, str]] = []
 
-    def start(self, now: Now) -> None:
+    def start(self, now: Instant) -> None:
         """Index the pods; look at the tainted nodes."""
         for key, item in self._objects.objects("Pod").items():
             if isinstance(item, Pod) and item.spec.node_name:
@@ -141,8 +141,8 @@ class TaintEvictionController:
                 except Exception as error:
                     self._writes.skipped("Node", item.metadata.name, error)
 
-    def changed(self, event: Event, now: Now) -> None:
-        """Return a pod or a node has changed."""
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of a pod or a node."""
         if event.kind == "Pod":
             self._pod_changed(event, now)
         elif event.kind == "Node":
@@ -151,8 +151,8 @@ class TaintEvictionController:
             if old is None or node is None or old.spec != node.spec:
                 self._look_at_node(event.key, node, now)
 
-    def work(self, now: Now) -> float | None:
-        """Evict whose time has come."""
+    def work(self, now: Instant) -> float | None:
+        """Evict the pods whose time has come."""
         while self._times and self._times[0][0] <= now.wall:
             at, key = heapq.heappop(self._times)
             leaving = self._leaving.get(key)
@@ -169,9 +169,9 @@ class TaintEvictionController:
         """Return the keys of the pods bound to a node."""
         return self._pods_on.get(node, {}).keys()
 
-    # ------------------------------------------------------------------ who is to leave
+    # ------------------------------------------------------------------ which pods are to leave
 
-    def _pod_changed(self, event: Event, now: Now) -> None:
+    def _pod_changed(self, event: Event, now: Instant) -> None:
         key = event.key
         old = event.old.spec.node_name if isinstance(event.old, Pod) else ""
         pod = event.new if isinstance(event.new, Pod) else None
@@ -198,7 +198,7 @@ class TaintEvictionController:
         # A taint not seen yet has its node's event still to come, in the same batch.
         return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
 
-    def _look_at_node(self, name: str, node: Node | None, now: Now) -> None:
+    def _look_at_node(self, name: str, node: Node | None, now: Instant) -> None:
         taints = no_execute_taints(node)
         if not taints and name not in self._taint_seen:
             return
@@ -215,7 +215,7 @@ class TaintEvictionController:
                 except Exception as error:
                     self._writes.skipped("Pod", key, error)
 
-    def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Now) -> None:
+    def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
         name = pod.spec.node_name
         if pod.metadata.HasField("deletion_timestamp"):
             self._leaving.pop(key, None)
@@ -242,7 +242,7 @@ class TaintEvictionController:
 
     # ------------------------------------------------------------------ leaving
 
-    def _evict(self, key: str, leaving: _Leaving, now: Now) -> None:
+    def _evict(self, key: str, leaving: _Leaving, now: Instant) -> None:
         pod = self._objects.get("Pod", key)
         if not isinstance(pod, Pod) or pod.metadata.uid != leaving.uid:
             self._leaving.pop(key, None)

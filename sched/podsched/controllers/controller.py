@@ -1,4 +1,4 @@
-"""What controllers are given: the time, objects to read, and where their writes go."""
+"""A controller, and what it is given: the time, objects to read, and where its writes go."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from podsched.client.informer import Event
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 
-class Now(NamedTuple):
+class Instant(NamedTuple):
     """One moment on two clocks, in seconds."""
 
     wall: float
     """Unix time, for what is written and for what others have written."""
     monotonic: float
-    """For how long something lasts: it does not jump."""
+    """For measuring how long something lasts: it does not jump."""
 
 
 class Objects(Protocol):
-    """The cluster's objects as they were last seen; `Informer` has it."""
+    """The cluster's objects as they were last seen; ``Informer`` has it."""
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]: ...
 
@@ -28,11 +28,11 @@ class Objects(Protocol):
 
 
 class Writes(Protocol):
-    """Takes writes and returns at once; `again` is called some time after one has failed."""
+    """Takes writes and returns at once; ``retry`` is called some time after one has failed."""
 
-    def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None: ...
+    def patch(self, key: str, request: PatchRequest, retry: Callable[[], None]) -> None: ...
 
-    def evict(self, key: str, request: EvictRequest, again: Callable[[], None]) -> None: ...
+    def evict(self, key: str, request: EvictRequest, retry: Callable[[], None]) -> None: ...
 
     def cancel_eviction(self, key: str) -> None: ...
 
@@ -60,28 +60,28 @@ class Recorder(Protocol):
 
 
 class Controller(Protocol):
-    """One control loop: told of changes, and given time to work."""
+    """One control loop. Synchronous: ``changed`` takes notes, ``work`` acts on them."""
 
     @property
     def name(self) -> str:
-        """Of its writes in metrics."""
+        """Its name in the metrics of writes."""
         ...
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of whose changes it is told."""
+        """The kinds whose changes it gets."""
         ...
 
-    def start(self, now: Now) -> None:
-        """Take in what is there."""
+    def start(self, now: Instant) -> None:
+        """Take in the objects that there are."""
         ...
 
-    def changed(self, event: Event, now: Now) -> None:
-        """Note a change; cheap."""
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change, at little cost."""
         ...
 
-    def work(self, now: Now) -> float | None:
-        """Do what is due; the monotonic time of the next work, None: after the next change."""
+    def work(self, now: Instant) -> float | None:
+        """Do what is due; return when to work next (monotonic), None: after the next change."""
         ...
 
 
