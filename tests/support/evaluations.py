@@ -10,7 +10,8 @@ from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import run_filters, run_pre_filter
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
-from podsched.framework.plugin import CycleState, FilterOutcome
+from podsched.framework.filter_outcome import FilterOutcome
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from support.engine_world import World

@@ -35,14 +35,9 @@ from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.user_plugins import user_plugin_specs
+from podsched.framework.filter_outcome import EXCLUDED, FilterOutcome
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import (
-    EXCLUDED,
-    CycleState,
-    FilterOutcome,
-    NoWaitingPods,
-    PluginFactory,
-)
+from podsched.framework.plugin import CycleState, NoWaitingPods, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows

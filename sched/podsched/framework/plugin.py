@@ -1,4 +1,4 @@
-"""The extension points, in the order of the scheduling and binding cycles.
+"""The contract of plugins: the extension points, in the order of the two cycles.
 
 A plugin is a class with a ``name`` that implements some of these protocols; one registry lists
 the classes and one runtime calls them. Everything here is synchronous and free of I/O: what a
@@ -18,14 +18,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status
-from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts, status_of
+from podsched.framework.verdicts import Rows, Scores, Verdicts
 
 MAX_NODE_SCORE = 100
 MIN_NODE_SCORE = 0
@@ -43,8 +41,8 @@ class CycleState:
     data: dict[str, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
-    #: Pods that a plugin wants tried again (Q13), by key; they are activated when the pod's
-    #: scheduling cycle ends and again when it has been bound.
+    #: Pods that a plugin wants tried again, by key (``PodsToActivate``). They are activated when
+    #: the pod's scheduling cycle ends and again when it has been bound.
     pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
 
 
@@ -140,38 +138,11 @@ class PreFilterPlugin(InputsPlugin, Protocol):
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Says of each row whether the pod can run there."""
+    """Decides for each row whether the pod can run there."""
 
     def filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Verdicts: ...
-
-
-class Lookahead(Protocol):
-    """What a Filter plugin would say as pods of one class are placed one after another.
-
-    ``covers_own_row``: ``place`` speaks for the row itself, too; otherwise the plugin is asked
-    about it on a fork with the pods placed there added.
-    """
-
-    covers_own_row: bool
-
-    def place(self, row: int) -> bool:
-        """Take note of one more pod on the row; whether the verdicts on the rows it speaks for
-        are what they were. After False it is not used any more.
-        """
-        ...
-
-
-@runtime_checkable
-class LookaheadPlugin(Protocol):
-    """Filter plugins whose inputs change with every pod of the class, but hardly a verdict."""
-
-    def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """From the cluster as it is now; None where nothing can be told, such as when the inputs
-        decide on scores, too.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +155,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What PostFilter found: the node to nominate ("" clears, None leaves as it is) and whom to
-    evict for it.
-    """
+    """The node to nominate ("" clears, None leaves as it is) and the victims to evict there."""
 
     status: Status
     nominated_node_name: str | None = None
@@ -195,97 +164,14 @@ class PostFilterResult:
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Called when no node fits. ``runner`` gives access to the profile's filters on rows and
-    forks.
+    """Called when no node fits; ``runner`` runs the profile's filters on rows and forks.
+
+    One that preempts may also implement the protocols of ``podsched.framework.preemption``.
     """
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult: ...
-
-
-@runtime_checkable
-class PreemptionPlugin(Protocol):
-    """A PostFilter plugin in two steps, between which extenders may strike candidates out (P7)."""
-
-    def find_candidates(
-        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> PostFilterResult | dict[str, Victims]:
-        """By node name whom to evict there, at least one node; or the result when there is none."""
-        ...
-
-    def choose_candidate(
-        self, candidates: Mapping[str, Victims], cluster: ClusterView
-    ) -> PostFilterResult:
-        """Return the best of what is left, perhaps nothing; nodes may have gone meanwhile."""
-        ...
-
-
-@runtime_checkable
-class EvictionListener(Protocol):
-    """A PostFilter plugin that follows the evictions of the victims it returned.
-
-    The engine evicts all victims but one, releases the preemptor, and evicts the last one, whose
-    deletion is then the event that wakes the preemptor. A plugin that is no EvictionListener has
-    its victims evicted all the same.
-    """
-
-    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
-        """Keep the preemptor out of the queue; count the victims as terminating."""
-        ...
-
-    def preemptor_released(self, preemptor: PodInfo) -> None:
-        """Let the preemptor into the queue: the last victim is about to go, or an eviction failed.
-
-        May be called more than once.
-        """
-        ...
-
-    def evictions_ended(self, victims: Victims) -> None:
-        """Judge the victims by the cache again: it has seen them go, or an eviction failed."""
-        ...
-
-
-#: Uids of victims, the most important first, and how many of them a budget protects.
-VictimUids = tuple[tuple[str, ...], int]
-
-
-@dataclass(frozen=True, slots=True)
-class DryRunPlan:
-    """Rows on which a PostFilter plugin is about to try preemption; ``as_of`` is its own note of
-    what the cluster was like then.
-    """
-
-    rows: Rows
-    as_of: Any
-
-
-@runtime_checkable
-class DryRunPlugin(Protocol):
-    """A PostFilter plugin whose dry runs may be made ahead by somebody else.
-
-    It goes on alone with whatever was not tried, or has changed since.
-    """
-
-    def plan_dry_run(
-        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> DryRunPlan | None:
-        """Return what PostFilter would try first if it were called now, and when that is known already,
-        all it would try after that; None when there is nothing to try.
-        """
-        ...
-
-    def learn_dry_run(
-        self,
-        pod: PodInfo,
-        cluster: ClusterView,
-        plan: DryRunPlan,
-        found: Mapping[int, VictimUids | Status],
-    ) -> None:
-        """Take over what was found, by row, on nodes as they were at ``plan_dry_run`` and without
-        nominated pods.
-        """
-        ...
 
 
 @runtime_checkable
@@ -315,9 +201,7 @@ class ScoreExtensions(Protocol):
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Keeps books when a pod is assumed on a node, and undoes it (in reverse order) when binding
-    fails.
-    """
+    """Notified when a pod is assumed on a node and, in reverse order, when binding fails."""
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
@@ -338,9 +222,7 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch that PreBind wants written; ``resource_version`` "" patches whatever is
-    there.
-    """
+    """A JSON merge patch that PreBind wants written; any version if ``resource_version`` is ""."""
 
     kind: str
     namespace: str
@@ -366,7 +248,7 @@ class PreBindPlan:
 @runtime_checkable
 class PreBindPlugin(Protocol):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """SKIP when ``pre_bind`` would do nothing for this pod; must be cheap."""
+        """Return SKIP when ``pre_bind`` would do nothing for this pod; must be cheap."""
         ...
 
     def pre_bind(
@@ -388,51 +270,17 @@ class PostBindPlugin(Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
 
-#: Which plugin rejects a row, by its place among the filters.
-PluginIndices = NDArray[np.int16]
-
-#: Values of ``FilterOutcome.plugin`` that are no index.
-PASSED = -1
-EXCLUDED = -2
-
-
-@dataclass(frozen=True)
-class FilterOutcome:
-    """The verdicts of a profile's filters on rows: the first plugin that rejects a row decides
-    its status.
-
-    ``plugin`` has shape ``(len(rows),)``: the index into ``plugins`` of the rejecting plugin, -1
-    where the node is feasible, -2 where PreFilterResult left the node out. ``bits`` are that
-    plugin's reason bits.
-    """
-
-    rows: Rows
-    plugin: PluginIndices
-    bits: Bits
-    plugins: tuple[str, ...]
-    reasons: tuple[tuple[Reason, ...], ...]
-    #: The status of the rows with plugin == -2.
-    excluded: Status = SUCCESS
-
-    def status(self, index: int) -> Status:
-        """Return the status of the row at position ``index`` of ``rows``."""
-        plugin = int(self.plugin[index])
-        if plugin == PASSED:
-            return SUCCESS
-        if plugin == EXCLUDED:
-            return self.excluded
-        return status_of(int(self.bits[index]), self.reasons[plugin], self.plugins[plugin])
-
-
 class FilterRunner(Protocol):
-    """The profile's filters, for PostFilter plugins: the outcome so far, and trials on forks."""
+    """The profile's filters, for PostFilter plugins: the outcome so far, and runs on forks."""
 
     @property
     def outcome(self) -> FilterOutcome: ...
     @property
     def inputs(self) -> Hashable | None:
-        """Versions of all that the filters read beyond the rows: while they and a row stay equal,
-        so do the outcomes on it and on forks of it, for all pods of the class. None: not known.
+        """Versions of all that the filters read beyond the rows; None: not known.
+
+        While they and a row stay equal, so do the outcomes on the row and on forks of it, for all
+        pods of the class.
         """
         ...
 
@@ -443,7 +291,7 @@ class FilterRunner(Protocol):
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> FilterOutcome:
-        """Filter with nominated pods of equal or higher priority counted in two passes (S9)."""
+        """Filter with nominated pods, in two passes (``RunFilterPluginsWithNominatedPods``)."""
         ...
 
 
@@ -454,6 +302,7 @@ class PluginError(ValueError):
     """
 
 
+#: Called with the plugin's arguments and the handle; a plugin's class, mostly.
 PluginFactory = Callable[[Any, "Handle"], Plugin]
 
 
@@ -470,16 +319,16 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """Return the plugin lets the pod go on; it does when all have."""
+        """Allow the pod on behalf of the plugin; it goes on when all have."""
         ...
 
     def reject(self, plugin: str, why: str) -> None:
-        """Return the plugin turns the pod down."""
+        """Reject the pod on behalf of the plugin."""
         ...
 
 
 class Handle(Protocol):
-    """What a plugin may hold on to for its life: the cluster, chance, and the waiting pods."""
+    """What a plugin may use at any time: the cluster, random numbers, the waiting pods."""
 
     @property
     def cluster(self) -> ClusterView: ...
@@ -489,15 +338,15 @@ class Handle(Protocol):
         ...
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
-        """All pods waiting at Permit, of all profiles."""
+        """Return all pods waiting at Permit, of all profiles."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """One of them."""
+        """Return one of them; None when it is not waiting."""
         ...
 
     def reject_waiting_pod(self, uid: str) -> bool:
-        """Turn a waiting pod down; False when it does not wait."""
+        """Reject a waiting pod; return False when it is not waiting."""
         ...
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from podsched.engine.cycle.preemption import Evictor, Preemption
 from podsched.engine.cycle.waiting_pods import WaitingPods
-from podsched.framework.plugin import EvictionListener, Victims
+from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import EvictionListener
 from podsched.v1 import api_pb2
 from support.engine_pods import pod_info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.framework.plugin import FilterOutcome
+from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason
 from support.engine_world import World, node

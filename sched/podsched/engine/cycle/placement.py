@@ -24,12 +24,9 @@ from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
-from podsched.framework.plugin import (
-    CycleState,
-    DryRunPlugin,
-    PostFilterResult,
-)
+from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.preemption import DryRunPlugin
 from podsched.framework.status import Status
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'

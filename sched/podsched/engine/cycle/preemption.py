@@ -28,8 +28,9 @@ from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHE
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.engine.cycle.waiting_pods import WaitingPods
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.framework.plugin import EvictionListener, Victims
+from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import EvictionListener
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1

@@ -49,8 +49,9 @@ from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.evictions import EvictionBatches
 from podsched.engine.writes.fenced_writes import FencedWrites
 from podsched.engine.writes.status_writer import StatusWriter
-from podsched.framework.plugin import CycleState, EvictionListener, PostFilterResult
+from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName

@@ -33,7 +33,7 @@ from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.front import Front, best_rows
 from podsched.engine.evaluation.lookahead import LookaheadScores
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.framework.plugin import Lookahead
+from podsched.framework.lookahead import Lookahead
 from podsched.framework.pods import PodInfo
 
 LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'

@@ -18,8 +18,9 @@ import numpy as np
 from podsched.engine.evaluation.filtering import renumbered
 from podsched.engine.evaluation.scoring import weighted
 from podsched.engine.runtime.profile_runtime import Named
+from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools
-from podsched.framework.plugin import PASSED, CycleState, FilterPlugin, ScorePlugin
+from podsched.framework.plugin import CycleState, FilterPlugin, ScorePlugin
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 

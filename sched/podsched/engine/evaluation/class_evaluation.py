@@ -45,8 +45,9 @@ from podsched.engine.evaluation.refresh_scope import RefreshScope
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, FilterOutcome
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows, Scores
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from podsched.engine.evaluation.filtering import PreFilterOutcome
+from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
-from podsched.framework.plugin import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import status_of
 

@@ -26,8 +26,9 @@ from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everyw
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, VictimUids
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import VictimUids
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, dry_run

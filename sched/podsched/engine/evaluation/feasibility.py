@@ -33,8 +33,9 @@ from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScop
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView
-from podsched.framework.plugin import EXCLUDED, PASSED, CycleState, FilterOutcome
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code
 from podsched.framework.verdicts import Bits, Rows, Scores, Verdicts, status_of

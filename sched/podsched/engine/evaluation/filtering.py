@@ -18,12 +18,10 @@ import numpy as np
 
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
-    EXCLUDED,
-    PASSED,
     CycleState,
-    FilterOutcome,
     FilterPlugin,
     PreFilterPlugin,
     PreFilterResult,

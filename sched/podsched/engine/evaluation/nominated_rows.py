@@ -18,8 +18,9 @@ import numpy as np
 from podsched.engine.evaluation.filtering import Nominees, run_with_nominees
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.filter_outcome import FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView
-from podsched.framework.plugin import CycleState, FilterOutcome
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 

@@ -27,7 +27,8 @@ from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure
-from podsched.framework.plugin import PASSED, CycleState
+from podsched.framework.filter_outcome import PASSED
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 

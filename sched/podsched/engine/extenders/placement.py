@@ -44,16 +44,11 @@ from podsched.engine.extenders.wire import EXTENDER_NAME, ExtenderError
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.engine.state import SchedulingState
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import Bools
-from podsched.framework.plugin import (
-    PASSED,
-    CycleState,
-    FilterOutcome,
-    PostFilterPlugin,
-    PostFilterResult,
-    PreemptionPlugin,
-)
+from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.preemption import PreemptionPlugin
 from podsched.framework.status import Status, error
 from podsched.framework.verdicts import MAX_REASONS, Reason, Rows
 from podsched.telemetry.logs import get_logger

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
 from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
+from podsched.framework.lookahead import LookaheadPlugin
 from podsched.framework.plugin import (
     BindPlugin,
     CycleState,
@@ -20,7 +21,6 @@ from podsched.framework.plugin import (
     FilterPlugin,
     Handle,
     InputsPlugin,
-    LookaheadPlugin,
     PermitPlugin,
     Plugin,
     PluginError,

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from podsched.api.selectors import SelectorError, compile_selector
+from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import ForkedColumns, NodeColumns
-from podsched.framework.plugin import PASSED, CycleState, FilterRunner, Victims
+from podsched.framework.plugin import CycleState, FilterRunner, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows

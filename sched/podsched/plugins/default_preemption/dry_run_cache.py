@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, FilterRunner, Victims, VictimUids
+from podsched.framework.plugin import CycleState, FilterRunner, Victims
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.preemption import VictimUids
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run

@@ -31,14 +31,13 @@ from podsched.framework.fit_error import fit_error_message
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import (
     CycleState,
-    DryRunPlan,
     FilterRunner,
     Handle,
     PostFilterResult,
     Victims,
-    VictimUids,
 )
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import DryRunPlan, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import DryRun

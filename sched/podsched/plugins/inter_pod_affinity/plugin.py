@@ -22,12 +22,12 @@ from podsched.framework.events import (
     ClusterEventWithHint,
     Resource,
 )
+from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import ABSENT, Bools, ClusterView, Int64s, NodeColumns, PodQuery
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
     Handle,
-    Lookahead,
     PreFilterResult,
     Traits,
 )

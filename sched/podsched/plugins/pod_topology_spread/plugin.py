@@ -24,12 +24,12 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.hint_index import KeyedIndex
+from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
     Handle,
-    Lookahead,
     PreFilterResult,
     Traits,
 )

@@ -1,0 +1,104 @@
+"""What a PostFilter plugin may implement beside ``post_filter``, if it preempts.
+
+Victims are chosen in two steps, so that extenders can veto candidates; dry runs may be made by
+other processes; and the plugin follows the evictions of the victims it returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState, FilterRunner, PostFilterResult, Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
+from podsched.framework.verdicts import Rows
+
+
+@runtime_checkable
+class PreemptionPlugin(Protocol):
+    """A PostFilter plugin in two steps, between which extenders may veto candidates."""
+
+    def find_candidates(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult | dict[str, Victims]:
+        """Return the victims by node name, of at least one node; the result when there is none."""
+        ...
+
+    def choose_candidate(
+        self, candidates: Mapping[str, Victims], cluster: ClusterView
+    ) -> PostFilterResult:
+        """Return the best of the remaining candidates, if any; nodes may be gone meanwhile."""
+        ...
+
+
+@runtime_checkable
+class EvictionListener(Protocol):
+    """A PostFilter plugin that follows the evictions of the victims it returned.
+
+    The engine evicts all victims but one, releases the preemptor, and evicts the last one, whose
+    deletion is then the event that wakes the preemptor. A plugin that is no EvictionListener has
+    its victims evicted all the same.
+    """
+
+    def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
+        """Keep the preemptor out of the queue; count the victims as terminating."""
+        ...
+
+    def preemptor_released(self, preemptor: PodInfo) -> None:
+        """Let the preemptor into the queue: the last victim is about to go, or an eviction failed.
+
+        May be called more than once.
+        """
+        ...
+
+    def evictions_ended(self, victims: Victims) -> None:
+        """Judge the victims by the cache again: it has seen them go, or an eviction failed."""
+        ...
+
+
+#: Uids of victims, most important first, and how many of them a budget protects.
+VictimUids = tuple[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunPlan:
+    """The rows on which a plugin would make dry runs next.
+
+    ``as_of`` is the plugin's own note of the state of the cluster.
+    """
+
+    rows: Rows
+    as_of: Any
+
+
+@runtime_checkable
+class DryRunPlugin(Protocol):
+    """A PostFilter plugin whose dry runs other processes may make ahead.
+
+    ``post_filter`` then makes those that are missing or outdated.
+    """
+
+    def plan_dry_run(
+        self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> DryRunPlan | None:
+        """Return what PostFilter would try first if it were called now; None: nothing.
+
+        Where the results of these dry runs are known, all that it would try after them.
+        """
+        ...
+
+    def learn_dry_run(
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        plan: DryRunPlan,
+        found: Mapping[int, VictimUids | Status],
+    ) -> None:
+        """Take over results by row, of nodes as they were at ``plan_dry_run``.
+
+        They were made without nominated pods.
+        """
+        ...
