@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.help_texts import Command, Group
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
@@ -15,6 +16,8 @@ from podsched.framework.plugin import PluginError
 
 app = typer.Typer(
     help="Print or check a KubeSchedulerConfiguration.",
+    cls=Group,
+    rich_markup_mode=None,
     no_args_is_help=True,
 )
 
@@ -43,13 +46,13 @@ def _load(path: Path, code: int) -> SchedulerConfiguration:
     return config
 
 
-@app.command()
+@app.command(cls=Command)
 def default() -> None:
     """Print the configuration that a scheduler uses without a file."""
     print(to_yaml(default_config()), end="")
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration file.")],
     print_effective: Annotated[

@@ -16,6 +16,7 @@ from podsched.cli import (
     config,
     edit,
     get,
+    help_texts,
     local,
     objects,
     scheduler,
@@ -25,6 +26,8 @@ from podsched.cli import (
 
 app = typer.Typer(
     name="sched",
+    cls=help_texts.Group,
+    rich_markup_mode=None,
     help=(
         "podsched: a highly available pod scheduler with the semantics of kube-scheduler.\n\n"
         "sched up starts a cluster on this machine; sched apply -f FILE submits pods to it."
@@ -78,7 +81,7 @@ for _name, _command, _panel in (
     ("scheduler", scheduler.scheduler, _PROCESSES),
     ("agent", agent.agent, _PROCESSES),
 ):
-    app.command(_name, rich_help_panel=_panel)(_command)
+    app.command(_name, cls=help_texts.Command, rich_help_panel=_panel)(_command)
 
 app.add_typer(config.app, name="config", rich_help_panel=_SCHEDULING)
 
@@ -112,7 +115,10 @@ def _usage_error(error: Exception) -> int | None:
     if wording is None or not isinstance(code, int):
         return None
     command = getattr(getattr(error, "ctx", None), "command_path", "sched")
-    # An error without a text: the help has been shown instead.
-    if text := wording().replace("Value error, ", "").strip():
+    text = wording().replace("Value error, ", "").strip()
+    if "\n" in text:
+        # The help, for a group without a command.
+        print(text, file=sys.stderr)
+    elif text:
         print(f"error: {text.rstrip('.')} (see {command} --help)", file=sys.stderr)
     return code
