@@ -6,9 +6,11 @@ leases and make room for themselves (``expiry``).
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from podsched.api.defaulting import generated_name
 from podsched.api.etcd_keys import local_key
@@ -28,7 +30,20 @@ from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
+#: Objects admitted before other calls have their turn on the event loop: some 10 ms.
+_TURN = 128
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class _Item(NamedTuple):
+    """One object of a batch on its way: its place, and what is written for it.
+
+    ``message`` is kept only where the server made up the name, which may be taken.
+    """
+
+    place: int
+    new: New
+    message: AnyObject | None
 
 
 class Creator:
@@ -57,38 +72,56 @@ class Creator:
     ) -> Entry:
         """Store a new object. Raises ApiError. A dry run goes as far as the store."""
         if dry_run:
-            await self._classes.ensure_known([message])
+            await self._classes.ensure_known(message)
             new = self._admitted(message, 0)
             return Entry(new.kind, new.key, new.value, 0, 0)
         return only_entry(await self.create_many([message], fence))
 
     async def create_many(
-        self, messages: Sequence[AnyObject], fence: Fence | None = None
+        self, messages: Iterable[AnyObject | ApiError], fence: Fence | None = None
     ) -> list[Outcome]:
-        """Store new objects, each by itself; the messages are completed in place."""
-        await self._classes.ensure_known(messages)
-        lease = await self._lease_for(messages)
-        outcomes: list[Outcome | None] = [None] * len(messages)
-        items: list[tuple[int, New]] = []
+        """Store new objects, each by itself; the messages are completed in place.
+
+        ``messages`` is gone through once, and each message is let go as soon as its bytes are
+        known; an error in place of one is its outcome.
+        """
+        outcomes: list[Outcome | None] = []
+        items: list[_Item] = []
         for index, message in enumerate(messages):
-            try:
-                items.append((index, self._admitted(message, lease)))
-            except ApiError as error:
-                outcomes[index] = error
+            found = await self._admitted_or_error(index, message)
+            if isinstance(found, ApiError):
+                outcomes.append(found)
+            else:
+                outcomes.append(None)
+                items.append(found)
+            if index % _TURN == _TURN - 1:
+                await asyncio.sleep(0)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):
-            results = await self._storage.create([item for _, item in items], fence)
-            retries: list[tuple[int, New]] = []
-            for (index, item), result in zip(items, results, strict=True):
-                outcomes[index] = result
+            results = await self._storage.create([item.new for item in items], fence)
+            retries = []
+            for item, result in zip(items, results, strict=True):
+                outcomes[item.place] = result
                 if isinstance(result, ApiError):
-                    retry = await self._retry_of(item, messages[index], result)
+                    retry = await self._retry_of(item, result)
                     if retry is not None:
-                        retries.append((index, retry))
+                        retries.append(item._replace(new=retry))
             items = retries
             if not items:
                 break
         return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _admitted_or_error(
+        self, index: int, message: AnyObject | ApiError
+    ) -> _Item | ApiError:
+        if isinstance(message, ApiError):
+            return message
+        try:
+            await self._classes.ensure_known(message)
+            new = self._admitted(message, await self._lease_for(message))
+        except ApiError as error:
+            return error
+        return _Item(index, new, message if message.metadata.generate_name else None)
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
         """Create what every cluster has. Raises ApiError when the store does not answer."""
@@ -110,39 +143,36 @@ class Creator:
         key = local_key(kind, metadata.namespace, metadata.name)
         return New(kind, key, value, lease if kind is EVENT else 0)
 
-    async def _retry_of(self, item: New, message: AnyObject, error: ApiError) -> New | None:
+    async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
         """Return the item to try instead, if its generated name or shared lease was at fault."""
         if error.reason == StatusReason.LEASE_NOT_FOUND:
             self._expiry.forget_lease()
             try:
-                return item._replace(lease=await self._expiry.lease())
+                return item.new._replace(lease=await self._expiry.lease())
             except StoreError:
                 return None
-        metadata = message.metadata
-        if error.reason != StatusReason.ALREADY_EXISTS or not metadata.generate_name:
+        if error.reason != StatusReason.ALREADY_EXISTS or item.message is None:
             return None
+        metadata = item.message.metadata
         if metadata.name != generated_name(metadata.generate_name, metadata.uid):
             return None  # the client chose the name itself
         metadata.uid = self._new_uid()
         metadata.name = generated_name(metadata.generate_name, metadata.uid)
-        key = local_key(item.kind, metadata.namespace, metadata.name)
-        return item._replace(key=key, value=message.SerializeToString())
+        key = local_key(item.new.kind, metadata.namespace, metadata.name)
+        return item.new._replace(key=key, value=item.message.SerializeToString())
 
-    async def _lease_for(self, messages: Sequence[AnyObject]) -> int:
-        if not any(kind_of(message) is EVENT for message in messages):
+    async def _lease_for(self, message: AnyObject) -> int:
+        if kind_of(message) is not EVENT:
             return 0
         try:
             return await self._expiry.lease()
         except StoreError as error:
             raise errors.of_store(error) from error
 
-    def _with_room(self, items: list[tuple[int, New]]) -> list[tuple[int, New]]:
+    def _with_room(self, items: list[_Item]) -> list[_Item]:
         """Return the items, new Events with the removal of the oldest in the same write."""
-        coming = sum(item.kind is EVENT for _, item in items)
-        removals = self._expiry.make_room(coming) if coming else []
-        if not removals:
-            return items
-        return [
-            (i, item._replace(also=(removals.pop(),)) if item.kind is EVENT and removals else item)
-            for i, item in items
-        ]
+        events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
+        removals = self._expiry.make_room(len(events)) if events else []
+        for at, removal in zip(events, removals, strict=False):
+            items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
+        return items

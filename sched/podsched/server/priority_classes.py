@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Pod, PriorityClass
 from podsched.api.priorities import PriorityClasses
@@ -33,17 +31,14 @@ class PriorityClassCache:
             self._compiled_at = changed_at
         return self._classes
 
-    async def ensure_known(self, messages: Sequence[AnyObject]) -> None:
+    async def ensure_known(self, message: AnyObject) -> None:
         """Wait for the cache when a pod names a class that is not in it. Raises ApiError.
 
         The class may have been created through another server a moment ago.
         """
-        known = self.current()
-        for message in messages:
-            name = message.spec.priority_class_name if isinstance(message, Pod) else ""
-            if name and known.get(name) is None:
-                try:
-                    return await self._reflector.wait_until_fresh()
-                except StoreError as error:
-                    raise errors.of_store(error) from error
-        return None
+        name = message.spec.priority_class_name if isinstance(message, Pod) else ""
+        if name and self.current().get(name) is None:
+            try:
+                await self._reflector.wait_until_fresh()
+            except StoreError as error:
+                raise errors.of_store(error) from error

@@ -6,28 +6,26 @@ handlers are generic and not the generated servicers, whose serializers want mes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 
 from podsched.api.kinds import unwrap
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
 from podsched.server.calls import CallObserver, streaming, unary
 from podsched.server.creation import Creator
-from podsched.server.errors import ApiError
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
 from podsched.server.registry import Registry
+from podsched.server.requests import Batch, batch_of, bounded, with_items, with_object
 from podsched.server.status import batch_response
 from podsched.server.storage import only_entry
 from podsched.server.watching import Watcher
 from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
-#: Most items of a batch; of 5,000 large pods it has about 10 MiB.
-MAX_BATCH = 5000
 
 
 def _fence(request: Any) -> v1.Fence | None:
@@ -43,7 +41,11 @@ def _fence(request: Any) -> v1.Fence | None:
     return fence
 
 
-def _object(wrapped: v1.Object) -> AnyObject:
+def _object(raw: bytes) -> AnyObject:
+    return _unwrapped(v1.Object.FromString(raw))
+
+
+def _unwrapped(wrapped: v1.Object) -> AnyObject:
     try:
         return unwrap(wrapped)
     except ValueError as error:
@@ -64,36 +66,34 @@ class ObjectsService:
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
         """Return the service as gRPC wants it."""
         methods: dict[str, tuple[Any, Any]] = {
-            "Create": (v1.CreateRequest, self.create),
-            "CreateBatch": (v1.CreateBatchRequest, self.create_batch),
-            "Get": (v1.GetRequest, self.get),
-            "List": (v1.ListRequest, self.list),
-            "Update": (v1.UpdateRequest, self.update),
-            "UpdateStatus": (v1.UpdateRequest, self.update_status),
-            "Patch": (v1.PatchRequest, self.patch),
-            "PatchBatch": (v1.PatchBatchRequest, self.patch_batch),
-            "Delete": (v1.DeleteRequest, self.delete),
-            "DeleteCollection": (v1.DeleteCollectionRequest, self.delete_collection),
+            "Create": (with_object(v1.CreateRequest), self.create),
+            "CreateBatch": (batch_of(v1.CreateBatchRequest, "objects", _object), self.create_batch),
+            "Get": (bounded(v1.GetRequest), self.get),
+            "List": (bounded(v1.ListRequest), self.list),
+            "Update": (with_object(v1.UpdateRequest), self.update),
+            "UpdateStatus": (with_object(v1.UpdateRequest), self.update_status),
+            "Patch": (with_object(v1.PatchRequest), self.patch),
+            "PatchBatch": (with_items(v1.PatchBatchRequest, "patches"), self.patch_batch),
+            "Delete": (bounded(v1.DeleteRequest), self.delete),
+            "DeleteCollection": (bounded(v1.DeleteCollectionRequest), self.delete_collection),
         }
         handlers = {
-            name: unary(name, request.FromString, handle, observer)
-            for name, (request, handle) in methods.items()
+            name: unary(name, parse, handle, observer) for name, (parse, handle) in methods.items()
         }
-        handlers["Watch"] = streaming("Watch", v1.WatchRequest.FromString, self.watch, observer)
+        handlers["Watch"] = streaming("Watch", bounded(v1.WatchRequest), self.watch, observer)
         return grpc.method_handlers_generic_handler(OBJECTS, handlers)
 
     async def create(self, request: v1.CreateRequest) -> bytes:
         """Objects.Create."""
         entry = await self._creator.create(
-            _object(request.object), _fence(request), dry_run=request.dry_run
+            _unwrapped(request.object), _fence(request), dry_run=request.dry_run
         )
         return entry.wrapped()
 
-    async def create_batch(self, request: v1.CreateBatchRequest) -> bytes:
+    async def create_batch(self, batch: Batch[v1.CreateBatchRequest]) -> bytes:
         """Objects.CreateBatch."""
-        _check_length(request.objects, "objects")
-        objects = [_object(wrapped) for wrapped in request.objects]
-        return batch_response(await self._creator.create_many(objects, _fence(request)))
+        fence = _fence(batch.rest)
+        return batch_response(await self._creator.create_many(batch.objects(), fence))
 
     async def get(self, request: v1.GetRequest) -> bytes:
         """Objects.Get."""
@@ -110,11 +110,11 @@ class ObjectsService:
 
     async def update(self, request: v1.UpdateRequest) -> bytes:
         """Objects.Update."""
-        return (await self._registry.update(_object(request.object), _fence(request))).wrapped()
+        return (await self._registry.update(_unwrapped(request.object), _fence(request))).wrapped()
 
     async def update_status(self, request: v1.UpdateRequest) -> bytes:
         """Objects.UpdateStatus."""
-        message = _object(request.object)
+        message = _unwrapped(request.object)
         return (await self._registry.update_status(message, _fence(request))).wrapped()
 
     async def patch(self, request: v1.PatchRequest) -> bytes:
@@ -123,7 +123,6 @@ class ObjectsService:
 
     async def patch_batch(self, request: v1.PatchBatchRequest) -> bytes:
         """Objects.PatchBatch."""
-        _check_length(request.patches, "patches")
         return batch_response(await self._registry.patch(request.patches, _fence(request)))
 
     async def delete(self, request: v1.DeleteRequest) -> bytes:
@@ -146,23 +145,27 @@ class PodsService:
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
         """Return the service as gRPC wants it."""
         methods: dict[str, tuple[Any, Any]] = {
-            "CreatePods": (v1.CreatePodsRequest, self.create_pods),
-            "Bind": (v1.BindRequest, self.bind),
-            "BindPods": (v1.BindPodsRequest, self.bind_pods),
-            "Evict": (v1.EvictRequest, self.evict),
-            "EvictPods": (v1.EvictPodsRequest, self.evict_pods),
-            "PatchPodStatuses": (v1.PatchPodStatusesRequest, self.patch_pod_statuses),
+            "CreatePods": (
+                batch_of(v1.CreatePodsRequest, "pods", Pod.FromString),
+                self.create_pods,
+            ),
+            "Bind": (bounded(v1.BindRequest), self.bind),
+            "BindPods": (with_items(v1.BindPodsRequest, "bindings"), self.bind_pods),
+            "Evict": (bounded(v1.EvictRequest), self.evict),
+            "EvictPods": (with_items(v1.EvictPodsRequest, "evictions"), self.evict_pods),
+            "PatchPodStatuses": (
+                with_items(v1.PatchPodStatusesRequest, "patches"),
+                self.patch_pod_statuses,
+            ),
         }
         handlers = {
-            name: unary(name, request.FromString, handle, observer)
-            for name, (request, handle) in methods.items()
+            name: unary(name, parse, handle, observer) for name, (parse, handle) in methods.items()
         }
         return grpc.method_handlers_generic_handler(PODS, handlers)
 
-    async def create_pods(self, request: v1.CreatePodsRequest) -> bytes:
+    async def create_pods(self, batch: Batch[v1.CreatePodsRequest]) -> bytes:
         """Pods.CreatePods."""
-        _check_length(request.pods, "pods")
-        return batch_response(await self._creator.create_many(request.pods))
+        return batch_response(await self._creator.create_many(batch.objects()))
 
     async def bind(self, request: v1.BindRequest) -> bytes:
         """Pods.Bind."""
@@ -170,7 +173,6 @@ class PodsService:
 
     async def bind_pods(self, request: v1.BindPodsRequest) -> bytes:
         """Pods.BindPods."""
-        _check_length(request.bindings, "bindings")
         return batch_response(await self._pods.bind(request.bindings, _fence(request)))
 
     async def evict(self, request: v1.EvictRequest) -> bytes:
@@ -179,22 +181,8 @@ class PodsService:
 
     async def evict_pods(self, request: v1.EvictPodsRequest) -> bytes:
         """Pods.EvictPods."""
-        _check_length(request.evictions, "evictions")
         return batch_response(await self._pods.evict(request.evictions, _fence(request)))
 
     async def patch_pod_statuses(self, request: v1.PatchPodStatusesRequest) -> bytes:
         """Pods.PatchPodStatuses."""
-        _check_length(request.patches, "patches")
         return batch_response(await self._pods.patch_statuses(request.patches, _fence(request)))
-
-
-def _check_length(items: Sequence[object], field: str) -> None:
-    if len(items) > MAX_BATCH:
-        message = f"a batch may have at most {MAX_BATCH} items, this one has {len(items)}"
-        raise _too_long(message, field)
-
-
-def _too_long(message: str, field: str) -> ApiError:
-    error = errors.too_large(message)
-    error.violations = (errors.Violation(field, message),)
-    return error
