@@ -1,10 +1,10 @@
-"""The agent: follows nodes and pods, and does what `nodes`, `leases` and `pods` decide.
+"""The agent: follows nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
 
     Node seen, ours         lease made, conditions repaired, its pods looked at; renewed each period
     Node silent             no renewals, its pods are left as they are
     Node no longer silent   Ready again, its pods looked at
     Node gone               its lease is deleted; its pods are the pod garbage collector's
-    Pod changed             `pods.step` now, and again when it says
+    Pod changed             ``pods.step`` now, and again when it says
 
 Guarantees: what is written was decided on the newest state seen; a write that fails is decided
 anew; an object that cannot be handled is logged and left alone until it changes; an outage of the
@@ -51,7 +51,7 @@ _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
 class AgentClient(VolumeClient, Protocol):
-    """What an agent needs of the API; `ApiClient` has it."""
+    """What an agent needs of the API; ``ApiClient`` has it."""
 
     def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
@@ -72,7 +72,7 @@ class _Seen(NamedTuple):
 
 
 class Agent:
-    """Plays the hollow nodes of the settings and `nodes`; `start`, then `wait` or `stop`.
+    """Plays the hollow nodes of the settings and ``nodes``; ``start``, then ``wait`` or ``stop``.
 
     now: Unix time in seconds.
     """

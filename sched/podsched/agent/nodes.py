@@ -1,7 +1,8 @@
 """What hollow nodes look like: from a shape or from manifests, and what registers and repairs them.
 
-Pure: Node messages in and out, `now` in Unix seconds. An existing node of the same name is adopted
-as it is; only conditions that nobody vouches for any more (Unknown, or no Ready at all) are set.
+Pure: Node messages in and out, ``now`` in Unix seconds. An existing node of the same name is
+adopted as it is; only conditions that nobody vouches for any more (Unknown, or no Ready at all) are
+set.
 A Ready=False that somebody wrote is left alone: tests of NotReady nodes rely on it.
 """
 

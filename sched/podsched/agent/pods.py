@@ -1,8 +1,9 @@
 """What a hollow kubelet does for a pod, and when.
 
-Pure: `step` looks at a pod as it is and says what to do at `now` (Unix seconds), or when to look
-again. Nothing is remembered but when the pod was first seen in its state, and only to be more exact
-than the whole seconds of the API's times: an agent that starts again derives the same from these.
+Pure: ``step`` looks at a pod as it is and says what to do at ``now`` (Unix seconds), or when to
+look again. Nothing is remembered but when the pod was first seen in its state, and only to be more
+exact than the whole seconds of the API's times: an agent that starts again derives the same from
+these.
 
     the pod                               is
     bound, Pending, not being deleted     Running run_delay after its binding
@@ -53,7 +54,7 @@ Action = Patch | Remove | Later
 def step(
     pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
 ) -> Action | None:
-    """Return what to do for a bound pod that has been seen in its present state since `seen`."""
+    """Return what to do for a bound pod that has been seen in its present state since ``seen``."""
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
     if is_finished(pod):
@@ -67,7 +68,7 @@ def step(
 
 
 def _after(stamp: Timestamp | None, seen: float, span: float) -> float:
-    """`span` seconds after what was seen at `seen` and has this time, cut to whole seconds."""
+    """``span`` seconds after what was seen at ``seen`` and has this time, cut to whole seconds."""
     if stamp is None:
         return seen + span
     return min(seen, seconds_of(stamp) + 1) + span

@@ -1,4 +1,4 @@
-"""Follows claims, volumes and classes, and writes what `volumes` decides.
+"""Follows claims, volumes and classes, and writes what ``volumes`` decides.
 
 Guarantees: every write names the version it was decided on; one that fails is decided anew. Several
 agents may do this at the same time.
@@ -43,7 +43,7 @@ _RETRY_SECONDS = 1.0
 
 
 class VolumeClient(Protocol):
-    """What the controller needs of the API; `ApiClient` has it."""
+    """What the controller needs of the API; ``ApiClient`` has it."""
 
     async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
 
@@ -61,7 +61,7 @@ class VolumeClient(Protocol):
 
 
 class VolumeController:
-    """`changed` for every event of VOLUME_KINDS and Node, `run` as a task."""
+    """``changed`` for every event of VOLUME_KINDS and Node, ``run`` as a task."""
 
     def __init__(
         self,

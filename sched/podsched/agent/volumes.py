@@ -174,7 +174,7 @@ class Round:
     def _match(
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
-        """Return the volume that was bound to the claim beforehand, else the smallest that suits."""
+        """Return the volume bound to the claim beforehand, else the smallest that suits."""
         prebound = [
             volume
             for volume in self.view.volumes.values()

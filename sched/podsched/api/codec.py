@@ -223,7 +223,7 @@ def _fields(descriptor: Descriptor) -> dict[str, _Field]:
 class Reader:
     """Reads JSON values into messages and collects what was wrong on the way.
 
-    `problems` are (path, value, reason); `unknown` are paths of fields that do not exist.
+    ``problems`` are (path, value, reason); ``unknown`` are paths of fields that do not exist.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
 
 
 def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
-    """Set a condition in place; whether anything changed. `condition` itself is not kept."""
+    """Set a condition in place; whether anything changed. ``condition`` itself is not kept."""
     old = pod_condition(status, condition.type)
     if old is not None and _same(old, condition):
         return False

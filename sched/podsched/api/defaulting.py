@@ -49,7 +49,7 @@ def default_object(
 ) -> list[FieldError]:
     """Fill in defaults of a new object of any kind, in place; what admission forbids.
 
-    `now` is Unix time in seconds. `uid` must be random: generated names derive from it.
+    ``now`` is Unix time in seconds. ``uid`` must be random: generated names derive from it.
     """
     if isinstance(message, o.Pod):
         return default_pod(message, now=now, uid=uid, priority_classes=priority_classes)

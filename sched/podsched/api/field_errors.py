@@ -27,7 +27,7 @@ _WITHOUT_VALUE = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One mistake: `str()` is the line that Kubernetes prints."""
+    """One mistake: ``str()`` is the line that Kubernetes prints."""
 
     path: str
     type: ErrorType

@@ -1,7 +1,7 @@
 """The register of kinds: what each is called, whether it has a namespace, and its message.
 
 Everything that treats all kinds alike (server, client, command line) reads it from here; a new
-kind is one more line below, its message, and its member of `Object`.
+kind is one more line below, its message, and its member of ``Object``.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ _ALL = (
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
-"""Every kind by its name, in the order of the `Object` message."""
+"""Every kind by its name, in the order of the ``Object`` message."""
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {
@@ -137,7 +137,7 @@ def find_kind(name: str) -> Kind:
 
 
 def wrap(message: o.AnyObject) -> Object:
-    """Return the object as the member of `Object` that is its own (copied)."""
+    """Return the object as the member of ``Object`` that is its own (copied)."""
     wrapped = Object()
     getattr(wrapped, kind_of(message).oneof_field).CopyFrom(message)
     return wrapped

@@ -5,7 +5,7 @@ path (an error when strict); every mistake of a manifest is reported at once, ea
 value; what is read is printed back with the same content. The JSON merge patch of RFC 7396 is the
 same reading, onto an object that exists.
 
-Non-goals: whether the values make sense (`validation`), and defaults (`defaulting`).
+Non-goals: whether the values make sense (``validation``), and defaults (``defaulting``).
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ def _check_structure(text: str | bytes) -> None:
     nodes = aliased = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
-            if any(anchor == event.anchor for anchor, _ in opened):
-                raise _structure_error(f"*{event.anchor} refers to what it is part of", event)
-            size = sizes.get(event.anchor or "", 0)
+            size = _size_behind(event, opened, sizes)
             nodes += size
             aliased += size
             if aliased > MAX_ALIASED_NODES:
@@ -145,6 +143,15 @@ def _check_structure(text: str | bytes) -> None:
                 sizes[anchor] = nodes - before
         elif isinstance(event, yaml.DocumentStartEvent):
             sizes.clear()
+
+
+def _size_behind(
+    alias: yaml.AliasEvent, opened: list[tuple[str | None, int]], sizes: Mapping[str, int]
+) -> int:
+    """Return the number of nodes that an alias stands for. Raises YAMLError for a circle."""
+    if any(anchor == alias.anchor for anchor, _ in opened):
+        raise _structure_error(f"*{alias.anchor} refers to what it is part of", alias)
+    return sizes.get(alias.anchor or "", 0)
 
 
 def _structure_error(problem: str, event: yaml.Event) -> yaml.YAMLError:
@@ -200,7 +207,11 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
 
 
 def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decoded:
-    """Return the object a manifest describes. Raises ManifestError; strict: for unknown fields too."""
+    """Return the object a manifest describes.
+
+    Raises:
+        ManifestError: for a mistake in it; with ``strict`` also for unknown fields.
+    """
     kind = manifest_kind(document)
     message = kind.new()
     content = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
@@ -211,7 +222,7 @@ def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decod
 def apply_merge_patch(
     message: AnyObject, patch: Mapping[str, Any], *, strict: bool = False
 ) -> Decoded:
-    """Return a copy of the object with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
+    """Return a copy with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
     patched = type(message)()
     patched.CopyFrom(message)  # type: ignore[arg-type]
     kind = kind_of(message)

@@ -2,7 +2,7 @@
 
 Values are exact fractions; nothing passes through floating point. As in Kubernetes
 (k8s.io/apimachinery/pkg/api/resource) what is finer than a nano is rounded up (away from zero),
-`value` and `milli_value` round up likewise, and integers saturate at the bounds of int64.
+``value`` and ``milli_value`` round up likewise, and integers saturate at the bounds of int64.
 
 Non-goal: keeping the suffix somebody wrote; messages keep the string as it came.
 """
@@ -90,7 +90,10 @@ def milli_value(text: str) -> int:
 
 
 def format_decimal(amount: Fraction | int) -> str:
-    """Return the shortest decimal form without a fraction: 500m, 2, 3k. Finer than nano is rounded up."""
+    """Return the shortest decimal form without a fraction: 500m, 2, 3k.
+
+    Finer than nano is rounded up.
+    """
     nanos = _ceil(abs(Fraction(amount)) * _NANO)
     sign = "-" if amount < 0 else ""
     if nanos == 0:

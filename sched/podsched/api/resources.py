@@ -179,7 +179,7 @@ def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, i
 
 
 def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
-    """Return a node's resources: millicores for cpu, whole units for all else. Raises QuantityError."""
+    """Return a node's resources: millicores of cpu, else whole units. Raises QuantityError."""
     return {
         name: quantity.milli_value(text) if name == CPU else quantity.value(text)
         for name, text in quantities.items()
@@ -201,7 +201,10 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
 
 
 def score_requests(pod: Pod) -> dict[str, int]:
-    """Return what a pending pod counts in NodeResourcesFit's Score: defaults filled in, no pod level."""
+    """Return a pending pod's requests as NodeResourcesFit's Score counts them.
+
+    Defaults are filled in; requests of the pod level do not count.
+    """
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
 
 

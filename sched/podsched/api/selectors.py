@@ -42,7 +42,7 @@ def parse_int64(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one key. `values` holds one decimal integer for Gt and Lt."""
+    """One condition on one key. ``values`` holds one decimal integer for Gt and Lt."""
 
     key: str
     operator: Operator
@@ -74,7 +74,7 @@ _TESTS: Mapping[str, Callable[[str | None, frozenset[str]], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements must be met; none at all means everything, `requirements=None` nothing."""
+    """All requirements must be met; none at all means everything, ``requirements=None`` nothing."""
 
     requirements: tuple[Requirement, ...] | None = ()
 
@@ -120,7 +120,7 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """Return the selector that wants exactly these labels (a Service's, a ReplicationController's)."""
+    """Return the selector of a Service or ReplicationController: exactly these labels."""
     return _make([Requirement(key, "In", frozenset((value,))) for key, value in labels.items()])
 
 

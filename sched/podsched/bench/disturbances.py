@@ -35,7 +35,7 @@ class Disturbance:
 
 
 def mixed_churn(tick: int) -> Step:
-    """Return a node without room for pods, a pod that fits nowhere and a Service, and away again."""
+    """Create a node without room, a pod that fits nowhere and a Service; delete them again."""
     number, deleting = divmod(tick, 2)
     name = f"churn-{number}"
     if deleting:

@@ -37,7 +37,7 @@ async def run_failover(
     progress: Progress,
     signals: Sequence[signal.Signals] = (signal.SIGKILL, signal.SIGTERM),
 ) -> FailoverResult:
-    """``times`` rounds for each signal. Raises ClientError, ProcessFailed, TimeoutError."""
+    """Run ``times`` rounds for each signal. Raises ClientError, ProcessFailed, TimeoutError."""
     options = replace(options, replicas=max(REPLICAS, options.replicas))
     gaps: dict[str, list[float]] = {number.name: [] for number in signals}
     async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:

@@ -1,5 +1,6 @@
-"""CPU time of running processes, from /proc; measured so, figures hold on a machine with other
-work, too.
+"""CPU time of running processes, from /proc.
+
+Figures measured so hold on a machine with other work, too.
 """
 
 from __future__ import annotations

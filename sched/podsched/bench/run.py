@@ -31,8 +31,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """create_mode: batch (``batch_size`` pods a call) or single (one call per pod,
-    ``in_flight``).
+    """What cluster to run and how to submit pods.
+
+    create_mode: batch (``batch_size`` pods a call) or single (one pod a call, ``in_flight`` calls).
     """
 
     create_mode: str = "batch"
@@ -46,7 +47,7 @@ class BenchOptions:
 
 @asynccontextmanager
 async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
-    """Return a cluster of its own, taken down at the end. Raises ProcessFailed, EmbeddedEtcdError."""
+    """Run a cluster of its own while in use. Raises ProcessFailed, EmbeddedEtcdError."""
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
         cluster = LocalCluster(
             LocalClusterOptions(

@@ -46,7 +46,9 @@ def _first_is_roomy(index: int) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """``gated`` pods wait and ``first`` are bound before the clock starts; then ``pods`` are
+    """A workload of scheduler_perf's.
+
+    ``gated`` pods wait and ``first`` are bound before the clock starts; then ``pods`` are
     measured, while ``meanwhile`` goes on.
 
     ``kube_scheduler``: pods/s of kube-scheduler v1.36 with API server and etcd in scheduler_perf,

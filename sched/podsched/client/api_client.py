@@ -57,7 +57,7 @@ class Listing(NamedTuple):
 
 
 class ApiClient:
-    """Talks to one of several API servers. Every method raises `ClientError`s."""
+    """Talks to one of several API servers. Every method raises ``ClientError``s."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ApiClient:
     async def create_many(
         self, items: Iterable[AnyObject], *, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Store new objects, each by itself; `errors.of_result` makes an error of a result."""
+        """Store new objects, each by itself; ``errors.of_result`` makes an error of a result."""
         request = v1.CreateBatchRequest(objects=[wrap(item) for item in items], fence=fence)
         return await self._batch(f"{_OBJECTS}CreateBatch", request)
 
@@ -232,7 +232,7 @@ class ApiClient:
         """Responses of one stream, their objects still encoded, until it breaks.
 
         Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next
-        server is in use then). `Informer` does both.
+        server is in use then). ``Informer`` does both.
         """
         endpoint = self.endpoint
         call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
@@ -419,7 +419,10 @@ def _name(method: str) -> str:
 
 
 def _with_cause(error: Unavailable, cause: str) -> Unavailable:
-    """Return the last error of several tries, with what the one before said: a deadline says little."""
+    """Return the last error of several tries, with the message of the one before.
+
+    A deadline alone says little.
+    """
     if not cause or cause == error.message:
         return error
     return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)

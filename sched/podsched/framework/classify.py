@@ -28,7 +28,7 @@ STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
 
 @lru_cache(maxsize=1024)
 def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
-    """Return the actions one by one, in the order of their bits: kube-scheduler moves pods for each."""
+    """Return the single actions in the order of their bits: kube-scheduler moves pods for each."""
     return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
 
 
@@ -56,7 +56,7 @@ def _condition_statuses(node: v1.Node) -> dict[str, str]:
 
 
 def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
-    """Return what of a pod changed that can help it or others; UPDATE_OTHER when nothing known did."""
+    """Return which changes of a pod can help it or others; UPDATE_OTHER when none is known."""
     actions = ActionType(0)
     if old.cls is not new.cls:
         actions |= _class_change(old, new)

@@ -29,7 +29,10 @@ class HintIndex(Protocol):
     def add(self, member: Hashable, pod: PodInfo) -> None: ...
     def remove(self, member: Hashable) -> None: ...
     def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
-        """Return the members that the event may help; None: any. Used before the index changes again."""
+        """Return the members that the event may help, None for all.
+
+        The result is valid until the index changes.
+        """
         ...
 
 

@@ -45,8 +45,9 @@ class NodeColumns(Protocol):
 
     @property
     def alive(self) -> Bools:
-        """False for rows of removed nodes and for rows not used yet; their other columns say
-        nothing.
+        """Whether a row is a node's: False where it was removed and where none is yet.
+
+        The other columns mean nothing there.
         """
         ...
 
@@ -91,8 +92,9 @@ class NodeColumns(Protocol):
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]: ...
     def label(self, key: str) -> Int32s:
-        """Value ids of a label, ABSENT where the node has none. Built on first use, then kept
-        current.
+        """Return the value ids of a label, ABSENT where the node has none.
+
+        The column is built on first use, then kept current.
         """
         ...
 
@@ -117,8 +119,9 @@ class NodeColumns(Protocol):
     # one pod adds (0 for pods it does not concern). It must depend on the pod's class and
     # ``terminating`` alone.
     def counter(self, query: PodQuery) -> Int64s:
-        """Per row, the sum of ``query.counts`` over its pods. Built on first use, then kept
-        current.
+        """Return, per row, the sum of ``query.counts`` over its pods.
+
+        The column is built on first use, then kept current.
         """
         ...
 
@@ -131,9 +134,7 @@ class NodeColumns(Protocol):
         ...
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """Return the distinct terms of a family carried by pods anywhere in the cluster (see
-        TermFamily).
-        """
+        """Return the distinct terms of a TermFamily that pods of the cluster carry."""
         ...
 
     def terms_version(self, family: TermFamily) -> int:
@@ -174,16 +175,15 @@ class JournaledColumns(NodeColumns, Protocol):
 
 
 class ForkedColumns(NodeColumns, Protocol):
-    """Copied rows to try things on. Fork row ``i`` is base row ``base_rows[i]``; a base row may
-    occur twice.
+    """Copied rows to try things on.
+
+    Fork row ``i`` is base row ``base_rows[i]``; a base row may occur twice.
     """
 
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
     def remove_pod(self, row: int, pod: PodInfo) -> None: ...
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
-        """Add ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once: what would so many
-        of them be like.
-        """
+        """Add ``copies[i]`` pods like ``pod`` to row ``i``, to all rows at once."""
         ...
 
 
@@ -213,9 +213,7 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> JournaledColumns: ...
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
-        """Return an object such as ``get("PersistentVolumeClaim", "default", "data")``; namespace "" if
-        it has none.
-        """
+        """Return an object by kind, namespace ("" if it has none) and name."""
         ...
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
@@ -225,7 +223,7 @@ class ClusterView(Protocol):
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
-        """Return the node that a pod is nominated to, "" when to none; may be ahead of its status."""
+        """Return the node a pod is nominated to, "" for none; may be ahead of its status."""
         ...
 
     def nominated_nodes(self) -> Collection[str]:

@@ -16,9 +16,9 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
-    """The interned part of a pod. Compared by identity; ``id`` is unique for the life of the
-    interner.
+    """The interned part of a pod, compared by identity.
 
+    ``id`` is unique for the life of the interner.
     The interner refers to it weakly: a class lives as long as some pod or cache holds it.
 
     ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
@@ -71,8 +71,9 @@ class PodInfo:
 
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
-    """A pod in the scheduling queue (Q19 of kube-scheduler's ``QueuedPodInfo``). Times are the
-    queue's clock.
+    """A pod in the scheduling queue, as kube-scheduler's ``QueuedPodInfo``.
+
+    Times are of the queue's clock.
     """
 
     info: PodInfo

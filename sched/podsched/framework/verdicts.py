@@ -32,8 +32,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts of one plugin: ``bits`` has shape ``(len(rows),)``, parallel to the rows asked
-    about.
+    """The verdicts of one plugin.
+
+    ``bits`` has shape ``(len(rows),)``, parallel to the rows asked about.
     """
 
     bits: Bits
@@ -46,9 +47,7 @@ class Verdicts:
         return passed
 
     def status(self, index: int, plugin: str = "") -> Status:
-        """Return the status of the row at position ``index`` (a position in ``bits``, not a row
-        number).
-        """
+        """Return the status at position ``index`` of ``bits``, which is not a row number."""
         return status_of(int(self.bits[index]), self.reasons, plugin)
 
 

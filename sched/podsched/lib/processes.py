@@ -30,7 +30,7 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def session_members(session: int) -> list[int]:
-    """Return the pids of the live processes in a session, read from /proc; empty where there is none.
+    """Return the pids of the live processes of a session, read from /proc.
 
     Those that have ended and wait for their parent to take note (zombies) are left out.
     """

@@ -92,7 +92,7 @@ class NodeAffinity:
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Return the node names, where every term has one; unresolvable where no term can match any."""
+        """Return the node names, if every term has some; unresolvable if no term can match."""
         selector = _required(pod.cls.spec.affinity.node_affinity)
         if selector is None and self._added is None and not pod.cls.spec.node_selector:
             return PreFilterResult(SKIP)

@@ -59,7 +59,7 @@ class NodePorts(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Deleted pods that used one of the ports, and new nodes."""
+        """Register for deleted pods that used one of the ports, and for new nodes."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         return [
@@ -69,7 +69,7 @@ class NodePorts(WithoutArgs):
 
 
 def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
-    """Return the host ports of containers and sidecars, with the defaults 0.0.0.0 and TCP filled in."""
+    """Return the host ports of containers and sidecars, 0.0.0.0 and TCP by default."""
     containers = [c for c in spec.init_containers if c.restart_policy == "Always"]
     containers.extend(spec.containers)
     return tuple(

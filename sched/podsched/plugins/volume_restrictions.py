@@ -170,7 +170,7 @@ class VolumeRestrictions(WithoutArgs):
         return PreFilterResult()
 
     def _uses(self, pod: PodInfo, cluster: ClusterView) -> tuple[ClaimUse, ...] | str:
-        """Return the pod's distinct ReadWriteOncePod claims, or the name of a claim that is missing."""
+        """Return the pod's distinct ReadWriteOncePod claims, or the name of a missing one."""
         found: dict[ClaimUse, None] = {}
         for mine in pod_claims(pod):
             if mine.ephemeral:
@@ -198,7 +198,7 @@ class VolumeRestrictions(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Deleted pods that used a disk or claim, new nodes, and claims that appear."""
+        """Register for deleted pods that used a disk or claim, new nodes and new claims."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)

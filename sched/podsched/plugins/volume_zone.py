@@ -150,7 +150,7 @@ def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Non
 
 
 def topologies(volume: v1.PersistentVolume) -> list[Topology]:
-    """Return the zone and region labels of a volume; one with an empty zone in its list is ignored."""
+    """Return a volume's zone and region labels, but those with an empty zone in the list."""
     found = []
     for key in TOPOLOGY_LABELS:
         if key not in volume.metadata.labels:

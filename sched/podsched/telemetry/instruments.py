@@ -254,7 +254,10 @@ class MetricRegistry:
         return list(self._instruments)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the metrics as text, and its content type: OpenMetrics if ``accept`` asks, else 0.0.4."""
+        """Return the metrics as text, and its content type.
+
+        OpenMetrics if ``accept`` asks for it, else the text format 0.0.4.
+        """
         encode, content_type = choose_encoder(accept)
         return encode(self._prometheus), content_type
 

@@ -70,7 +70,7 @@ Logger: TypeAlias = structlog.typing.FilteringBoundLogger
 
 
 def get_logger(component: str) -> Logger:
-    """Return a logger for one part of podsched. May be taken at import, before the configuration."""
+    """Return a logger for one component; may be called at import, before configuration."""
     return cast(Logger, structlog.get_logger(component=component))
 
 
@@ -139,7 +139,7 @@ def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noq
 
 
 def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Return a processor that replaces the values of secret fields, and credentials within texts."""
+    """Return a processor that replaces secret fields' values and credentials in texts."""
     return {
         key: MASK if _is_secret(key, value) else _mask(value, 0) for key, value in event.items()
     }

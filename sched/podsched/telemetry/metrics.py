@@ -37,7 +37,7 @@ _MANY_ATTEMPTS = 15
 
 
 def attempts_label(attempts: int) -> str:
-    """Return the ``attempts`` label of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
+    """Return pod_scheduling_sli_duration_seconds' label ``attempts``: "1" to "14", "15+"."""
     return str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
 
 

@@ -5,7 +5,7 @@ apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is their
 validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
 pods of one template are validated once.
 
-Beyond Kubernetes: lists and maps are bounded (`MAX_ITEMS`), and so is what no schema bounds
+Beyond Kubernetes: lists and maps are bounded (``MAX_ITEMS``), and so is what no schema bounds
 (``storable``). Non-goal: what only a kubelet or a
 cloud would refuse.
 """
@@ -59,7 +59,7 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
 def validate(
     kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None
 ) -> list[FieldError]:
-    """Every mistake of an object that is created, or that replaces `old`; none: an empty list."""
+    """Every mistake of an object that is created, or that replaces ``old``; none: an empty list."""
     found = KINDS[kind] if isinstance(kind, str) else kind
     errors = validate_metadata(
         message.metadata,

@@ -116,7 +116,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 
 def percent(value: str) -> list[str]:
-    """The "30%"."""
+    """Return what is wrong with a percentage such as "30%"."""
     if _PERCENT_RE.fullmatch(value):
         return []
     what = "a valid percent string must be a numeric string followed by an ending '%'"

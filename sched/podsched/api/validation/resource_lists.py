@@ -39,7 +39,7 @@ def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction 
 
 
 def validate_quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    """Return a node's or a volume's resources: names qualified, amounts not negative, devices whole."""
+    """Check a node's or a volume's: names qualified, amounts not negative, devices whole."""
     errors = bounded(path, quantities)
     for name, text in quantities.items():
         here = f"{path}[{name}]"

@@ -26,7 +26,7 @@ class Failure:
 
 
 def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
-    """Return the patch that tells of a failure; None when the pod's status says all of it already."""
+    """Return the patch that reports a failure; None when the pod's status has it already."""
     present = next((c for c in pod.pod.status.conditions if c.type == POD_SCHEDULED), None)
     same = (
         present is not None

@@ -132,8 +132,9 @@ class ExtenderClient:
 
 @dataclass(slots=True)
 class Filtered:
-    """Names of the nodes that are left, and why the others are not (Unschedulable or
-    UnschedulableAndUnresolvable).
+    """The nodes that are left, and why the others are not.
+
+    The reasons are Unschedulable or UnschedulableAndUnresolvable.
     """
 
     passed: list[str]

@@ -23,13 +23,16 @@ MAX_ANSWER_BYTES = 128 << 20
 
 
 class HttpTransport:
-    """The way to one extender. Connections are made when they are needed and kept until
-    ``close``.
+    """The way to one extender.
+
+    Connections are made when they are needed and kept until ``close``.
     """
 
     def __init__(self, config: Extender, path: str = "extenders[0]") -> None:
-        """``path``: where the configuration has it. Raises ConfigError for TLS files that cannot be
-        used.
+        """Prepare calls; ``path`` is the extender's place in the configuration.
+
+        Raises:
+            ConfigError: for TLS files that cannot be used.
         """
         self._prefix = config.url_prefix.rstrip("/")
         self._timeout = config.http_timeout

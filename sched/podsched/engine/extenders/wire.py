@@ -29,14 +29,17 @@ MAX_KEPT = 10_000
 
 
 class ExtenderError(Exception):
-    """An extender failed, did not answer in time, or answered what makes no sense; it is at fault,
-    and the pod may be tried again.
+    """An extender failed, did not answer in time, or answered what makes no sense.
+
+    The extender is at fault, not the pod, which may be tried again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """``passed``: names of the nodes that are left, in the extender's order. By node name why
+    """What an extender answered to a filter call.
+
+    ``passed``: names of the nodes that are left, in the extender's order. By node name why
     others are not: ``failed`` may be helped by preemption, ``unresolvable`` not.
     """
 

@@ -18,7 +18,7 @@ class ConstraintLookahead:
     """One constraint's counts, kept up to date pod by pod; each placed pod counts ``adds``."""
 
     def __init__(self, spread: HardSpread, counted: Bools, adds: int) -> None:
-        """``counted``: by id, the domains that the minimum is taken over."""
+        """Look ahead; ``counted``: by id, the domains that the minimum is taken over."""
         self._spread = spread
         self._adds = adds
         self._counted = counted

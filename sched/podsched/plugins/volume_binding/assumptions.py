@@ -49,7 +49,7 @@ class Assumptions:
         self.version += 1
 
     def restore(self, keys: Iterable[ObjectKey]) -> None:
-        """Return the objects are again as the API has them; nothing happens where they are already."""
+        """Let the objects be as the API has them again; do nothing where they are."""
         for key in keys:
             if self._assumed.pop(key, None) is not None:
                 self.version += 1
@@ -85,7 +85,7 @@ class Assumptions:
         return entry.assumed
 
     def volumes_of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:
-        """Return the volumes of a storage class, with what is assumed of them. Raises QuantityError."""
+        """Return the volumes of a storage class, as assumed. Raises QuantityError."""
         version = (id(cluster), cluster.version(VOLUME))
         if self._by_class is None or self._by_class[0] != version:
             self._by_class = (version, self._read_all(cluster))

@@ -48,6 +48,7 @@ def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
 
 
 def may_match(term: NodeTerm) -> bool:
+    """Return whether the term can match any node at all."""
     if not term.valid or not (term.expressions or term.fields):
         return False
     # Volumes see nodes without their names: "In" fails, "NotIn" holds.

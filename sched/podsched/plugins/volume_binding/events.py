@@ -22,7 +22,7 @@ _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
 def volume_binding_events() -> list[ClusterEventWithHint]:
-    """Return new or other storage classes, claims, volumes, nodes, CSINodes and storage capacities."""
+    """Register for storage classes, claims, volumes, nodes, CSINodes and storage capacities."""
     node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
     volume = ClusterEvent(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE)
     storage_class = ClusterEvent(Resource.STORAGE_CLASS, _ADD_OR_UPDATE)

@@ -179,7 +179,7 @@ class _Search:
 
 
 def _pin(terms: NodeTerms | None) -> Requirement | None:
-    """Return the one label that decides, as with local volumes; these are looked up and not compared."""
+    """Return the one label that decides, as with local volumes: looked up, not compared."""
     if terms is None or len(terms.terms) != 1:
         return None
     term = terms.terms[0]

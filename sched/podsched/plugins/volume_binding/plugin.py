@@ -195,7 +195,7 @@ class VolumeBinding:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Always skips: scoring by capacity belongs to StorageCapacityScoring, which is off."""
+        """Skip: scoring by capacity belongs to StorageCapacityScoring, which is off."""
         return SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:

@@ -201,7 +201,7 @@ def _assume_provisioning(
 
 
 def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
-    """Return the volume bound to the claim (GetBindVolumeToClaim); the same object where it is already."""
+    """Return the volume bound to the claim (GetBindVolumeToClaim); itself if it is already."""
     meta, ref = claim.metadata, volume.spec.claim_ref
     mine = is_bound_to(volume, claim)
     if mine and ref.uid == meta.uid:
