@@ -23,7 +23,7 @@ def test_the_defaults_are_pinned() -> None:
         "evaluator": "auto",
         "ray_address": "",
         "ray_from_nodes": 50_000,
-        "ray_trials_from_nodes": 1_000,
+        "ray_dry_runs_from_nodes": 1_000,
         "shards": 0,
         "ray_call_timeout": 1.0,
         "ray_retry_period": 5.0,

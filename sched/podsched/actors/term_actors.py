@@ -88,7 +88,7 @@ class TermActors:
         self.evaluator = RayEvaluator(self.shards, settings.ray_call_timeout, cluster.metrics)
         self.dry_run = RayDryRun(
             self.shards,
-            1 if settings.evaluator == "ray" else settings.ray_trials_from_nodes,
+            1 if settings.evaluator == "ray" else settings.ray_dry_runs_from_nodes,
             settings.ray_call_timeout,
         )
         self.binders = self._make_binders()

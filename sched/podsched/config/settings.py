@@ -93,7 +93,7 @@ class EvaluatorSettings(_Checked):
     """Number of nodes from which auto uses Ray. The first evaluation of a class, locally and with
     Ray, took 1.6 and 4.4 ms for 5,000 nodes, 5.8 and 11 ms for 20,000, 60 and 28 ms for 100,000
     (2 shards on 2 busy cores)."""
-    ray_trials_from_nodes: int = 1_000
+    ray_dry_runs_from_nodes: int = 1_000
     """Number of nodes in one preemption dry run from which auto uses Ray; ray always does. Locally
     and with Ray, dry runs took at best, with 4 pods per node, 3 and 10 ms for 100 nodes, 11 and
     17 ms for 500, 30 and 22 ms for 1,000, 290 and 160 ms for 5,000; with 20 pods per node, 8 and
@@ -114,7 +114,7 @@ class EvaluatorSettings(_Checked):
             yield not_supported("evaluator", self.evaluator, EVALUATORS)
         if self.binder not in BINDERS:
             yield not_supported("binder", self.binder, BINDERS)
-        yield from self._not_negative("ray_from_nodes", "ray_trials_from_nodes", "shards")
+        yield from self._not_negative("ray_from_nodes", "ray_dry_runs_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 
 

@@ -71,6 +71,8 @@ class ClassScores:
         Whatever is normalised while they are gone passes them by, so they are scored anew when
         they come back.
         """
+        if not len(rows):
+            return
         self.total[rows] = NO_TOTAL
         for column in self.columns:
             column.scored[rows] = False
@@ -80,17 +82,18 @@ class ClassScores:
     ) -> None:
         """Score what changed; ``change``: the rows whose feasibility did. Raises PluginFailure."""
         self.drop(change.gone)
+        everything, feasible_changed = scope.everything, bool(change)
         for column in self.columns:
-            stale = scope.everything or column.named.name in scope.stale
-            if stale or (change and column.depends_on_feasible):
+            stale = everything or column.named.name in scope.stale
+            if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
             elif not (column.only_nodes and scope.same_nodes):
                 column.scored[scope.candidates] = False
         asked = feasibility.rows
-        if not scope.everything:
+        if not everything:
             changed = scope.candidates
             asked = union(changed[feasibility.feasible[changed]], change.came)
-        self._score(pod, asked, feasibility.rows, feasible_changed=bool(change))
+        self._score(pod, asked, feasibility.rows, feasible_changed=feasible_changed)
 
     # ------------------------------------------------------------------ scored remotely
 

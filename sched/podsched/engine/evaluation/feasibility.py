@@ -129,10 +129,12 @@ class Feasibility:
 
     def filter(self, pod: PodInfo, scope: RefreshScope) -> bool:
         """Ask the filters about what changed; whether some plugin was asked about all rows."""
-        all_rows: Rows | None = scope.candidates if scope.everything else None
+        everything, skipped = scope.everything, self._state.skip_filter
+        all_rows: Rows | None = scope.candidates if everything else None
         for column in self.columns:
-            active = column.named.name not in self._state.skip_filter
-            stale = scope.everything or column.named.name in scope.stale or active != column.active
+            name = column.named.name
+            active = name not in skipped
+            stale = everything or name in scope.stale or active != column.active
             column.active = active
             if stale and all_rows is None:
                 all_rows = self.candidates()
@@ -220,7 +222,8 @@ class Feasibility:
 
     def _raise_errors(self) -> None:
         for column in self.columns:
-            if not column.may_fail:
+            # Most columns have no reasons at all, and this is asked after every change.
+            if not column.reasons or not column.may_fail:
                 continue
             for row in np.flatnonzero(self.plugin == column.index).tolist():
                 word, reasons = int(self.bits[row]), tuple(column.reasons)

@@ -8,7 +8,7 @@ Plugins without a PreFilter may name inputs, too (as for their scores alone).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from podsched.engine.evaluation.filtering import PreFilterMerge, PreFilterOutcome, pre_filter_one
@@ -19,8 +19,6 @@ from podsched.framework.plugin import CycleState, PreFilterResult
 from podsched.framework.pods import PodInfo
 
 INPUTS_WORDING = 'reading the inputs of plugin "{}"'
-
-ReadInputs = Callable[[PodInfo, ClusterView], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +45,19 @@ class PluginInputs:
 
     def refresh(self, pod: PodInfo) -> None:
         """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
-        merge = PreFilterMerge()
+        merge, cluster = PreFilterMerge(), self._cluster
         for named in self._runtime.pre_filter:
             name = named.name
-            inputs = self._read(name, named.plugin.inputs, pod)
+            inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
             entry = self._entries.get(name)
             if entry is None or entry.inputs != inputs:
-                result = pre_filter_one(named, self._state, pod, self._cluster)
+                result = pre_filter_one(named, self._state, pod, cluster)
                 entry = self._entries[name] = _PreFilterEntry(inputs, result)
                 self.stale.add(name)
             if not merge.add(name, entry.result):
                 break
         for name, plugin in self._runtime.inputs_without_pre_filter.items():
-            inputs = self._read(name, plugin.inputs, pod)
+            inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, cluster)
             if name not in self._other_inputs or self._other_inputs[name] != inputs:
                 self._other_inputs[name] = inputs
                 self.stale.add(name)
@@ -84,11 +82,8 @@ class PluginInputs:
 
     def now(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """Return the inputs as they are at this moment. Raises PluginFailure."""
-        pre_filter = (
-            self._read(named.name, named.plugin.inputs, pod) for named in self._runtime.pre_filter
-        )
-        others = self._runtime.inputs_without_pre_filter.items()
-        return (*pre_filter, *(self._read(name, plugin.inputs, pod) for name, plugin in others))
-
-    def _read(self, name: str, read: ReadInputs, pod: PodInfo) -> Hashable:
-        return guarded(name, INPUTS_WORDING, read, pod, self._cluster)
+        cluster, runtime = self._cluster, self._runtime
+        readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
+        others = runtime.inputs_without_pre_filter.items()
+        readers += [(name, plugin.inputs) for name, plugin in others]
+        return tuple(guarded(name, INPUTS_WORDING, read, pod, cluster) for name, read in readers)
