@@ -62,7 +62,7 @@ ListenPeers = Annotated[
     str,
     typer.Option(
         metavar="HOST:PORT",
-        help="Listen address for other replicas, which hold a stream to the leader to notice at "
+        help="Listen address for other replicas, which connect to the leader to notice at "
         "once when it dies.",
     ),
 ]

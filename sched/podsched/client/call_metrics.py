@@ -8,19 +8,19 @@ from podsched.telemetry.metrics import ClientMetrics
 
 
 class ClientTelemetry:
-    """A `CallObserver` that counts and times; two dictionary look-ups per call."""
+    """A ``CallObserver`` that counts and times; two dictionary look-ups per call."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
         self._metrics = ClientMetrics(registry)
 
     def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
-        """See `CallObserver`."""
+        """See ``CallObserver``."""
         self._metrics.requests_total.labels(code, method, host).inc()
         self._metrics.request_duration_seconds.labels(method, host).observe(seconds)
 
     def call_repeated(self, method: str, code: str, host: str) -> None:
-        """See `CallObserver`."""
+        """See ``CallObserver``."""
         self._metrics.request_retries_total.labels(code, method, host).inc()
 
     def follow(self, informer: Informer) -> None:

@@ -50,7 +50,7 @@ class Channels:
 
     @property
     def endpoint(self) -> str:
-        """host:port of the server in use."""
+        """The host:port of the server in use."""
         return self._endpoints[self._at]
 
     def __len__(self) -> int:

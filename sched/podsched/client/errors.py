@@ -5,10 +5,10 @@
     ├── AlreadyExists          there is one of this name
     ├── Conflict               the object has changed: read it again, then retry
     │   └── PreconditionFailed it is another object (uid) or version than was named
-    ├── Invalid                the request has mistakes, all in `violations`: the caller
+    ├── Invalid                the request has mistakes, all in ``violations``: the caller
     ├── Forbidden              policy does not permit it: the caller
     ├── FenceLost              the term is over: stop leading
-    ├── AlreadyBound           the pod has a node, in `node_name`
+    ├── AlreadyBound           the pod has a node, in ``node_name``
     ├── NotBindable            the pod is being deleted or has scheduling gates
     ├── DisruptionBudget       a budget does not permit the eviction now: retry later
     ├── TooLarge               more than the server takes: the caller must send less
@@ -18,7 +18,7 @@
     ├── Unreadable             what is stored, or was answered, cannot be decoded
     └── ServerBug              the server's log has the story under the id in the message
 
-gRPC's errors never leave this package; they are the `__cause__` of these.
+gRPC's errors never leave this package; they are the ``__cause__`` of these.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class PreconditionFailed(Conflict):
 
 
 class Invalid(ClientError):
-    """The request has mistakes; all of them are in `violations`."""
+    """The request has mistakes; all of them are in ``violations``."""
 
 
 class Forbidden(ClientError):
@@ -100,7 +100,7 @@ class FenceLost(ClientError):
 
 
 class AlreadyBound(ClientError):
-    """The pod is bound, to `node_name`."""
+    """The pod is bound, to ``node_name``."""
 
 
 class NotBindable(ClientError):
@@ -181,7 +181,7 @@ def of_result(result: BatchResult) -> ClientError | None:
 
 
 def of_rpc(error: Any) -> ClientError:
-    """Return the error that a `grpc.aio.AioRpcError` means."""
+    """Return the error that a ``grpc.aio.AioRpcError`` means."""
     code: grpc.StatusCode = error.code()
     message: str = error.details() or code.name
     status = _status_of(error)

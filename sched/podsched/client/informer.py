@@ -3,21 +3,19 @@
 Guarantees: a handler sees every change once, in the order of etcd's revisions across all kinds; a
 batch ends with a whole revision, up to which everything has been seen; after the history was lost
 (Compacted) it sees the difference between what it knew and what is. Between two batches the
-stores equal the cluster at `revision`. An object that cannot be decoded is set aside: counted,
+stores equal the cluster at ``revision``. An object that cannot be decoded is set aside: counted,
 named in the log, and to handlers like one that is not there.
 
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
     synced    --Compacted-->     listing again, the differences delivered    --> synced
 
-`Mirror` decides (pure), `Informer` does the I/O.
+``Mirror`` decides (pure), ``Informer`` does the I/O.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -30,10 +28,12 @@ from podsched.api.objects import AnyObject
 from podsched.client.errors import Compacted, ServerBug, TooLarge, Unavailable
 from podsched.client.undecodable import Identity, identify, log_undecodable
 from podsched.lib.backoff import Backoff
+from podsched.lib.revisions import RevisionWaiters
+from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
-log = logging.getLogger(__name__)
+_log = get_logger("informer")
 
 _CHUNK = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -62,7 +62,7 @@ class Event(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Changes up to and including `revision`; no events: only the revision has moved.
+    """Changes up to and including ``revision``; no events: only the revision has moved.
 
     partial: part of a list; the objects are as of a revision still to come with the last part.
     """
@@ -90,7 +90,7 @@ class Mirror:
         self.set_aside: set[Identity] = set()
 
     def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:
-        """Apply changes to the stores; what they were."""
+        """Apply changes to the stores; return them with what was there before."""
         taken: list[Event] = []
         stores = self.stores
         parse = v1.Object.FromString
@@ -136,7 +136,7 @@ class Mirror:
         return [] if old is None else [Event(DELETED, kind, key, old, None)]
 
     def replace(self, events: Iterable[RawWatchEvent]) -> list[Event]:
-        """Make the stores what a list says; the differences, deletions first."""
+        """Make the stores what a list says; return the differences, deletions first."""
         listed = Mirror(self.stores)
         listed.take(events)
         gone: list[Event] = []
@@ -159,13 +159,13 @@ class Mirror:
 
 
 class WatchSource(Protocol):
-    """Where the responses come from: an `ApiClient`, or a fake."""
+    """Where the responses come from: an ``ApiClient``, or a fake."""
 
     def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
 
 class Informer:
-    """Follows kinds through one stream; `run` it once, as a task."""
+    """Follows kinds through one stream; ``run`` it once, as a task."""
 
     def __init__(
         self,
@@ -187,8 +187,7 @@ class Informer:
             field_selector=field_selector,
         )
         self._jitter = jitter or random.Random()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._tickets = 0
+        self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
         self.relists = 0
 
@@ -207,17 +206,13 @@ class Informer:
         return self._mirror.stores[kind]
 
     def get(self, kind: str, key: str) -> AnyObject | None:
-        """One object, or None."""
+        """Return one object, or None."""
         return self._mirror.stores[kind].get(key)
 
     async def wait_for_revision(self, revision: int) -> None:
-        """Until everything up to a revision has been delivered."""
-        if self.revision >= revision:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tickets += 1
-        heapq.heappush(self._waiting, (revision, self._tickets, waiter))
-        await waiter
+        """Wait until everything up to a revision has been delivered."""
+        if self.revision < revision:
+            await self._waiters.wait_for(revision)
 
     async def run(self, handler: Handler) -> None:
         """Follow until cancelled; outages are waited out. What the handler raises ends it."""
@@ -230,14 +225,14 @@ class Informer:
                 else:
                     await self._list_and_follow(handler)
             except Compacted as error:
-                log.info("listing again: %s", error)
+                _log.info("Listing again", cause=str(error))
                 self.relists += 1
                 self.synced.clear()
             except (Unavailable, ServerBug, TooLarge) as error:
                 # The latter two are no fault of this side either, and may pass.
                 if self.revision > before:
                     backoff.reset()
-                log.info("watch broken at revision %d: %s", self.revision, error)
+                _log.info("The watch broke", revision=self.revision, error=str(error))
                 await asyncio.sleep(backoff.next_delay())
 
     async def _list_and_follow(self, handler: Handler) -> None:
@@ -260,7 +255,7 @@ class Informer:
     async def _deliver_list(
         self, listed: Sequence[RawWatchEvent], revision: int, handler: Handler
     ) -> None:
-        """In parts, so that a large list does not hold up the event loop."""
+        """Deliver a list in parts, so that a large one does not hold up the event loop."""
         events = self._mirror.replace(listed)
         while len(events) > _CHUNK:
             handler(Batch(self.revision, events[:_CHUNK], partial=True))
@@ -269,7 +264,7 @@ class Informer:
         self._mirror.revision = revision
         handler(Batch(revision, events))
         self.synced.set()
-        self._reached()
+        self._waiters.reached(self.revision)
 
     async def _follow(self, handler: Handler) -> None:
         request = v1.WatchRequest()
@@ -291,11 +286,5 @@ class Informer:
             events = mirror.take(response.events)
             mirror.revision = response.revision
             handler(Batch(response.revision, events))
-            self._reached()
+            self._waiters.reached(self.revision)
         raise Unavailable("the watch ended")
-
-    def _reached(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self.revision:
-            _, _, waiter = heapq.heappop(self._waiting)
-            if not waiter.done():
-                waiter.set_result(None)

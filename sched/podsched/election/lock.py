@@ -119,7 +119,7 @@ class Lock:
     async def _store_alive(
         self, compares: list[Compare], ops: list[TxnOp], holder: str
     ) -> Revision | None:
-        """With the liveness key; once more if the etcd lease turns out to be over."""
+        """Store with the liveness key; once more if the etcd lease turns out to be over."""
         lease_id = await self._liveness.ensure()
         put = Put(self.keys.liveness, holder.encode(), lease_id)
         try:

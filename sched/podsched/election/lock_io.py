@@ -53,7 +53,7 @@ class BackgroundTasks:
 
 
 class LockIO:
-    """Reports to ``post``; on_renewal: see `ElectionCallbacks`."""
+    """Reports to ``post``; on_renewal: see ``ElectionCallbacks``."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LockIO:
         self._tasks.start(self._write(write), "write")
 
     def read(self) -> None:
-        """Read the lock, one read at a time: a wish that comes meanwhile is for something newer."""
+        """Read the lock, one read at a time; a request that comes meanwhile causes another read."""
         if self._reading:
             self._read_again = True
             return

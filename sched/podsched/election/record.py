@@ -109,13 +109,13 @@ class Snapshot:
 
     @property
     def holder_vanished(self) -> bool:
-        """The holder promised to keep its liveness key and the key is gone."""
+        """Whether the holder promised to keep its liveness key and the key is gone."""
         promised = self.record is not None and self.record.liveness_ttl > 0
         return promised and self.holder != "" and self.live_holder != self.holder
 
 
 def whole_seconds(duration: float) -> int:
-    """Seconds of a duration as the record stores them: rounded up, for a lease may only grow."""
+    """Return the seconds of a duration as the record stores them: rounded up, never shorter."""
     return max(1, math.ceil(duration))
 
 

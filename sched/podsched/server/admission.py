@@ -51,7 +51,7 @@ def admit_new(
 def admit_update(
     kind: Kind, message: AnyObject, old: AnyObject, *, classes: PriorityClasses
 ) -> None:
-    """Make an object that replaces `old` complete, in place; its status stays as it was."""
+    """Make an object that replaces ``old`` complete, in place; its status stays as it was."""
     _complete(kind, message, old, classes)
     _keep_metadata(message, old)
     if kind.has_status:
@@ -66,7 +66,7 @@ def admit_update(
 
 
 def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
-    """`old` with the status of `message`; metadata and spec stay as they were."""
+    """Return ``old`` with the status of ``message``; metadata and spec stay as they were."""
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
     updated = kind.new()
@@ -90,7 +90,7 @@ def encoded(kind: Kind, message: AnyObject) -> bytes:
 
 
 def check_deletable(kind: Kind, name: str) -> None:
-    """Raise ApiError for what every cluster has to have."""
+    """Raise ApiError for what every cluster must have."""
     if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
@@ -131,12 +131,12 @@ def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
 
 
 def take_status(target: AnyObject, source: AnyObject) -> None:
-    """Make the status of an object that of another of its kind."""
+    """Copy the status of another object of the kind."""
     _take(target, source, "status")
 
 
 def _take(target: object, source: object, field: str) -> None:
-    """Make one field what it is in another message of the same type, absent included."""
+    """Copy one field from another message of the same type, absence included."""
     target.ClearField(field)  # type: ignore[attr-defined]
     if source.HasField(field):  # type: ignore[attr-defined]
         value = getattr(source, field)

@@ -1,4 +1,4 @@
-"""What a binding makes of a pod, as Kubernetes' binding subresource decides it.
+"""The effect of a binding on a pod, as Kubernetes' binding subresource decides it.
 
 Pure: a version of the pod and the time in, a step or a refusal out.
 """

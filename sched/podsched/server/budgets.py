@@ -1,4 +1,4 @@
-"""What a disruption budget says to an eviction, as Kubernetes' eviction subresource decides it.
+"""Whether a disruption budget permits an eviction, as Kubernetes' eviction subresource decides it.
 
 Pure: pod, budget and time in; the budget to be written, None or a refusal out.
 """
@@ -19,7 +19,7 @@ MAX_DISRUPTED_PODS = 2000
 
 
 def needs_no_budget(pod: Pod) -> bool:
-    """Whether evicting the pod disrupts nothing: it runs nowhere, or is on its way out."""
+    """Return whether evicting the pod disrupts nothing: it does not run, or is being deleted."""
     return (
         is_finished(pod)
         or pod.status.phase == "Pending"
@@ -79,7 +79,7 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
 
 
 def more_than_one() -> ApiError:
-    """Kubernetes' refusal of a pod with several budgets."""
+    """Make Kubernetes' error for a pod with several budgets."""
     return ApiError(
         StatusCode.FAILED_PRECONDITION,
         StatusReason.MULTIPLE_BUDGETS,

@@ -107,9 +107,9 @@ class CacheReflector:
                 revision = await self.current_revision()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_NUDGE_SECONDS):
-                        return await self._cache.reached(revision)
+                        return await self._cache.wait_for(revision)
                 await self._nudge()
-                return await self._cache.reached(revision)
+                return await self._cache.wait_for(revision)
         except TimeoutError:
             raise Unavailable("the watch cache stays behind etcd") from None
 

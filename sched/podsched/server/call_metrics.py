@@ -34,7 +34,7 @@ def resource_of(request: Any) -> str:
 
 
 class ServerTelemetry:
-    """A `CallObserver` that counts, times and traces."""
+    """A ``CallObserver`` that counts, times and traces."""
 
     def __init__(self, registry: MetricRegistry, tracer: Tracer = DISABLED) -> None:
         self._registry = registry
@@ -63,7 +63,7 @@ class ServerTelemetry:
     def call_ended(
         self, method: str, request: Any, code: str, started: float, ended: float, parent: str
     ) -> None:
-        """See `CallObserver`."""
+        """See ``CallObserver``."""
         resource = resource_of(request) if request is not None else ""
         self._metrics.request_total.labels(method, resource, code).inc()
         if method == "Watch":

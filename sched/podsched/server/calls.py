@@ -1,9 +1,8 @@
-"""Wraps a handler of bytes as a gRPC method: decoding, errors, measuring."""
+"""Handlers of bytes as gRPC methods: decoding, errors, metrics."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,21 +15,23 @@ from podsched.api.reasons import StatusCode
 from podsched.server import errors
 from podsched.server.errors import ApiError
 from podsched.server.status import details, short
+from podsched.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+_log = get_logger("apiserver")
 
 _Request = TypeVar("_Request")
 
 
 class CallObserver(Protocol):
-    """Is told of every call that has ended: for metrics and traces."""
+    """Counts and traces calls."""
 
     def call_ended(
         self, method: str, request: Any, code: str, started: float, ended: float, parent: str
     ) -> None:
-        """`started` and `ended` are monotonic seconds; code is the gRPC status' name.
+        """Take note of a call that has ended.
 
-        request: the decoded message, None if it could not be decoded; parent: a traceparent or "".
+        started, ended: monotonic seconds; code: name of the gRPC status; request:
+        the decoded message, None if it could not be decoded; parent: a traceparent or "".
         """
 
 
@@ -40,26 +41,12 @@ def unary(
     handle: Callable[[_Request], Awaitable[bytes]],
     observer: CallObserver | None,
 ) -> grpc.RpcMethodHandler:
-    """One request, one response."""
+    """Return the handler of a method with one request and one response."""
 
     async def call(raw: bytes, context: Any) -> bytes:
-        started = time.monotonic()
-        code, request = StatusCode.OK.name, None
-        try:
-            request = _decoded(parse, raw)
+        async with _Call(method, context, observer) as under_way:
+            request = under_way.request = _decoded(parse, raw)
             return await handle(request)
-        except ApiError as error:
-            code = error.code.name
-            raise await _abort(context, error) from None
-        except asyncio.CancelledError:
-            code = StatusCode.CANCELLED.name
-            raise
-        except Exception as error:
-            code = StatusCode.INTERNAL.name
-            raise await _abort(context, _incident(method, error)) from None
-        finally:
-            if observer is not None:
-                _observe(observer, method, request, code, started, context)
 
     return grpc.unary_unary_rpc_method_handler(call)
 
@@ -70,29 +57,60 @@ def streaming(
     handle: Callable[[_Request], AsyncIterator[bytes]],
     observer: CallObserver | None,
 ) -> grpc.RpcMethodHandler:
-    """One request, many responses."""
+    """Return the handler of a method with one request and many responses."""
 
     async def call(raw: bytes, context: Any) -> AsyncIterator[bytes]:
-        started = time.monotonic()
-        code, request = StatusCode.OK.name, None
-        try:
-            request = _decoded(parse, raw)
+        async with _Call(method, context, observer) as under_way:
+            request = under_way.request = _decoded(parse, raw)
             async for response in handle(request):
                 yield response
-        except ApiError as error:
-            code = error.code.name
-            raise await _abort(context, error) from None
-        except (asyncio.CancelledError, GeneratorExit):
-            code = StatusCode.CANCELLED.name
-            raise
-        except Exception as error:
-            code = StatusCode.INTERNAL.name
-            raise await _abort(context, _incident(method, error)) from None
-        finally:
-            if observer is not None:
-                _observe(observer, method, request, code, started, context)
 
     return grpc.unary_stream_rpc_method_handler(call)
+
+
+class _Call:
+    """One call while it is handled: its errors become statuses, and its end is observed."""
+
+    __slots__ = ("_context", "_method", "_observer", "_started", "request")
+
+    def __init__(self, method: str, context: Any, observer: CallObserver | None) -> None:
+        self._method = method
+        self._context = context
+        self._observer = observer
+        self._started = time.monotonic()
+        self.request: Any = None
+
+    async def __aenter__(self) -> _Call:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
+    ) -> None:
+        code = _code_of(error)
+        try:
+            if isinstance(error, ApiError):
+                raise await _abort(self._context, error) from None
+            if isinstance(error, Exception):
+                raise await _abort(self._context, _incident(self._method, error)) from None
+        finally:
+            if self._observer is not None:
+                self._observe(self._observer, code)
+
+    def _observe(self, observer: CallObserver, code: StatusCode) -> None:
+        metadata = self._context.invocation_metadata() or ()
+        parent = next((value for key, value in metadata if key == "traceparent"), "")
+        ended = time.monotonic()
+        observer.call_ended(self._method, self.request, code.name, self._started, ended, parent)
+
+
+def _code_of(error: BaseException | None) -> StatusCode:
+    if error is None:
+        return StatusCode.OK
+    if isinstance(error, ApiError):
+        return error.code
+    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return StatusCode.CANCELLED
+    return StatusCode.INTERNAL
 
 
 def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:
@@ -103,7 +121,7 @@ def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:
 
 
 async def _abort(context: Any, error: ApiError) -> BaseException:
-    """End the call with a status; returns what gRPC wants to be raised then."""
+    """End the call with a status; return the exception that gRPC wants to be raised then."""
     context.set_trailing_metadata((("grpc-status-details-bin", details(error)),))
     try:
         await context.abort(grpc.StatusCode[error.code.name], short(error.message))
@@ -114,13 +132,5 @@ async def _abort(context: Any, error: ApiError) -> BaseException:
 
 def _incident(method: str, error: Exception) -> ApiError:
     incident = secrets.token_hex(6)
-    log.error("internal error %s in %s", incident, method, exc_info=error)
+    _log.error("Internal error", incident=incident, method=method, exc_info=error)
     return errors.internal(incident)
-
-
-def _observe(
-    observer: CallObserver, method: str, request: Any, code: str, started: float, context: Any
-) -> None:
-    metadata = context.invocation_metadata() or ()
-    parent = next((value for key, value in metadata if key == "traceparent"), "")
-    observer.call_ended(method, request, code, started, time.monotonic(), parent)

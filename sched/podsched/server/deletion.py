@@ -8,7 +8,7 @@
     not to be decoded         any                         removed
     any with finalizers       instead of being removed    marked with grace 0 until the last goes
 
-Pure: `now` is an argument.
+Pure: ``now`` is an argument.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
 
 
 def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
-    """Seconds between the mark and the end; 0 for all that ends at once.
+    """Return the seconds between the mark and the end; 0 for all that ends at once.
 
     Raises ApiError when more are asked for than MAX_GRACE_PERIOD.
     """
@@ -93,7 +93,7 @@ def _marked(message: AnyObject, end: int, grace: int) -> bytes:
 
 
 def is_over(message: AnyObject) -> bool:
-    """Whether a marked object has nothing left that holds it: its last finalizer has gone."""
+    """Return whether a marked object can go: it has no grace period left and no finalizer."""
     metadata = message.metadata
     return (
         metadata.HasField("deletion_timestamp")

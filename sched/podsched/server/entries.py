@@ -1,4 +1,4 @@
-"""A stored object as the server passes it about: bytes, decoded only when somebody looks inside.
+"""A stored object inside the server: bytes, decoded only when somebody looks inside.
 
 Nothing that cannot be read is stored through this server, but etcd's tools and other versions
 write there, too. Such an entry is in no list and no watch, because clients would fail to decode
@@ -17,7 +17,7 @@ from podsched.store.protocol import KeyValue
 
 
 class Entry:
-    """One object as of `revision`; never changed after it was made.
+    """One object as of ``revision``; never changed after it was made.
 
     key: namespace/name, or the name alone; value: the serialized object without resourceVersion.
     """
@@ -34,7 +34,7 @@ class Entry:
 
     @classmethod
     def of(cls, kv: KeyValue) -> Entry | None:
-        """Return the object under an etcd key; None when the key holds no object of a known kind."""
+        """Return the object under an etcd key; None for a key that is no object of a known kind."""
         found = parse_object_key(kv.key)
         if found is None:
             return None
@@ -62,7 +62,7 @@ class Entry:
         return message
 
     def is_readable(self) -> bool:
-        """Whether it decodes to the object that its key names; not remembered."""
+        """Return whether it decodes to the object that its key names; not cached."""
         try:
             metadata = self.kind.message.FromString(self.value).metadata
         except DecodeError:
@@ -78,7 +78,7 @@ class Entry:
         return Entry(self.kind, self.key, value, self.revision, self.created)
 
     def wrapped(self, revision: int = 0) -> bytes:
-        """Return the serialized `Object`, as of its own or another revision."""
+        """Return the serialized ``Object``, as of its own or another revision."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)
 
     def bare(self) -> bytes:

@@ -58,7 +58,7 @@ class Lister:
         self._reflector = reflector
 
     async def page(self, request: ListRequest) -> Page:
-        """Return one page. Raises ApiError, OUT_OF_RANGE for a token whose revision is compacted."""
+        """Return one page. Raises ApiError; OUT_OF_RANGE: the token's revision is compacted."""
         kind = kind_named(request.kind)
         if request.limit < 0:
             raise errors.bad_request("limit must not be negative", "limit")
@@ -99,7 +99,7 @@ class Lister:
         for at in range(start, len(entries)):
             entry = entries[at]
             if scope.matches(entry):
-                if (limit and len(found) == limit) or (found and size > frames.MAX_RESPONSE_BYTES):
+                if _is_full(found, size, limit):
                     # As in Kubernetes, what remains is counted only where nothing has to be matched.
                     remaining = len(entries) - at if scope.every_object else 0
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
@@ -116,8 +116,7 @@ class Lister:
         size = 0
         async for entry in self._history(request, scope, revision, after):
             if scope.matches(entry):
-                limit = request.limit
-                if (limit and len(found) == limit) or (found and size > frames.MAX_RESPONSE_BYTES):
+                if _is_full(found, size, request.limit):
                     return Page(found, revision, _encode_token(revision, found[-1].key), 0)
                 found.append(entry)
                 size += len(entry.value)
@@ -143,6 +142,10 @@ class Lister:
             more = page.more and bool(page.kvs)
             if page.kvs:
                 start_after = page.kvs[-1].key
+
+
+def _is_full(found: Sequence[Entry], size: int, limit: int) -> bool:
+    return (limit > 0 and len(found) == limit) or (bool(found) and size > frames.MAX_RESPONSE_BYTES)
 
 
 def _encode_token(revision: int, after: str) -> str:

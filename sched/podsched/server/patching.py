@@ -1,4 +1,4 @@
-"""Applies patches: RFC 7396, and the part of Kubernetes' strategic merge that its clients rely on.
+"""Patches: RFC 7396, and the part of Kubernetes' strategic merge that its clients rely on.
 
 Pure. A strategic patch becomes a merge patch by completing its lists from the object: items are
 matched by the list's merge key, those not mentioned stay, "$patch: delete" removes one, "$patch:
@@ -113,13 +113,13 @@ def _merged_list(
 
 
 def _list_key(item: Mapping[str, Any], key: str) -> Any:
-    """Return what tells the item from the others of its list, hashable whatever the patch holds."""
+    """Return the item's key in its list, hashable whatever the patch holds."""
     value = item.get(key)
     return value if value is None or isinstance(value, (str, int, float)) else repr(value)
 
 
 def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item of a list with a patch of it applied: merge patches do not reach into lists."""
+    """Return an item of a list with a patch of it applied; merge patches leave lists alone."""
     result = dict(old)
     for name, value in _completed(old, item).items():
         if value is None:

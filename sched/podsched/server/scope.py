@@ -1,4 +1,4 @@
-"""Which objects a list, watch or bulk deletion is about: kinds, namespace, labels, fields."""
+"""The objects that a list, watch or bulk deletion selects: kinds, namespace, labels, fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.v1.api_pb2 import ADDED, DELETED
 
 
 def kind_named(name: str) -> Kind:
-    """Return the kind a request names. Raises ApiError."""
+    """Return the kind that a request names. Raises ApiError."""
     if not name:
         raise errors.bad_request("kind must be specified", "kind")
     try:
@@ -24,7 +24,7 @@ def kind_named(name: str) -> Kind:
 
 
 class Scope:
-    """A compiled choice of objects. Raises ApiError for selectors that cannot be read."""
+    """A compiled selection of objects. Raises ApiError for selectors that cannot be read."""
 
     __slots__ = ("_everything", "_fields", "_labels", "_local_prefix", "kinds")
 
@@ -65,7 +65,7 @@ class Scope:
         return self._everything
 
     def matches(self, entry: Entry) -> bool:
-        """Whether an object of one of the kinds belongs to it."""
+        """Return whether an object of one of the kinds belongs to it."""
         if self._everything:
             return True
         # Objects without a namespace belong to every one: a watch of nodes and pods may name one.
@@ -80,7 +80,7 @@ class Scope:
         return self._fields is None or self._fields.matches(message)
 
     def frame(self, change: Change) -> bytes | None:
-        """Return what a watcher is sent of a change of one of the kinds; None: nothing.
+        """Return the event that a watcher gets of a change of one of the kinds; None for none.
 
         An object that begins to match is ADDED to this watcher, one that ceases to is DELETED.
         """

@@ -38,7 +38,7 @@ class ApiServer:
 
     @property
     def address(self) -> str:
-        """host:port that clients connect to."""
+        """The host:port that clients connect to."""
         return f"{self._settings.host}:{self.port}"
 
     @property

@@ -64,7 +64,7 @@ class ObjectsService:
         self._watcher = watcher
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
-        """Return the service as gRPC wants it."""
+        """Return the handlers to register with gRPC."""
         methods: dict[str, tuple[Any, Any]] = {
             "Create": (with_object(v1.CreateRequest), self.create),
             "CreateBatch": (batch_of(v1.CreateBatchRequest, "objects", _object), self.create_batch),
@@ -143,7 +143,7 @@ class PodsService:
         self._pods = pods
 
     def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
-        """Return the service as gRPC wants it."""
+        """Return the handlers to register with gRPC."""
         methods: dict[str, tuple[Any, Any]] = {
             "CreatePods": (
                 batch_of(v1.CreatePodsRequest, "pods", Pod.FromString),

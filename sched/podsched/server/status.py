@@ -1,4 +1,4 @@
-"""Outcomes in the words of gRPC: status, details, batch results.
+"""Outcomes as gRPC sends them: status, details, batch results.
 
 Details travel in metadata, whose size peers limit to 8 KiB by default; what does not fit is cut,
 and the text says how many mistakes are missing.
@@ -43,7 +43,7 @@ def details(error: ApiError) -> bytes:
 
 
 def short(message: str) -> str:
-    """Return a message that fits a header."""
+    """Return the message, cut to what fits a header."""
     if len(message) <= _MAX_MESSAGE:
         return message
     return f"{message[:_MAX_MESSAGE]}... ({len(message) - _MAX_MESSAGE} more characters)"

@@ -54,7 +54,7 @@ class New(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What to make of an object: its new bytes, or None to remove it; more in the same write."""
+    """The write to an object: its new bytes, or None to remove it; more in the same write."""
 
     value: bytes | None
     compares: tuple[Compare, ...] = ()
@@ -79,7 +79,7 @@ Outcome = Entry | ApiError
 
 
 class _Attempt(NamedTuple):
-    """One item of a round: which, from what version, and the step written (None: only read)."""
+    """One item of a round: its index, the version it starts from, the step (None: only read)."""
 
     item: int
     base: Entry | None
@@ -141,7 +141,7 @@ class ObjectStorage:
         return outcome
 
     async def mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
-        """Change objects, each by itself: the object after the change, or the error."""
+        """Change objects, each by itself; return each object after the change, or the error."""
         outcomes: list[Outcome | None] = [None] * len(mutations)
         pending = [
             _Attempt(index, self._cache.get(m.kind, m.key), False)
@@ -168,7 +168,7 @@ class ObjectStorage:
     async def change_from(
         self, base: Entry, mutation: Mutation, fence: Fence | None
     ) -> Entry | None:
-        """Change one object from this version only; None when something has changed meanwhile.
+        """Change one object from this version only; return None if something has changed meanwhile.
 
         For changes that are computed from more than one object. Raises ApiError.
         """
@@ -221,7 +221,7 @@ class ObjectStorage:
         error: StoreError,
         base: Entry | None = None,
     ) -> Outcome:
-        """Look whether a write of unknown outcome was applied; what was written tells."""
+        """Read whether a write of unknown outcome was applied, by comparing what is stored."""
         if error.outcome_unknown:
             try:
                 async with asyncio.timeout(_LOOK_AGAIN_SECONDS):

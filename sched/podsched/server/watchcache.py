@@ -1,23 +1,23 @@
 """The objects and their latest changes in memory: what lists and watches are answered from.
 
-Guarantees: `revision` only grows; the objects are exactly those of etcd at `revision`; the ring
-holds every change after `floor`, in order, and no revision is ever seen in part, because changes
+Guarantees: ``revision`` only grows; the objects are exactly those of etcd at ``revision``; the ring
+holds every change after ``floor``, in order, and no revision is ever seen in part, because changes
 come and go by whole revisions. Watchers hold a position in the ring and no queue of their own, so
 a slow one costs no memory: the ring moves on and the watcher learns that it has to list again.
 Entries that cannot be read are kept out: to readers, an object that becomes unreadable is deleted.
 
-Not here: where changes come from (`feed`), who may see what.
+Not here: where changes come from (``feed``), who may see what.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from podsched.api.kinds import KINDS, Kind
+from podsched.lib.revisions import RevisionWaiters
 from podsched.server import frames
 from podsched.server.entries import Entry
 from podsched.store.protocol import EventType, WatchBatch, WatchEvent
@@ -29,7 +29,7 @@ _by_revision = attrgetter("revision")
 
 
 class ExpiredError(Exception):
-    """The changes asked for are no longer in memory: the watcher has to list again.
+    """The changes asked for are no longer in memory: the watcher must list again.
 
     oldest: the oldest revision after which everything is still known.
     """
@@ -59,7 +59,7 @@ class Change:
         self.frame = frames.event_frame(self.type, shown.wrapped(revision))
 
     def reframed(self, event_type: int) -> bytes:
-        """Return the same change as another type of event; a DELETED shows the object as it was before."""
+        """Return the same change as another type of event; DELETED shows the object before it."""
         shown = self.old if event_type == DELETED else self.new
         assert shown is not None
         return frames.event_frame(event_type, shown.wrapped(self.revision))
@@ -84,8 +84,7 @@ class WatchCache:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._changed: asyncio.Future[None] | None = None
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._tickets = 0
+        self._waiters = RevisionWaiters()
 
     # ------------------------------------------------------------------ reading
 
@@ -94,7 +93,7 @@ class WatchCache:
         return self._objects[kind.name]
 
     def get(self, kind: Kind, key: str) -> Entry | None:
-        """One object, or None."""
+        """Return one object, or None."""
         return self._objects[kind.name].get(key)
 
     def in_order(self, kind: Kind) -> Sequence[Entry]:
@@ -131,7 +130,7 @@ class WatchCache:
         return self._start + bisect_right(self._ring, revision, key=_by_revision)
 
     def changes_from(self, position: int, limit: int) -> Sequence[Change]:
-        """Up to about `limit` changes from a position on, ending with a whole revision.
+        """Return up to about ``limit`` changes from a position on, ending with a whole revision.
 
         Raises ExpiredError when the ring has moved past the position.
         """
@@ -229,10 +228,7 @@ class WatchCache:
     def _advance(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
         self.wake()
-        while self._waiting and self._waiting[0][0] <= self.revision:
-            _, _, waiter = heapq.heappop(self._waiting)
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.reached(self.revision)
 
     def wake(self) -> None:
         """Let all who wait for a change look again."""
@@ -241,16 +237,12 @@ class WatchCache:
         self._changed = None
 
     def next_change(self) -> asyncio.Future[None]:
-        """Done when anything is taken in; shared by all who wait, so not to be cancelled."""
+        """Return a future, done when anything is taken in; shared, so not to be cancelled."""
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
         return self._changed
 
-    async def reached(self, revision: int) -> None:
-        """Wait until `revision` is at least this."""
-        if self.revision >= revision:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._tickets += 1
-        heapq.heappush(self._waiting, (revision, self._tickets, waiter))
-        await waiter
+    async def wait_for(self, revision: int) -> None:
+        """Wait until ``self.revision`` is at least this."""
+        if self.revision < revision:
+            await self._waiters.wait_for(revision)

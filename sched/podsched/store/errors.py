@@ -12,8 +12,8 @@
     ├── Closed            the store was closed by its owner
     └── EmbeddedEtcdError the embedded etcd could not be started or died
 
-A failed compare is no fault: it is a `WriteResult` with `succeeded=False`.
-gRPC and etcd errors never leave this package; they are the `__cause__` of these.
+A failed compare is no fault: it is a ``WriteResult`` with ``succeeded=False``.
+gRPC and etcd errors never leave this package; they are the ``__cause__`` of these.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ max-txn-ops of 128 are left to each."""
 
 
 async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) -> EtcdStore:
-    """Open a store; raises `Unavailable` if no endpoint answers, `Unauthorized` if refused.
+    """Open a store; raises ``Unavailable`` if no endpoint answers, ``Unauthorized`` if refused.
 
     jitter: source of chance for the pauses between retries.
     """
@@ -57,7 +57,7 @@ async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) 
 
 
 class EtcdStore:
-    """A `Store` on etcd; open it with `connect`. Belongs to the event loop it is created on."""
+    """A ``Store`` on etcd; open it with ``connect``. Belongs to the event loop it is created on."""
 
     def __init__(self, options: EtcdOptions, *, jitter: random.Random | None = None) -> None:
         self._endpoints = Endpoints(options, jitter)
@@ -69,7 +69,7 @@ class EtcdStore:
         self._group_commit = GroupCommit(self._commit, encode_write, limits)
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
-        """See `Store.get`."""
+        """See ``Store.get``."""
         request = rpc_pb2.RangeRequest(key=key.encode(), revision=revision or 0)
         answer = await self._read(lambda c: c.kv.Range, request)
         kv = decode_kv(answer.kvs[0]) if answer.kvs else None
@@ -84,7 +84,7 @@ class EtcdStore:
         revision: int | None = None,
         keys_only: bool = False,
     ) -> RangeResult:
-        """See `Store.range`."""
+        """See ``Store.range``."""
         key, range_end = prefix_range(prefix)
         if start_after is not None:
             key = max(key, start_after.encode() + b"\0")
@@ -100,14 +100,14 @@ class EtcdStore:
         return RangeResult(kvs, answer.more, answer.count, answer.header.revision)
 
     async def write(self, write: Write) -> WriteResult:
-        """See `Store.write`."""
+        """See ``Store.write``."""
         outcome = (await self._group_commit.submit((write,)))[0]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """See `Store.write_many`."""
+        """See ``Store.write_many``."""
         return await self._group_commit.submit(writes)
 
     async def _commit(self, group: Sequence[Member]) -> list[WriteResult]:
@@ -121,26 +121,26 @@ class EtcdStore:
         on_success: Sequence[TxnOp],
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
-        """See `Store.txn`."""
+        """See ``Store.txn``."""
         request = encode_txn(compares, on_success, on_failure)
         return decode_txn(await self._change(lambda c: c.txn_encoded, request))
 
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """See `Store.watch`."""
+        """See ``Store.watch``."""
         prefixes = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         return follow(self._endpoints, prefixes, start_revision)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
-        """See `Store.lease_grant`."""
+        """See ``Store.lease_grant``."""
         request = rpc_pb2.LeaseGrantRequest(TTL=ttl)
         # Safe to repeat: a lease whose grant was not heard of has no keys and expires.
         answer = await self._read(lambda c: c.lease.LeaseGrant, request)
         return LeaseGrant(answer.ID, answer.TTL)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        """See `Store.lease_keep_alive`."""
+        """See ``Store.lease_keep_alive``."""
         request = rpc_pb2.LeaseKeepAliveRequest(ID=lease_id)
         answer = await self._read(_keep_alive_once, request)
         if answer.TTL <= 0:
@@ -148,12 +148,12 @@ class EtcdStore:
         return int(answer.TTL)
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """See `Store.lease_revoke`."""
+        """See ``Store.lease_revoke``."""
         request = rpc_pb2.LeaseRevokeRequest(ID=lease_id)
         await self._change(lambda c: c.lease.LeaseRevoke, request)
 
     async def compact(self, revision: int) -> None:
-        """See `Store.compact`."""
+        """See ``Store.compact``."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
             await self._read(lambda c: c.kv.Compact, request)  # safe to repeat
@@ -161,7 +161,7 @@ class EtcdStore:
             return
 
     async def status(self) -> StoreStatus:
-        """See `Store.status`."""
+        """See ``Store.status``."""
         answer, connection = await self._endpoints.call(
             lambda c: c.maintenance.Status, rpc_pb2.StatusRequest(), safe=True
         )
@@ -176,7 +176,7 @@ class EtcdStore:
         )
 
     async def close(self) -> None:
-        """See `Store.close`."""
+        """See ``Store.close``."""
         await self._group_commit.close()
         await self._endpoints.close()
 
@@ -190,7 +190,7 @@ class EtcdStore:
 
 
 def _keep_alive_once(connection: Connection) -> Any:
-    """Etcd renews leases on a stream only: one question, one answer, as a unary call."""
+    """Renew a lease: etcd does it on a stream only, so open one for one question and answer."""
 
     async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
         stream = connection.lease.LeaseKeepAlive(timeout=timeout, metadata=metadata)

@@ -10,7 +10,7 @@ writes done one by one in the order submitted: no write of a group may touch (co
 a key that an earlier write of that group, or an earlier write that was held back, writes; nor
 write a key that one of those compares. A held-back write leads the next group.
 
-`GroupQueue` decides (pure); `GroupCommit` is the thin driver around it.
+``GroupQueue`` decides (pure); ``GroupCommit`` is the thin driver around it.
 Not here: retries. A group whose outcome is unknown is reported so to each of its callers.
 """
 
@@ -67,7 +67,7 @@ class _Batch:
 
 
 class Member(NamedTuple):
-    """A queued write: its encoding, the keys it compares and writes, and whom to tell."""
+    """A queued write: its encoding, the keys it compares and writes, and its caller's batch."""
 
     write: Write
     encoded: bytes
@@ -82,12 +82,12 @@ class Member(NamedTuple):
         return max(len(self.write.compares), len(self.written), 1)
 
     def settle(self, outcome: WriteOutcome) -> None:
-        """Tell the caller."""
+        """Report the outcome to the caller."""
         self.batch.settle(self.position, outcome)
 
 
 class GroupQueue:
-    """Queued writes in order, and the rule which of them may form the next group."""
+    """Queued writes in order, and the rule that says which of them form the next group."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
@@ -137,7 +137,7 @@ Commit = Callable[[Sequence[Member]], Awaitable[list[WriteResult]]]
 REFUSED_WHOLE = (TooLarge, InvalidRequest, LeaseNotFound)
 """Faults by which etcd refuses a transaction, before applying any of it, for one member's sake.
 
-Not `Unauthorized`: credentials are the store's and not a member's, and etcd 3.5 checks
+Not ``Unauthorized``: credentials are the store's and not a member's, and etcd 3.5 checks
 permissions on plain transactions only, not on the nested ones of a group.
 """
 
@@ -176,7 +176,7 @@ class GroupCommit:
         return future
 
     async def close(self) -> None:
-        """Stop; writes still queued fail with `Closed`, those in flight with what is known."""
+        """Stop; writes still queued fail with ``Closed``, those in flight with what is known."""
         self._closed = True
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -220,7 +220,7 @@ class GroupCommit:
 
 
 def _lost(cause: BaseException) -> StoreError:
-    """Return what callers are told when their group was in flight and the driver ended."""
+    """Return the outcome of writes that were in flight when the driver ended."""
     fault = MaybeApplied("the store was closed while the write was in flight")
     fault.__cause__ = cause
     return fault

@@ -3,7 +3,7 @@
 Guarantees, checked by one suite (tests/store) on the in-memory fake and on a real etcd:
 
 - Reads without a revision are linearizable.
-- A `Write` is applied whole or not at all; its compares and its ops are one atomic step.
+- A ``Write`` is applied whole or not at all; its compares and its ops are one atomic step.
   Writes to the same key take effect in the order in which they were submitted.
 - Writes submitted together may share one revision: revisions order *groups* of writes.
 - A watch delivers every change of its keys once, in order, from its start revision on, however
@@ -25,7 +25,7 @@ from podsched.store.errors import StoreError
 
 
 class KeyValue(NamedTuple):
-    """One key as of `mod_revision`.
+    """One key as of ``mod_revision``.
 
     create_revision, mod_revision: revisions of its creation and of its last change.
     version: number of writes since its creation, 1 at creation, 0 if deleted.
@@ -73,37 +73,37 @@ class Compare(NamedTuple):
 
     @classmethod
     def mod_revision_is(cls, key: str, revision: int) -> Compare:
-        """Return the key was last changed at this revision (0: it does not exist)."""
+        """Compare that the key was last changed at this revision (0: it does not exist)."""
         return cls(key, CompareTarget.MOD_REVISION, CompareRelation.EQUAL, revision)
 
     @classmethod
     def create_revision_is(cls, key: str, revision: int) -> Compare:
-        """Return the key was created at this revision (0: it does not exist)."""
+        """Compare that the key was created at this revision (0: it does not exist)."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, revision)
 
     @classmethod
     def version_is(cls, key: str, version: int) -> Compare:
-        """Return the key has been written this often since its creation."""
+        """Compare that the key has been written this often since its creation."""
         return cls(key, CompareTarget.VERSION, CompareRelation.EQUAL, version)
 
     @classmethod
     def value_is(cls, key: str, value: bytes) -> Compare:
-        """Return the key exists and holds exactly this value."""
+        """Compare that the key exists and holds exactly this value."""
         return cls(key, CompareTarget.VALUE, CompareRelation.EQUAL, value)
 
     @classmethod
     def exists(cls, key: str) -> Compare:
-        """Return the key exists."""
+        """Compare that the key exists."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.GREATER, 0)
 
     @classmethod
     def absent(cls, key: str) -> Compare:
-        """Return the key does not exist."""
+        """Compare that the key does not exist."""
         return cls(key, CompareTarget.CREATE_REVISION, CompareRelation.EQUAL, 0)
 
 
 class Put(NamedTuple):
-    """Set a key; `lease` 0 attaches it to none (and detaches it from an earlier one)."""
+    """Set a key; ``lease`` 0 attaches it to none (and detaches it from an earlier one)."""
 
     key: str
     value: bytes
@@ -117,7 +117,7 @@ class Delete(NamedTuple):
 
 
 class Get(NamedTuple):
-    """Read a key inside a `txn`."""
+    """Read a key inside a ``txn``."""
 
     key: str
 
@@ -134,7 +134,7 @@ class Write(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """What became of one `Write`.
+    """Outcome of one ``Write``.
 
     revision: of the store after it; if it succeeded and changed something, this is the
         mod revision of all keys it put.
@@ -147,11 +147,11 @@ class WriteResult(NamedTuple):
 
 
 WriteOutcome = WriteResult | StoreError
-"""One entry of a batch: its result, or the fault that a single `write` would have raised."""
+"""One entry of a batch: its result, or the fault that a single ``write`` would have raised."""
 
 
 class TxnResult(NamedTuple):
-    """What became of a `txn`: kvs answers the `Get`s of the branch taken, in their order."""
+    """Outcome of a ``txn``: kvs answers the ``Get``s of the branch taken, in their order."""
 
     succeeded: bool
     revision: int
@@ -224,10 +224,10 @@ class StoreStatus(NamedTuple):
 
 
 class Store(Protocol):
-    """What podsched needs of its store; every method may raise `StoreError`s."""
+    """The store that podsched needs; every method may raise ``StoreError``s."""
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
-        """Read one key, linearizable, or as of an earlier revision (else `Compacted`)."""
+        """Read one key, linearizable, or as of an earlier revision (else ``Compacted``)."""
         ...
 
     async def range(
@@ -239,7 +239,7 @@ class Store(Protocol):
         revision: int | None = None,
         keys_only: bool = False,
     ) -> RangeResult:
-        """Read the keys that begin with prefix, at most `limit` (0: all), after a key."""
+        """Read the keys that begin with prefix, at most ``limit`` (0: all), after a key."""
         ...
 
     async def write(self, write: Write) -> WriteResult:
@@ -250,7 +250,7 @@ class Store(Protocol):
         ...
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """Apply many writes, each by itself, in order; cheaper than as many `write` calls.
+        """Apply many writes, each by itself, in order; cheaper than as many ``write`` calls.
 
         They are not one atomic step. Faults are entries of the list and are not raised.
         """
@@ -268,11 +268,11 @@ class Store(Protocol):
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """Change of all keys under the prefix(es) from start_revision on (0: from now).
+        """Yield changes of all keys under the prefix(es) from start_revision on (0: from now).
 
         From now: the first batch is empty and tells the revision after which it begins.
-        Broken connections are resumed inside. Raises `Compacted` if the revision needed is
-        gone, `Unauthorized` if watching is not permitted; waits out everything else.
+        Broken connections are resumed inside. Raises ``Compacted`` if the revision needed is
+        gone, ``Unauthorized`` if watching is not permitted; waits out everything else.
         Several prefixes are watched as the one range that covers them, so they should lie
         close together in the key space; else use several watches.
         """
@@ -283,11 +283,11 @@ class Store(Protocol):
         ...
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        """Renew a lease once; returns the new ttl in seconds or raises `LeaseNotFound`."""
+        """Renew a lease once; return the new ttl in seconds. Raises ``LeaseNotFound``."""
         ...
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """End a lease and delete its keys; `LeaseNotFound` if it is gone already."""
+        """End a lease and delete its keys; ``LeaseNotFound`` if it is gone already."""
         ...
 
     async def compact(self, revision: int) -> None:
@@ -295,9 +295,9 @@ class Store(Protocol):
         ...
 
     async def status(self) -> StoreStatus:
-        """State of the etcd member in use."""
+        """Return the state of the etcd member in use."""
         ...
 
     async def close(self) -> None:
-        """End watches and connections; queued writes fail with `Closed`."""
+        """End watches and connections; queued writes fail with ``Closed``."""
         ...

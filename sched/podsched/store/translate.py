@@ -1,4 +1,4 @@
-"""gRPC's and etcd's errors as the store's: the one place that reads their codes and texts."""
+"""Errors of gRPC and etcd as the store's: the one place that reads their codes and texts."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def translate(error: grpc.aio.AioRpcError, *, safe: bool) -> StoreError:
 
 
 def is_stale_token(error: grpc.aio.AioRpcError) -> bool:
-    """Return the token has expired or permissions changed: authenticating anew may help."""
+    """Return whether the token has expired or permissions changed: a new token may help."""
     return any(part in (error.details() or "") for part in STALE_TOKEN)
 
 
 def is_auth_disabled(error: grpc.aio.AioRpcError) -> bool:
-    """Etcd runs without authentication, so that credentials are not needed."""
+    """Return whether etcd runs without authentication, so that credentials are not needed."""
     return "authentication is not enabled" in (error.details() or "")

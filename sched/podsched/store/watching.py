@@ -7,7 +7,7 @@ The position is the first revision not yet delivered. It moves only when a revis
 complete, so that a stream that breaks between two fragments of a revision delivers the whole
 of it again from its start, and nothing else twice.
 
-`Assembler` turns responses into batches (pure); `follow` opens streams and feeds it.
+``Assembler`` turns responses into batches (pure); ``follow`` opens streams and feeds it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from aetcd.rpc import rpc_pb2
 
+from podsched.lib.backoff import Backoff
 from podsched.store.endpoints import Connection, Endpoints
 from podsched.store.errors import (
     Closed,
@@ -47,11 +49,11 @@ class Assembler:
         self._fragments: list[Any] = []
 
     def reset(self) -> None:
-        """Return the stream broke: what came of an incomplete revision will come again."""
+        """Forget an incomplete revision: the stream broke, and the next one sends it again."""
         self._fragments.clear()
 
     def feed(self, response: Any) -> WatchBatch | None:
-        """Return the batch that this response completes, if any; `Compacted` and the like if refused."""
+        """Return the batch that this response completes, if any. Raises Compacted and the like."""
         if response.canceled or response.compact_revision:
             raise _refusal(response)
         if response.created:
@@ -92,50 +94,73 @@ def _refusal(response: Any) -> StoreError:
     return Unavailable(f"etcd ended the watch: {reason}")
 
 
+@dataclass(slots=True)
+class _Retries:
+    """What has been tried since the last response."""
+
+    backoff: Backoff
+    authenticated_anew: bool = False
+
+    def reset(self) -> None:
+        self.backoff.reset()
+        self.authenticated_anew = False
+
+
 async def follow(
     endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
 ) -> AsyncIterator[WatchBatch]:
-    """Return the batches of a watch, over as many connections as it takes."""
+    """Yield the batches of a watch, over as many connections as it takes."""
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
-    backoff, authenticated_anew = endpoints.backoff(), False
+    retries = _Retries(endpoints.backoff())
     while True:
-        connection: Connection | None = None
         try:
-            connection = await endpoints.connected()
-            stream = _responses(endpoints, connection, prefixes, assembler.position)
-            async with aclosing(stream):
-                async for response in stream:
-                    batch = assembler.feed(response)
-                    if not response.created:  # else a member that accepts and drops spins us
-                        backoff.reset()
-                        authenticated_anew = False
-                    if batch is not None:
-                        yield batch
-        except grpc.aio.AioRpcError as error:
-            fault = translate(error, safe=True)
-            if not fault.retryable:
-                raise fault from error
+            async with aclosing(_one_stream(endpoints, prefixes, assembler, retries)) as batches:
+                async for batch in batches:
+                    yield batch
         except Unauthorized:
             # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
-            if authenticated_anew or not endpoints.forget_token():
+            if retries.authenticated_anew or not endpoints.forget_token():
                 raise
-            authenticated_anew = True
+            retries.authenticated_anew = True
             continue
         except (Unavailable, TimeoutError):
             pass
-        finally:
-            assembler.reset()
-        if connection is not None:
+        await asyncio.sleep(retries.backoff.next_delay())
+
+
+async def _one_stream(
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, retries: _Retries
+) -> AsyncGenerator[WatchBatch, None]:
+    """Yield the batches of one stream, until it ends or breaks."""
+    connection = await endpoints.connected()
+    try:
+        stream = _responses(endpoints, connection, prefixes, assembler.position)
+        async with aclosing(stream):
+            async for response in stream:
+                batch = assembler.feed(response)
+                if not response.created:  # else a member that accepts and drops spins us
+                    retries.reset()
+                if batch is not None:
+                    yield batch
+        endpoints.leave(connection)
+    except grpc.aio.AioRpcError as error:
+        fault = translate(error, safe=True)
+        if fault.retryable:
             endpoints.leave(connection)
-        await asyncio.sleep(backoff.next_delay())
+        raise fault from error
+    except (Unavailable, TimeoutError):
+        endpoints.leave(connection)
+        raise
+    finally:
+        assembler.reset()
 
 
 async def _responses(
     endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
 ) -> AsyncGenerator[Any, None]:
-    """Return the responses of one stream, the first of them within the request timeout."""
+    """Yield the responses of one stream, the first of them within the request timeout."""
     key, range_end = covering_range(prefixes)
     create = rpc_pb2.WatchCreateRequest(
         key=key,

@@ -65,7 +65,7 @@ def _field(tag: bytes, content: bytes) -> bytes:
 
 
 def encode_write(write: Write) -> bytes:
-    """One write as a nested transaction of a group: bytes to be concatenated with others'.
+    """Return a write as a nested transaction of a group: bytes to be joined with others'.
 
     If a compare fails, the nested transaction reads the compared keys, so that the caller
     learns at the same revision what stood in its way.
@@ -79,7 +79,7 @@ def encode_write(write: Write) -> bytes:
 def encode_txn(
     compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
 ) -> bytes:
-    """Return a transaction of its own."""
+    """Return a transaction outside of any group."""
     parts = [_compare(compare) for compare in compares]
     parts += [_field(_TXN_SUCCESS, _op(op)) for op in on_success]
     parts += [_field(_TXN_FAILURE, _op(op)) for op in on_failure]
@@ -115,7 +115,7 @@ def _op(op: TxnOp) -> bytes:
 
 
 def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
-    """Return what became of each write of a group (all that changed something share a revision)."""
+    """Return the outcome of each write of a group (all that changed something share a revision)."""
     revision = response.header.revision
     done = WriteResult(True, revision, _NOTHING)
     results: list[WriteResult] = []
@@ -131,7 +131,7 @@ def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
 
 
 def decode_txn(response: Any) -> TxnResult:
-    """Return what became of a transaction of its own."""
+    """Return the outcome of a transaction outside of any group."""
     kvs = tuple(
         _first(answer.response_range)
         for answer in response.responses
@@ -145,19 +145,19 @@ def _first(response_range: Any) -> KeyValue | None:
 
 
 def decode_kv(kv: Any) -> KeyValue:
-    """Return an mvccpb.KeyValue."""
+    """Convert an mvccpb.KeyValue."""
     return KeyValue(
         kv.key.decode(), kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease
     )
 
 
 def decode_event(event: Any) -> WatchEvent:
-    """Return an mvccpb.Event."""
+    """Convert an mvccpb.Event."""
     return WatchEvent(EventType.DELETE if event.type else EventType.PUT, decode_kv(event.kv))
 
 
 def prefix_range(prefix: str) -> tuple[bytes, bytes]:
-    """Etcd's (key, range_end) for all keys that begin with prefix."""
+    """Return etcd's (key, range_end) for all keys that begin with prefix."""
     key = prefix.encode()
     if not key:
         return WHOLE_KEY_SPACE
