@@ -138,7 +138,7 @@ def _time(value: object) -> Timestamp:
 
 
 def format_time(stamp: Timestamp) -> str:
-    """RFC 3339 in UTC, with a fraction only where there is one.
+    """Format a time as RFC 3339 in UTC, with a fraction only where there is one.
 
     A time that has no such form, which only a stored object of another origin can hold, is shown as
     the nearest that has.
@@ -221,7 +221,7 @@ def _fields(descriptor: Descriptor) -> dict[str, _Field]:
 
 
 class Reader:
-    """Reads JSON values into messages and collects what was wrong on the way.
+    """A reader of JSON values into messages, which collects what is wrong on the way.
 
     ``problems`` are (path, value, reason); ``unknown`` are paths of fields that do not exist.
     """

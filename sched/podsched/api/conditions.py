@@ -38,7 +38,7 @@ def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
 
 
 def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp) -> bool:
-    """Set a condition in place; whether anything changed. ``condition`` itself is not kept."""
+    """Set a condition in place; return whether anything changed. ``condition`` is not kept."""
     old = pod_condition(status, condition.type)
     if old is not None and _same(old, condition):
         return False
@@ -77,7 +77,7 @@ def is_pod_ready(pod: Pod) -> bool:
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether the pod has run to its end and counts no more."""
+    """Whether the pod has run to its end and takes nothing any more."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 

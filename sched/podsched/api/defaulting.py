@@ -47,7 +47,7 @@ class _DefaultedSpec:
 def default_object(
     message: o.AnyObject, *, now: float, uid: str, priority_classes: PriorityClasses
 ) -> list[FieldError]:
-    """Fill in defaults of a new object of any kind, in place; what admission forbids.
+    """Fill in defaults of a new object of any kind, in place; return what admission forbids.
 
     ``now`` is Unix time in seconds. ``uid`` must be random: generated names derive from it.
     """
@@ -61,7 +61,7 @@ def default_object(
 
 
 def default_metadata(message: o.AnyObject, *, now: float, uid: str) -> None:
-    """Name, namespace, uid, creation time and generation of a new object."""
+    """Set name, namespace, uid, creation time and generation of a new object."""
     metadata = message.metadata
     if not metadata.name and metadata.generate_name:
         metadata.name = generated_name(metadata.generate_name, uid)
@@ -88,7 +88,7 @@ def generated_name(prefix: str, uid: str) -> str:
 def default_pod(
     pod: o.Pod, *, now: float, uid: str, priority_classes: PriorityClasses
 ) -> list[FieldError]:
-    """Fill in everything a new pod lacks, in place; what priority admission forbids.
+    """Fill in everything a new pod lacks, in place; return what priority admission forbids.
 
     The status a client sends is dropped: a new pod is Pending.
     """
@@ -133,7 +133,7 @@ def _qos_or_nothing(spec: o.PodSpec) -> str:
 
 
 def default_pod_spec(spec: o.PodSpec) -> None:
-    """Return the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
+    """Fill in the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.restart_policy = spec.restart_policy or "Always"
     spec.dns_policy = spec.dns_policy or "ClusterFirst"
@@ -184,7 +184,7 @@ def _default_volume(volume: o.Volume) -> None:
 
 
 def _default_pod_level_requests(spec: o.PodSpec) -> None:
-    """Request of the pod as a whole: what its containers request, else its limits."""
+    """Set the requests of the pod as a whole: what its containers request, else its limits."""
     try:
         together = resources.container_requests(
             o.Pod(spec=spec), resources.RequestOptions(use_status=False)
@@ -201,7 +201,7 @@ def _default_pod_level_requests(spec: o.PodSpec) -> None:
 
 
 def add_default_tolerations(spec: o.PodSpec) -> None:
-    """Five minutes on nodes that are not ready or unreachable, unless the pod says otherwise."""
+    """Tolerate nodes that are not ready or unreachable for five minutes, unless the pod says."""
     for taint in (TAINT_NOT_READY, TAINT_UNREACHABLE):
         if any(t.key in (taint, "") and t.effect in (NO_EXECUTE, "") for t in spec.tolerations):
             continue
@@ -225,7 +225,7 @@ def _terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
 
 
 def _merge_label_keys(pod: o.Pod) -> None:
-    """MatchLabelKeys and mismatchLabelKeys become requirements of the label selector."""
+    """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selector."""
     labels: Mapping[str, str] = pod.metadata.labels
     for term in _terms(pod.spec):
         if not term.HasField("label_selector"):

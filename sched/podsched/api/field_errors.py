@@ -55,41 +55,41 @@ def _quoted(value: object) -> str:
 
 
 def required(path: str, reason: str = "") -> FieldError:
-    """Return the field must be set."""
+    """Return the error: the field must be set."""
     return FieldError(path, ErrorType.REQUIRED, None, reason)
 
 
 def invalid(path: str, value: object, reason: str) -> FieldError:
-    """Return the value breaks a rule."""
+    """Return the error: the value breaks a rule."""
     return FieldError(path, ErrorType.INVALID, value, reason)
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """Return the value may stand once only."""
+    """Return the error: the value may occur only once."""
     return FieldError(path, ErrorType.DUPLICATE, value)
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
-    """Return the value is none of those allowed."""
+    """Return the error: the value is none of those allowed."""
     allowed = ", ".join(f'"{item}"' for item in sorted(supported))
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {allowed}")
 
 
 def forbidden(path: str, reason: str) -> FieldError:
-    """Return the field may not be set or changed."""
+    """Return the error: the field may not be set or changed."""
     return FieldError(path, ErrorType.FORBIDDEN, None, reason)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """More bytes than allowed."""
+    """Return the error: it has more bytes than allowed."""
     return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} bytes")
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """More items than allowed."""
+    """Return the error: it has more items than allowed."""
     return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} items")
 
 
 def not_found(path: str, value: object) -> FieldError:
-    """Return the value names something that does not exist."""
+    """Return the error: the value names something that does not exist."""
     return FieldError(path, ErrorType.NOT_FOUND, value)

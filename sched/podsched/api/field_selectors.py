@@ -49,7 +49,7 @@ class FieldSelector:
 
 @lru_cache(1024)
 def parse_field_selector(text: str) -> FieldSelector:
-    """Raise SelectorError."""
+    """Parse a field selector. Raises SelectorError."""
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part.strip():
@@ -79,7 +79,7 @@ def _steps(descriptor: Descriptor, path: str) -> tuple[str, ...]:
 
 
 def check_fields(selector: FieldSelector, descriptor: Descriptor) -> None:
-    """Raise SelectorError when the selector names a field that a message does not have."""
+    """Raise SelectorError if the selector names a field that the message does not have."""
     for term in selector.terms:
         _steps(descriptor, term.path)
 

@@ -179,7 +179,7 @@ def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
 
 
 def describe(document: Mapping[str, Any]) -> str:
-    """Return what a manifest calls itself, for messages: Pod default/web."""
+    """Return kind and name of a manifest for messages: Pod default/web."""
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(unnamed)"
@@ -207,10 +207,9 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
 
 
 def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decoded:
-    """Return the object a manifest describes.
+    """Return the object that a manifest describes.
 
-    Raises:
-        ManifestError: for a mistake in it; with ``strict`` also for unknown fields.
+    Raises ManifestError, with ``strict`` for unknown fields, too.
     """
     kind = manifest_kind(document)
     message = kind.new()
@@ -222,7 +221,10 @@ def from_manifest(document: Mapping[str, Any], *, strict: bool = False) -> Decod
 def apply_merge_patch(
     message: AnyObject, patch: Mapping[str, Any], *, strict: bool = False
 ) -> Decoded:
-    """Return a copy with a JSON merge patch (RFC 7396) applied. Raises ManifestError."""
+    """Return a copy of the object with a JSON merge patch (RFC 7396) applied.
+
+    Raises ManifestError.
+    """
     patched = type(message)()
     patched.CopyFrom(message)  # type: ignore[arg-type]
     kind = kind_of(message)

@@ -224,7 +224,7 @@ def key_of(pod: Pod) -> PodKey:
 
 
 def object_key(message: AnyObject) -> str:
-    """namespace/name, or the name alone where there is no namespace."""
+    """Return namespace/name, or the name alone where there is no namespace."""
     metadata = message.metadata
     if metadata.namespace:
         return f"{metadata.namespace}/{metadata.name}"
@@ -232,7 +232,7 @@ def object_key(message: AnyObject) -> str:
 
 
 def timestamp(seconds: float, *, whole: bool = False) -> Timestamp:
-    """Unix time as a Timestamp of microseconds, or of whole seconds as metav1.Time has them."""
+    """Return Unix time as a Timestamp of microseconds, or of whole seconds as in metav1.Time."""
     if whole:
         return Timestamp(seconds=int(seconds))
     micros = round(seconds * 1e6)
@@ -240,5 +240,5 @@ def timestamp(seconds: float, *, whole: bool = False) -> Timestamp:
 
 
 def seconds_of(stamp: Timestamp) -> float:
-    """Unix time in seconds."""
+    """Return a Timestamp as Unix time in seconds."""
     return stamp.seconds + stamp.nanos / 1e9

@@ -58,7 +58,7 @@ class PriorityClasses:
         return [forbidden("globalDefault", reason)]
 
     def admit(self, spec: PodSpec) -> list[FieldError]:
-        """Fill in priority, priorityClassName and preemptionPolicy; what forbids it otherwise."""
+        """Fill in priority, priorityClassName and preemptionPolicy; return what forbids it."""
         if spec.priority_class_name:
             chosen = self._classes.get(spec.priority_class_name)
             if chosen is None:

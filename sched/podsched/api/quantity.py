@@ -90,10 +90,7 @@ def milli_value(text: str) -> int:
 
 
 def format_decimal(amount: Fraction | int) -> str:
-    """Return the shortest decimal form without a fraction: 500m, 2, 3k.
-
-    Finer than nano is rounded up.
-    """
+    """Return the shortest decimal form without a fraction: 500m, 2, 3k; rounded up to nanos."""
     nanos = _ceil(abs(Fraction(amount)) * _NANO)
     sign = "-" if amount < 0 else ""
     if nanos == 0:

@@ -67,7 +67,7 @@ def has_pod_level_requests(pod: Pod) -> bool:
 
 
 def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
-    """Everything the pod requests, exactly. Raises QuantityError."""
+    """Return everything the pod requests, exactly. Raises QuantityError."""
     total = container_requests(pod, options)
     if options.pod_level and has_pod_level_requests(pod):
         for name, amount in _pod_level_requests(pod, options).items():
@@ -162,7 +162,7 @@ def _maximum(total: Amounts, other: Mapping[str, Fraction]) -> None:
 
 
 def to_units(exact: Mapping[str, Fraction]) -> dict[str, int]:
-    """Millicores for cpu, whole units for all else, rounded up, saturated at int64."""
+    """Round up to millicores for cpu and whole units for the rest, saturated at int64."""
     return {
         name: _rounded_up(amount * 1000 if name == CPU else amount)
         for name, amount in exact.items()
@@ -174,12 +174,15 @@ def _rounded_up(amount: Fraction) -> int:
 
 
 def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, int]:
-    """Everything the pod requests: millicores for cpu, whole units for all else."""
+    """Return everything the pod requests: millicores for cpu, whole units for the rest."""
     return to_units(pod_requests(pod, options))
 
 
 def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
-    """Return a node's resources: millicores of cpu, else whole units. Raises QuantityError."""
+    """Return a node's resources: millicores for cpu, whole units for the rest.
+
+    Raises QuantityError.
+    """
     return {
         name: quantity.milli_value(text) if name == CPU else quantity.value(text)
         for name, text in quantities.items()
@@ -187,10 +190,10 @@ def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
 
 
 def non_zero_requests(pod: Pod) -> tuple[int, int]:
-    """Millicores and bytes a pod on a node counts in scores (PodInfo.CalculateResource).
+    """Return the millicores and bytes that a pod counts in scores (PodInfo.CalculateResource).
 
-    Containers that do not say count 100m and 200 MiB; with pod-level requests only a resource that
-    nobody of the pod asks for is filled in.
+    Containers without requests count 100m and 200 MiB; with pod-level requests, only a resource
+    that neither the pod nor a container asks for is filled in.
     """
     missing: Mapping[str, Fraction] = _NON_ZERO
     if has_pod_level_requests(pod):
@@ -201,15 +204,15 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
 
 
 def score_requests(pod: Pod) -> dict[str, int]:
-    """Return a pending pod's requests as NodeResourcesFit's Score counts them.
+    """Return what a pending pod counts in NodeResourcesFit's Score.
 
-    Defaults are filled in; requests of the pod level do not count.
+    Defaults are filled in, and pod-level requests left out.
     """
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
 
 
 def qos_class(pod: Pod) -> str:
-    """Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
+    """Return Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
     if pod.spec.HasField("resources") and (
         pod.spec.resources.requests or pod.spec.resources.limits
     ):

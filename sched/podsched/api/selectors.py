@@ -120,12 +120,12 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """Return the selector of a Service or ReplicationController: exactly these labels."""
+    """Return the selector of a Service or ReplicationController: each label with this value."""
     return _make([Requirement(key, "In", frozenset((value,))) for key, value in labels.items()])
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
-    """Return a LabelSelector; None (absent) matches nothing, an empty one everything.
+    """Compile a LabelSelector; None (absent) matches nothing, an empty one everything.
 
     Raises SelectorError.
     """
@@ -157,7 +157,7 @@ _WORDS: Mapping[str, Operator] = {"in": "In", "notin": "NotIn"}
 
 
 class _Parser:
-    """Reads "a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1"."""
+    """A parser of "a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1"."""
 
     def __init__(self, text: str) -> None:
         self._text = text

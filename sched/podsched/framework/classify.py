@@ -1,7 +1,8 @@
-"""What an update of an object changed, in the actions that plugins register for (Q9).
+"""What an update of an object changed, in the actions that plugins register for.
 
-Pure functions, shared by the cache (which sees the informers' events) and the queue (which
-sees the updates of waiting pods). They follow ``framework/events.go`` of kube-scheduler v1.36.
+Pure functions, shared by the cache (which sees the informer's events) and the queue (which sees the
+updates of waiting pods). They follow ``nodeSchedulingPropertiesChange`` and
+``podSchedulingPropertiesChange`` of kube-scheduler v1.36 (``framework/events.go``).
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ STORAGE_RESOURCES: Final[Mapping[str, Resource]] = {
 
 @lru_cache(maxsize=1024)
 def single_actions(actions: ActionType) -> tuple[ActionType, ...]:
-    """Return the single actions in the order of their bits: kube-scheduler moves pods for each."""
+    """Return the actions one by one, in the order of their bits: pods are moved for each."""
     return tuple(single for single in ActionType if single & actions and single.bit_count() == 1)
 
 
 def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
-    """Return what of a node changed that can matter; no bit is set for a mere heartbeat."""
+    """Return the changes of a node that can matter to a pod; no bit is set for a heartbeat."""
     actions = ActionType(0)
     if old.status.allocatable != new.status.allocatable:
         actions |= ActionType.UPDATE_NODE_ALLOCATABLE
@@ -51,12 +52,12 @@ def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
 
 
 def _condition_statuses(node: v1.Node) -> dict[str, str]:
-    """Without the heartbeat's times and texts."""
+    """Return the statuses of the node's conditions, without a heartbeat's times and texts."""
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
 def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
-    """Return which changes of a pod can help it or others; UPDATE_OTHER when none is known."""
+    """Return the changes of a pod that can help it or others; UPDATE_OTHER when there are none."""
     actions = ActionType(0)
     if old.cls is not new.cls:
         actions |= _class_change(old, new)

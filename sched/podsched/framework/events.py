@@ -82,7 +82,7 @@ class ClusterEvent:
     label: str = ""
 
     def matches(self, other: ClusterEvent) -> bool:
-        """Whether an incoming event ``other`` is one of those that this registration asks for."""
+        """Return whether the event ``other`` is one of those that this registration asks for."""
         if self.is_wildcard or other.is_wildcard:
             return True
         return bool(self.action & other.action) and (
@@ -118,7 +118,7 @@ _PODS = frozenset({Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD})
 
 
 class QueueingHint(enum.Enum):
-    """What a plugin says of an event and a pod it rejected."""
+    """A plugin's answer to whether an event helps a pod that it rejected."""
 
     SKIP = "QueueSkip"
     QUEUE = "Queue"
@@ -130,7 +130,7 @@ HintFn = Callable[["PodInfo", Any, Any], QueueingHint]
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event a plugin registers; without a hint every such event queues the pod.
+    """An event that a plugin registers; without a hint every such event queues the pod.
 
     The queue asks a hint once for all pods of a class that the same plugins rejected. A hint may
     therefore look at what the class determines (and at the names of pods with ephemeral volumes);

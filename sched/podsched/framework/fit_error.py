@@ -14,9 +14,9 @@ def fit_error_message(
     pre_filter_message: str = "",
     post_filter_message: str = "",
 ) -> str:
-    """``0/N nodes are available: ...``: each reason with its number of nodes, sorted as texts.
+    """Return ``0/N nodes are available: ...``, each reason with its number of nodes.
 
-    With ``pre_filter_message`` that is all there is to say about the nodes.
+    The parts are sorted as texts. ``pre_filter_message`` stands in the place of the reasons.
     """
     text = f"0/{num_all_nodes} nodes are available:"
     if pre_filter_message:

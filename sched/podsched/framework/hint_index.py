@@ -29,9 +29,9 @@ class HintIndex(Protocol):
     def add(self, member: Hashable, pod: PodInfo) -> None: ...
     def remove(self, member: Hashable) -> None: ...
     def candidates(self, old: Any, new: Any) -> Iterable[Hashable] | None:
-        """Return the members that the event may help, None for all.
+        """Return the members that the event may help; None: any of them.
 
-        The result is valid until the index changes.
+        What it returns is read before the index changes again.
         """
         ...
 

@@ -31,7 +31,7 @@ ABSENT = -1
 
 
 def normalized_image_name(name: str) -> str:
-    """With ":latest" added when there is neither tag nor digest (ImageLocality, v1.36)."""
+    """Return the name with ":latest" if it has neither tag nor digest (ImageLocality, v1.36)."""
     return name if name.rfind(":") > name.rfind("/") else name + ":latest"
 
 
@@ -45,15 +45,12 @@ class NodeColumns(Protocol):
 
     @property
     def alive(self) -> Bools:
-        """Whether a row is a node's: False where it was removed and where none is yet.
-
-        The other columns mean nothing there.
-        """
+        """False for rows of removed nodes and rows not used yet: their other cells mean nothing."""
         ...
 
     @property
     def topology_version(self) -> int:
-        """Changes when a node comes or goes, or its labels, taints or unschedulable change."""
+        """Changes when nodes come or go, or when their labels, taints or unschedulable change."""
         ...
 
     @property
@@ -74,7 +71,7 @@ class NodeColumns(Protocol):
     def allocatable(self, resource: str) -> Int64s: ...
     def requested(self, resource: str) -> Int64s: ...
     def nonzero_requested(self, resource: str) -> Int64s:
-        """Cpu or memory, with 100m / 200Mi for containers that ask for nothing."""
+        """Return requested cpu or memory; containers that ask for nothing count 100m or 200Mi."""
         ...
 
     @property
@@ -94,7 +91,7 @@ class NodeColumns(Protocol):
     def label(self, key: str) -> Int32s:
         """Return the value ids of a label, ABSENT where the node has none.
 
-        The column is built on first use, then kept current.
+        Built on first use, then kept current.
         """
         ...
 
@@ -106,13 +103,13 @@ class NodeColumns(Protocol):
 
     # Host ports and images.
     def used_ports(self, row: int) -> Mapping[tuple[str, str, int], int]:
-        """(hostIP, protocol, hostPort) -> number of pods using it."""
+        """Return the number of pods that use each (hostIP, protocol, hostPort)."""
         ...
 
     @property
     def rows_with_ports(self) -> Rows: ...
     def image_rows(self, image: str) -> tuple[Rows, Int64s]:
-        """Rows that have the (normalised) image name, and its size in bytes on each."""
+        """Return the rows that have the (normalised) image name, and its size in bytes on each."""
         ...
 
     # Counts over pods. ``query`` is hashable and has ``counts(pod: PodInfo) -> int``: how much
@@ -121,24 +118,24 @@ class NodeColumns(Protocol):
     def counter(self, query: PodQuery) -> Int64s:
         """Return, per row, the sum of ``query.counts`` over its pods.
 
-        The column is built on first use, then kept current.
+        Built on first use, then kept current.
         """
         ...
 
     def counter_version(self, query: PodQuery) -> int:
-        """Change whenever a count of this query changed."""
+        """Return a number that changes whenever a count of this query does."""
         ...
 
     def own_delta(self, query: PodQuery) -> Int64s | None:
-        """In a fork: per row, its count minus the count of its base row. None outside a fork."""
+        """Return, per row of a fork, its count minus its base row's; None outside a fork."""
         ...
 
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
-        """Return the distinct terms of a TermFamily that pods of the cluster carry."""
+        """Return the terms of a family that any pod in the cluster has, with their queries."""
         ...
 
     def terms_version(self, family: TermFamily) -> int:
-        """Change whenever a term of the family appears or disappears."""
+        """Return a number that changes whenever a term of the family appears or disappears."""
         ...
 
     # Forks.
@@ -166,7 +163,7 @@ class JournaledColumns(NodeColumns, Protocol):
 
     @property
     def start_times_position(self) -> int:
-        """A place in the journal of rows whose pods' start times changed."""
+        """A place in the journal of rows where start times of pods changed."""
         ...
 
     def start_times_changed_since(self, position: int) -> Rows | None:
@@ -175,7 +172,7 @@ class JournaledColumns(NodeColumns, Protocol):
 
 
 class ForkedColumns(NodeColumns, Protocol):
-    """Copied rows to try things on.
+    """Copied rows to try changes on.
 
     Fork row ``i`` is base row ``base_rows[i]``; a base row may occur twice.
     """
@@ -183,7 +180,10 @@ class ForkedColumns(NodeColumns, Protocol):
     def add_pod(self, row: int, pod: PodInfo) -> None: ...
     def remove_pod(self, row: int, pod: PodInfo) -> None: ...
     def add_copies(self, pod: PodInfo, copies: Int64s) -> None:
-        """Add ``copies[i]`` pods like ``pod`` to row ``i``, to all rows at once."""
+        """Add ``copies[i]`` pods like ``pod`` to row ``i``, all rows at once.
+
+        They count in every column; ``pods`` does not show them.
+        """
         ...
 
 
@@ -196,10 +196,10 @@ class PodQuery(Protocol):
 
 
 class TermFamily(Protocol):
-    """Terms that pods carry (such as required anti-affinity), extracted from a pod's class.
+    """A family of terms that pods have, such as required anti-affinity.
 
-    ``terms(pod)`` gives hashable terms; for each distinct term the columns keep a counter of the
-    pods that carry it and list it in ``carried``.
+    ``terms(pod)`` gives a pod's terms, which depend on its class alone and are hashable; for each
+    distinct term the columns count the pods that have it and list it in ``terms_in_cluster``.
     """
 
     name: str
@@ -213,17 +213,20 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> JournaledColumns: ...
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
-        """Return an object by kind, namespace ("" if it has none) and name."""
+        """Return an object: ``get("PersistentVolumeClaim", "default", "data")``, or None.
+
+        The namespace is "" for a kind that has none.
+        """
         ...
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
     def version(self, kind: str) -> int:
-        """Change whenever an object of the kind is added, changed or removed."""
+        """Return a number that changes when an object of the kind is added, changed or removed."""
         ...
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
     def nominated_node(self, uid: str) -> str:
-        """Return the node a pod is nominated to, "" for none; may be ahead of its status."""
+        """Return the node that a pod is nominated to, or ""; may be ahead of the pod's status."""
         ...
 
     def nominated_nodes(self) -> Collection[str]:
@@ -232,7 +235,7 @@ class ClusterView(Protocol):
 
     @property
     def nominations_version(self) -> int:
-        """Changes whenever a nomination is made, moved or withdrawn."""
+        """A number that changes whenever a nomination is made, moved or withdrawn."""
         ...
 
     def nominations_since(self, version: int) -> Collection[str] | None:

@@ -18,8 +18,8 @@ from podsched.v1 import objects_pb2 as v1
 class PodClass:
     """The interned part of a pod, compared by identity.
 
-    ``id`` is unique for the life of the interner.
-    The interner refers to it weakly: a class lives as long as some pod or cache holds it.
+    ``id`` is unique for the life of the interner, which refers to the class weakly: a class lives
+    as long as some pod or cache holds it.
 
     ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
     kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring
@@ -71,10 +71,7 @@ class PodInfo:
 
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
-    """A pod in the scheduling queue, as kube-scheduler's ``QueuedPodInfo``.
-
-    Times are of the queue's clock.
-    """
+    """A pod in the scheduling queue (kube-scheduler's ``QueuedPodInfo``), timed by its clock."""
 
     info: PodInfo
     timestamp: float

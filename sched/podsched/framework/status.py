@@ -40,7 +40,7 @@ _REJECTING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What an extension point said: a code, the reasons as texts, and the plugin that said it."""
+    """The outcome of an extension point: a code, the reasons as texts, and the plugin."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -69,15 +69,15 @@ SKIP: Final = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Do not fit now; preempting pods might help."""
+    """Return the status: it does not fit now; preempting pods might help."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Do not fit, and preempting pods cannot help."""
+    """Return the status: it does not fit, and preempting pods cannot help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
 def error(*reasons: str) -> Status:
-    """Something went wrong; the pod is retried with backoff."""
+    """Return the status: something went wrong; the pod is tried again after its backoff."""
     return Status(Code.ERROR, reasons)

@@ -1,4 +1,4 @@
-"""What a filter says about many nodes at once: one word of reason bits per row.
+"""A filter's verdicts on many nodes at once: one word of reason bits per row.
 
 Bit ``i`` of a row's word is set when ``reasons[i]`` applies to the row; a word of 0 means the
 node passes. The status code of a row is ERROR if one of its reasons is an error, else
@@ -32,10 +32,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts of one plugin.
-
-    ``bits`` has shape ``(len(rows),)``, parallel to the rows asked about.
-    """
+    """The verdicts of one plugin; ``bits`` has shape ``(len(rows),)``, parallel to these rows."""
 
     bits: Bits
     reasons: tuple[Reason, ...]
@@ -47,7 +44,7 @@ class Verdicts:
         return passed
 
     def status(self, index: int, plugin: str = "") -> Status:
-        """Return the status at position ``index`` of ``bits``, which is not a row number."""
+        """Return the status at position ``index`` of ``bits``; that is not a row number."""
         return status_of(int(self.bits[index]), self.reasons, plugin)
 
 
@@ -92,5 +89,5 @@ class Verdicter:
 
 
 def all_pass(size: int) -> Verdicts:
-    """Verdicts under which every one of ``size`` rows passes."""
+    """Return verdicts by which each of ``size`` rows passes."""
     return Verdicts(np.zeros(size, dtype=np.uint64), ())

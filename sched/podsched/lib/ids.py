@@ -1,6 +1,6 @@
-"""Names of the things that are passed around as plain strings and numbers.
+"""Types of the plain strings and numbers that are passed around.
 
-They exist so that a type checker tells a uid from a name and a revision from a term.
+They exist so that a type checker tells a pod's key from its name, and a revision from a term.
 """
 
 from __future__ import annotations

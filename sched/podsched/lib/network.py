@@ -14,7 +14,10 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def can_listen(host: str, port: int) -> bool:
-    """Return whether an address of this machine can be listened on now; port 0 always can."""
+    """Return whether an address can be listened on now.
+
+    Port 0 always can, if the host is one of this machine's.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -22,7 +22,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """Return the command, run so that the kernel kills it when the thread that starts it ends.
+    """Return the command, wrapped so that the kernel kills it when the starting thread ends.
 
     The program must be an absolute path.
     """
@@ -30,9 +30,9 @@ def dying_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def session_members(session: int) -> list[int]:
-    """Return the pids of the live processes of a session, read from /proc.
+    """Return the pids of the live processes in a session, read from /proc.
 
-    Those that have ended and wait for their parent to take note (zombies) are left out.
+    Zombies, which have ended and wait for their parent to take note, are left out.
     """
     members = []
     for entry in Path("/proc").iterdir():

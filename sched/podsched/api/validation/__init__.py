@@ -1,4 +1,4 @@
-"""Whether an object is one that Kubernetes would accept: all mistakes at once, each with its path.
+"""Validation: all mistakes that Kubernetes would not accept, at once, each with its path.
 
 Source: pkg/apis/{core,scheduling,policy,apps,storage,coordination}/validation and
 apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
@@ -59,7 +59,7 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
 def validate(
     kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None
 ) -> list[FieldError]:
-    """Every mistake of an object that is created, or that replaces ``old``; none: an empty list."""
+    """Return every mistake in an object that is created, or that replaces ``old``."""
     found = KINDS[kind] if isinstance(kind, str) else kind
     errors = validate_metadata(
         message.metadata,
@@ -80,7 +80,7 @@ def validate(
 
 
 def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) -> list[FieldError]:
-    """Every mistake of an update of the status alone."""
+    """Return every mistake in an update of the status alone."""
     found = KINDS[kind] if isinstance(kind, str) else kind
     errors = validate_metadata_update(message.metadata, old.metadata)
     errors += validate_storable(message, without=("spec",))

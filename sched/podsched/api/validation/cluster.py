@@ -34,7 +34,7 @@ _MAX_INT_OR_PERCENT = 20
 
 
 def validate_node(node: Node) -> list[FieldError]:
-    """Taints and resources."""
+    """Validate taints and resources."""
     errors = bounded("spec.taints", node.spec.taints)
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node.spec.taints):
@@ -54,7 +54,7 @@ def validate_node(node: Node) -> list[FieldError]:
 
 
 def validate_node_update(new: Node, old: Node) -> list[FieldError]:
-    """Addresses and providers stay once they are set."""
+    """Check that addresses and providers stay once they are set."""
     errors = []
     if old.spec.pod_cidr and new.spec.pod_cidr != old.spec.pod_cidr:
         reason = 'node updates may not change podCIDR except from "" to valid'
@@ -66,7 +66,7 @@ def validate_node_update(new: Node, old: Node) -> list[FieldError]:
 
 
 def validate_priority_class(item: PriorityClass) -> list[FieldError]:
-    """System names and values are the system's."""
+    """Check that names and values reserved for the system are not used."""
     errors: list[FieldError] = []
     name = item.metadata.name
     if name.startswith(SYSTEM_PREFIX):
@@ -86,7 +86,7 @@ def validate_priority_class(item: PriorityClass) -> list[FieldError]:
 
 
 def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """Value and policy stay: pods have copied them."""
+    """Check that value and policy stay: pods have copied them."""
     errors = []
     if new.value != old.value:
         errors.append(forbidden("value", "may not be changed in an update."))
@@ -96,7 +96,7 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 
 def validate_disruption_budget(item: PodDisruptionBudget) -> list[FieldError]:
-    """One of minAvailable and maxUnavailable at most, each a number or a percentage."""
+    """Check that minAvailable or maxUnavailable is set, not both: a number or a percentage."""
     spec = item.spec
     errors: list[FieldError] = []
     both = spec.HasField("min_available") and spec.HasField("max_unavailable")
@@ -131,7 +131,7 @@ def _int_or_percent(path: str, text: str) -> list[FieldError]:
 
 
 def validate_event(item: Event) -> list[FieldError]:
-    """Return an event lives in the namespace of what it is about."""
+    """Check that an event is in the namespace of the object that it is about."""
     involved, namespace = item.involved_object.namespace, item.metadata.namespace
     if involved:
         if namespace != involved:
@@ -144,7 +144,7 @@ def validate_event(item: Event) -> list[FieldError]:
 
 
 def validate_lease(item: Lease) -> list[FieldError]:
-    """Durations are positive, transitions only count up from zero."""
+    """Check that durations are positive, and transitions not negative."""
     spec = item.spec
     errors: list[FieldError] = []
     if spec.HasField("lease_duration_seconds") and spec.lease_duration_seconds <= 0:

@@ -40,7 +40,7 @@ def one_of(path: str, value: str, supported: tuple[str, ...]) -> list[FieldError
 def validate_metadata(
     metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule
 ) -> list[FieldError]:
-    """Name, namespace, labels, annotations, owners and finalizers."""
+    """Validate name, namespace, labels, annotations, owners and finalizers."""
     errors: list[FieldError] = []
     if not metadata.name:
         errors.append(required("metadata.name", "name or generateName is required"))
@@ -105,7 +105,7 @@ def _owners(metadata: ObjectMeta) -> list[FieldError]:
 
 
 def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
-    """Return what of the metadata cannot change."""
+    """Return the errors of changes to metadata that cannot change."""
     errors = [
         invalid(f"metadata.{name}", now, IMMUTABLE)
         for name, now, before in (
@@ -130,7 +130,7 @@ def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldErro
 
 
 def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """Keys and values of labels."""
+    """Validate keys and values of labels."""
     if not labels:
         return []
     errors = bounded(path, labels)
@@ -141,12 +141,12 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def validate_label_name(path: str, key: str) -> list[FieldError]:
-    """Return a label's key."""
+    """Validate a label's key."""
     return [invalid(path, key, reason) for reason in qualified_name(key)]
 
 
 def validate_label_selector(selector: LabelSelector, path: str) -> list[FieldError]:
-    """MatchLabels and matchExpressions."""
+    """Validate matchLabels and matchExpressions."""
     errors = validate_labels(selector.match_labels, f"{path}.matchLabels")
     errors += bounded(f"{path}.matchExpressions", selector.match_expressions)
     for index, expression in enumerate(selector.match_expressions):

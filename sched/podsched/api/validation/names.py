@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 NameRule = Callable[[str], list[str]]
-"""What is wrong with a name; nothing: an empty list."""
+"""What is wrong with a name; an empty list if nothing is."""
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -33,7 +33,7 @@ def _too_long(limit: int) -> str:
 
 
 def dns1123_label(name: str) -> list[str]:
-    """Return a namespace, a container, a volume: my-name."""
+    """Check the name of a namespace, a container or a volume: my-name."""
     errors = [_too_long(63)] if len(name) > 63 else []
     if _LABEL_RE.fullmatch(name) is None:
         what = (
@@ -45,7 +45,7 @@ def dns1123_label(name: str) -> list[str]:
 
 
 def dns1123_subdomain(name: str) -> list[str]:
-    """Most objects: example.com."""
+    """Check the name of most objects: example.com."""
     if len(name) > 253:
         # Not matched as well: the pattern backtracks, which long input could make slow.
         return [_too_long(253)]
@@ -60,7 +60,7 @@ def dns1123_subdomain(name: str) -> list[str]:
 
 
 def dns1035_label(name: str) -> list[str]:
-    """Return a Service: starts with a letter."""
+    """Check the name of a Service, which starts with a letter."""
     errors = [_too_long(63)] if len(name) > 63 else []
     if _LABEL_1035_RE.fullmatch(name) is None:
         what = (
@@ -73,7 +73,7 @@ def dns1035_label(name: str) -> list[str]:
 
 @lru_cache(_CACHE)
 def qualified_name(key: str) -> tuple[str, ...]:
-    """Return a label key, a resource, a gate: example.com/my.name."""
+    """Check a label key, a resource or a gate: example.com/my.name."""
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
@@ -104,7 +104,7 @@ def qualified_name(key: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHE)
 def label_value(value: str) -> tuple[str, ...]:
-    """Return the value of a label."""
+    """Check the value of a label."""
     errors = [_too_long(63)] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         what = (
@@ -116,7 +116,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 
 def percent(value: str) -> list[str]:
-    """Return what is wrong with a percentage such as "30%"."""
+    """Check a percentage such as "30%"."""
     if _PERCENT_RE.fullmatch(value):
         return []
     what = "a valid percent string must be a numeric string followed by an ending '%'"

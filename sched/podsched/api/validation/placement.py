@@ -1,4 +1,4 @@
-"""What a pod says about where it wants to be: affinity, tolerations, topology spread, gates."""
+"""Where a pod wants to be: affinity, tolerations, topology spread constraints, gates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WEIGHT = "must be in the range 1-100"
 
 
 def validate_affinity(spec: PodSpec, path: str) -> list[FieldError]:
-    """Node affinity, pod affinity and pod anti-affinity."""
+    """Validate node affinity, pod affinity and pod anti-affinity."""
     errors: list[FieldError] = []
     affinity = spec.affinity
     if affinity.HasField("node_affinity"):
@@ -68,7 +68,7 @@ def _node_affinity(affinity: NodeAffinity, path: str) -> list[FieldError]:
 
 
 def validate_node_selector(selector: NodeSelector, path: str) -> list[FieldError]:
-    """At least one term, each of valid requirements."""
+    """Check that there is at least one term, each of valid requirements."""
     here = f"{path}.nodeSelectorTerms"
     if not selector.node_selector_terms:
         return [required(here, "must have at least one node selector term")]
@@ -184,7 +184,7 @@ def _label_keys(
 
 
 def validate_tolerations(tolerations: Iterable[Toleration], path: str) -> list[FieldError]:
-    """Keys, operators, values and effects."""
+    """Validate keys, operators, values and effects."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         errors += _toleration(toleration, f"{path}[{index}]")
@@ -217,7 +217,7 @@ def _toleration(toleration: Toleration, path: str) -> list[FieldError]:
 
 
 def validate_spread(constraints: Sequence[TopologySpreadConstraint], path: str) -> list[FieldError]:
-    """Topology spread constraints; each pair of key and mode once."""
+    """Validate topology spread constraints; each pair of key and mode occurs once."""
     errors = bounded(path, constraints)
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(constraints):
@@ -274,7 +274,7 @@ def _min_domains(constraint: TopologySpreadConstraint, path: str) -> list[FieldE
 
 
 def validate_gates(spec: PodSpec, path: str) -> list[FieldError]:
-    """Scheduling gates: qualified names, each once."""
+    """Validate scheduling gates: qualified names, each once."""
     errors = bounded(f"{path}.schedulingGates", spec.scheduling_gates)
     seen: set[str] = set()
     for index, gate in enumerate(spec.scheduling_gates):

@@ -1,4 +1,4 @@
-"""What of a pod can change once it exists.
+"""The changes that an existing pod allows.
 
 Source: ValidatePodUpdate, v1.36. The new spec with its mutable fields put back to the old ones must
 equal the old spec; the mutable fields each have their own rule.
@@ -18,7 +18,7 @@ _FROZEN = (
 
 
 def validate_pod_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Every change of the spec that is not allowed."""
+    """Return every change of the spec that is not allowed."""
     if new.spec == old.spec:
         return []
     errors = _active_deadline(new.spec, old.spec)
@@ -88,7 +88,7 @@ def _active_deadline(new: PodSpec, old: PodSpec) -> list[FieldError]:
 
 
 def _tolerations(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    """Old tolerations stay, but for their seconds; new ones may come."""
+    """Check that old tolerations stay, but for their seconds; new ones may come."""
     kept = {_without_seconds(toleration) for toleration in new.tolerations}
     if all(_without_seconds(toleration) in kept for toleration in old.tolerations):
         return []

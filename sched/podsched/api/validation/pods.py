@@ -27,7 +27,7 @@ _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 def validate_pod(pod: Pod) -> list[FieldError]:
-    """Every mistake of a pod's spec; outcomes are remembered by the content of the spec."""
+    """Return every mistake in a pod's spec; remembered by the content of the spec."""
     return list(_validate_content(pod.spec.SerializeToString(deterministic=True)))
 
 
@@ -37,7 +37,7 @@ def _validate_content(content: bytes) -> tuple[FieldError, ...]:
 
 
 def validate_spec(spec: PodSpec) -> list[FieldError]:
-    """Every mistake of a pod's spec."""
+    """Return every mistake in a pod's spec."""
     volumes = _volume_names(spec.volumes)
     errors = validate_storable(spec, "spec")
     errors += _volumes(spec.volumes)
@@ -286,7 +286,7 @@ def _volume_source(volume: Volume, path: str) -> list[FieldError]:
 
 
 def validate_pod_status(pod: Pod) -> list[FieldError]:
-    """Return what a status update may say."""
+    """Validate what an update of the status says."""
     errors: list[FieldError] = []
     status = pod.status
     if status.nominated_node_name:

@@ -39,7 +39,7 @@ def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction 
 
 
 def validate_quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    """Check a node's or a volume's: names qualified, amounts not negative, devices whole."""
+    """Check resources: names are qualified, amounts not negative, devices whole."""
     errors = bounded(path, quantities)
     for name, text in quantities.items():
         here = f"{path}[{name}]"
@@ -69,7 +69,7 @@ def _container_resource_name(path: str, name: str) -> list[FieldError]:
 
 
 def validate_requirements(requirements: ResourceRequirements, path: str) -> list[FieldError]:
-    """Request and limits of a container."""
+    """Validate requests and limits of a container."""
     errors: list[FieldError] = []
     limits = _validated(requirements.limits, f"{path}.limits", errors)
     requests = _validated(requirements.requests, f"{path}.requests", errors)
@@ -128,7 +128,7 @@ def _requests_within_limits(
 
 
 def validate_pod_level(spec: PodSpec) -> list[FieldError]:
-    """spec.resources: the supported names, limits, and not less than the containers request."""
+    """Validate spec.resources: names, limits, and not less than the containers request."""
     errors: list[FieldError] = []
     if not spec.HasField("resources"):
         return errors

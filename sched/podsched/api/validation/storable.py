@@ -35,7 +35,7 @@ _STRUCT = Struct.DESCRIPTOR.full_name
 def validate_storable(
     message: Message, path: str = "", without: Iterable[str] = ()
 ) -> list[FieldError]:
-    """Every time that is out of range and every structure that is nested too deeply.
+    """Return every time out of range and every structure nested too deeply.
 
     ``without``: top-level fields that are not looked at.
     """

@@ -46,12 +46,12 @@ def _access_modes(modes: Sequence[str], path: str, kind: str) -> list[FieldError
 
 
 def volume_sources(spec: PersistentVolumeSpec) -> list[str]:
-    """Return the kinds of volume a spec names (there should be one)."""
+    """Return the kinds of volume that a spec names; there should be one."""
     return [field.json_name for field, _ in spec.ListFields() if field.number >= _FIRST_SOURCE]
 
 
 def validate_volume(item: PersistentVolume) -> list[FieldError]:
-    """Capacity, access modes, source, reclaim policy and node affinity."""
+    """Validate capacity, access modes, source, reclaim policy and node affinity."""
     spec = item.spec
     errors = _access_modes(spec.access_modes, "spec.accessModes", "")
     if "storage" not in spec.capacity:
@@ -80,7 +80,7 @@ def _class_name(name: str) -> list[FieldError]:
 
 
 def validate_volume_update(new: PersistentVolume, old: PersistentVolume) -> list[FieldError]:
-    """Return the source stays, and the node affinity once it is set."""
+    """Check that the source stays, and the node affinity once it is set."""
     errors = []
     sources = [f for f in PersistentVolumeSpec.DESCRIPTOR.fields if f.number >= _FIRST_SOURCE]
     if any(getattr(new.spec, f.name) != getattr(old.spec, f.name) for f in sources):
@@ -95,7 +95,7 @@ def validate_volume_update(new: PersistentVolume, old: PersistentVolume) -> list
 
 
 def validate_claim(item: PersistentVolumeClaim) -> list[FieldError]:
-    """Access modes, the requested storage, selector and class."""
+    """Validate access modes, the requested storage, selector and class."""
     spec = item.spec
     errors = _access_modes(spec.access_modes, "spec.accessModes", "")
     path = "spec.resources[storage]"
@@ -115,7 +115,7 @@ def validate_claim(item: PersistentVolumeClaim) -> list[FieldError]:
 def validate_claim_update(
     new: PersistentVolumeClaim, old: PersistentVolumeClaim
 ) -> list[FieldError]:
-    """Return the spec stays, but for the binding, a class given late, and growth."""
+    """Check that the spec stays, but for the binding, a class given late, and growth."""
     comparable = PersistentVolumeClaimSpec()
     comparable.CopyFrom(new.spec)
     if not old.spec.volume_name:
@@ -134,7 +134,7 @@ def validate_claim_update(
 
 
 def validate_storage_class(item: StorageClass) -> list[FieldError]:
-    """Provisioner, policies and topologies."""
+    """Validate provisioner, policies and topologies."""
     errors: list[FieldError] = []
     if not item.provisioner:
         errors.append(required("provisioner"))
@@ -145,7 +145,7 @@ def validate_storage_class(item: StorageClass) -> list[FieldError]:
 
 
 def validate_storage_class_update(new: StorageClass, old: StorageClass) -> list[FieldError]:
-    """Volumes have been made by it already."""
+    """Check that nothing changes by which volumes have been made already."""
     return [
         forbidden(path, f"updates to {path} are forbidden.")
         for path, now, before in (
@@ -159,7 +159,7 @@ def validate_storage_class_update(new: StorageClass, old: StorageClass) -> list[
 
 
 def validate_csi_node(item: CSINode) -> list[FieldError]:
-    """Drivers: a name and a node id each, each once, counts not negative."""
+    """Check drivers: each once, with a name and a node id, counts not negative."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, driver in enumerate(item.spec.drivers):
@@ -176,7 +176,7 @@ def validate_csi_node(item: CSINode) -> list[FieldError]:
 
 
 def validate_storage_capacity(item: CSIStorageCapacity) -> list[FieldError]:
-    """Return a class, and capacities that are not negative."""
+    """Check that there is a class, and that capacities are not negative."""
     errors: list[FieldError] = []
     if not item.storage_class_name:
         errors.append(required("storageClassName"))
@@ -193,7 +193,7 @@ def validate_storage_capacity(item: CSIStorageCapacity) -> list[FieldError]:
 
 
 def validate_attachment(item: VolumeAttachment) -> list[FieldError]:
-    """Attacher, node and source."""
+    """Validate attacher, node and source."""
     spec = item.spec
     errors: list[FieldError] = []
     if not spec.attacher:

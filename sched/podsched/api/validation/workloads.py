@@ -23,7 +23,7 @@ _MISMATCH = "`selector` does not match template `labels`"
 
 
 def validate_service(item: Service) -> list[FieldError]:
-    """Ports, type and selector."""
+    """Validate ports, type and selector."""
     spec = item.spec
     errors = validate_labels(spec.selector, "spec.selector")
     errors += bounded("spec.ports", spec.ports)
@@ -40,7 +40,7 @@ def validate_service(item: Service) -> list[FieldError]:
 
 
 def validate_replicated(item: ReplicaSet | StatefulSet) -> list[FieldError]:
-    """Replicas, and a selector that selects the pods of the template."""
+    """Check replicas, and that the selector selects the pods of the template."""
     spec = item.spec
     errors = not_negative("spec.replicas", spec.replicas)
     selector = spec.selector
@@ -55,7 +55,7 @@ def validate_replicated(item: ReplicaSet | StatefulSet) -> list[FieldError]:
 
 
 def validate_replication_controller(item: ReplicationController) -> list[FieldError]:
-    """Replicas, and a selector that selects the pods of the template, if there is one."""
+    """Check replicas, and that the selector selects the pods of the template, if there is one."""
     spec = item.spec
     errors = not_negative("spec.replicas", spec.replicas)
     if not spec.selector:
@@ -70,7 +70,7 @@ def validate_replication_controller(item: ReplicationController) -> list[FieldEr
 def validate_selector_update(
     new: ReplicaSet | StatefulSet, old: ReplicaSet | StatefulSet
 ) -> list[FieldError]:
-    """Return the selector stays: it says whose the pods are."""
+    """Check that the selector stays: it says to which owner pods belong."""
     if new.spec.selector == old.spec.selector:
         return []
     return [invalid("spec.selector", "", IMMUTABLE)]
