@@ -16,5 +16,5 @@ class DefaultBinder(WithoutArgs):
     name: ClassVar[str] = "DefaultBinder"
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Success: the engine calls the API's Bind."""
+        """Return SUCCESS: the engine calls the API's Bind."""
         return SUCCESS

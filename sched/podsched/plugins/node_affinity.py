@@ -52,7 +52,7 @@ class RequiredAffinity:
         return result
 
     def matches_node(self, node: v1.Node) -> bool:
-        """Whether a node message meets the demands."""
+        """Return whether a node message meets the demands."""
         labels = node.metadata.labels
         if any(labels.get(key) != value for key, value in self.node_selector.items()):
             return False
@@ -88,11 +88,11 @@ class NodeAffinity:
         self._added_preferred = _preferred_terms(added)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Nothing but the rows themselves."""
+        """Return nothing: the result depends on the row alone."""
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Return the node names, if every term has some; unresolvable if no term can match."""
+        """Narrow to the nodes that all terms name; unresolvable where no term can match a node."""
         selector = _required(pod.cls.spec.affinity.node_affinity)
         if selector is None and self._added is None and not pod.cls.spec.node_selector:
             return PreFilterResult(SKIP)
@@ -109,7 +109,7 @@ class NodeAffinity:
         return PreFilterResult(node_names=frozenset(names))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, nodes that the profile's or the pod's affinity does not match."""
+        """Reject, unresolvably, nodes that the profile's or the pod's affinity does not match."""
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         matches = required_affinity(pod.cls).match(nodes, rows)
@@ -123,7 +123,7 @@ class NodeAffinity:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skips pods without preferences."""
+        """Skip pods without preferences."""
         preferred = _preferred_terms(pod.cls.spec.affinity.node_affinity)
         if not preferred and not self._added_preferred:
             return SKIP

@@ -38,11 +38,11 @@ class NodeDeclaredFeatures(WithoutArgs):
     traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Nothing but the rows themselves."""
+        """Return nothing: the result depends on the row alone."""
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Infers the features; skips pods that need none."""
+        """Infer the features; skip pods that need none."""
         needed = required_features(pod.cls.spec)
         if not needed:
             return PreFilterResult(SKIP)
@@ -50,7 +50,7 @@ class NodeDeclaredFeatures(WithoutArgs):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, nodes that lack one of the features."""
+        """Reject, unresolvably, nodes that lack one of the features."""
         needed: frozenset[str] = state.data[self.name]
         lacking = [not needed.issubset(_declared(nodes, row)) for row in rows.tolist()]
         verdicts = Verdicter(len(rows))

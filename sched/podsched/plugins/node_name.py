@@ -28,7 +28,7 @@ class NodeName(WithoutArgs):
         return pod.pod.spec.node_name
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, all nodes but the one named."""
+        """Reject, unresolvably, all nodes but the one named."""
         wanted = pod.pod.spec.node_name
         if not wanted:
             return all_pass(len(rows))

@@ -41,11 +41,11 @@ class NodePorts(WithoutArgs):
     traits: ClassVar[Traits] = Traits(reads_pods=False)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Nothing but the rows themselves."""
+        """Return nothing: the result depends on the row alone."""
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Collect the host ports; skips pods without any."""
+        """Collect the host ports; skip pods without any."""
         ports = host_ports(pod.cls.spec)
         if not ports:
             return PreFilterResult(SKIP)
@@ -53,13 +53,13 @@ class NodePorts(WithoutArgs):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects nodes where a port is taken; evicting its user would help."""
+        """Reject nodes where a port is taken; evicting its user would help."""
         verdicts = Verdicter(len(rows))
         verdicts.flag(_taken(state.data[self.name], nodes, rows), Code.UNSCHEDULABLE, REASON)
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for deleted pods that used one of the ports, and for new nodes."""
+        """Deleted pods that used one of the ports, and new nodes."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         return [
@@ -69,7 +69,7 @@ class NodePorts(WithoutArgs):
 
 
 def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
-    """Return the host ports of containers and sidecars, 0.0.0.0 and TCP by default."""
+    """Return the host ports of containers and sidecars; the defaults are 0.0.0.0 and TCP."""
     containers = [c for c in spec.init_containers if c.restart_policy == "Always"]
     containers.extend(spec.containers)
     return tuple(
@@ -81,7 +81,7 @@ def host_ports(spec: v1.PodSpec) -> tuple[HostPort, ...]:
 
 
 def conflicts(wanted: Iterable[HostPort], used: Mapping[HostPort, int]) -> bool:
-    """Whether one of the wanted ports is among the used ones."""
+    """Return whether one of the wanted ports is among the used ones."""
     for address, protocol, port in wanted:
         if address == ANY_ADDRESS:
             if any(key[1] == protocol and key[2] == port for key in used):

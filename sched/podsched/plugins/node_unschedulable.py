@@ -34,7 +34,7 @@ class NodeUnschedulable(WithoutArgs):
     traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects cordoned nodes, unresolvably."""
+        """Reject cordoned nodes, unresolvably."""
         cordoned = nodes.unschedulable[rows]
         if not cordoned.any() or _tolerates_cordon(pod.cls.spec):
             return all_pass(len(rows))
@@ -57,17 +57,17 @@ def _tolerates_cordon(spec: v1.PodSpec) -> bool:
 
 
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:
-    return QueueingHint.QUEUE if _opened(old, new) else QueueingHint.SKIP
+    return QueueingHint.QUEUE if _uncordoned(old, new) else QueueingHint.SKIP
 
 
-def _opened(old: v1.Node | None, new: v1.Node | None) -> bool:
-    was_open = old is not None and not old.spec.unschedulable
-    return new is not None and not new.spec.unschedulable and not was_open
+def _uncordoned(old: v1.Node | None, new: v1.Node | None) -> bool:
+    was_schedulable = old is not None and not old.spec.unschedulable
+    return new is not None and not new.spec.unschedulable and not was_schedulable
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Everybody when a node opens, nobody otherwise: the pod has no say in it."""
-    return KeyedIndex(lambda pod: (), lambda old, new: None if _opened(old, new) else ())
+    """Find all pods when a node is uncordoned, none otherwise."""
+    return KeyedIndex(lambda pod: (), lambda old, new: None if _uncordoned(old, new) else ())
 
 
 def _after_toleration_change(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:

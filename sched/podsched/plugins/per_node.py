@@ -61,7 +61,7 @@ class PerNodeFilter(abc.ABC):
         """SUCCESS, or the status with which the node is rejected."""
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Asks ``filter_node`` for each row."""
+        """Ask ``filter_node`` for each row."""
         verdicts = Verdicter(len(rows))
         for index, row in enumerate(rows.tolist()):
             status = self.filter_node(state, pod, NodeView(nodes, row))
@@ -85,6 +85,6 @@ class PerNodeScore(abc.ABC):
         """Return the node's score."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Asks ``score_node`` for each row."""
+        """Ask ``score_node`` for each row."""
         scores = (self.score_node(state, pod, NodeView(nodes, row)) for row in rows.tolist())
         return np.fromiter(scores, dtype=np.int64, count=len(rows))

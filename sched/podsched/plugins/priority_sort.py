@@ -14,5 +14,5 @@ class PrioritySort(WithoutArgs):
     name: ClassVar[str] = "PrioritySort"
 
     def sort_key(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
-        """Smallest first."""
+        """Return the key; the smallest comes first."""
         return (-pod.info.priority, pod.timestamp)

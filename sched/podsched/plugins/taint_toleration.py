@@ -44,7 +44,7 @@ class TaintToleration(WithoutArgs):
     )
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, nodes with a hard taint that the pod does not tolerate."""
+        """Reject, unresolvably, nodes with a hard taint that the pod does not tolerate."""
         tolerations = pod.cls.spec.tolerations
         untolerated = per_taint_set(
             nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None

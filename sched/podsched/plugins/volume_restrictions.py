@@ -55,7 +55,7 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Whether one node cannot mount both: the same disk, unless both only read it."""
+        """Return whether one node cannot mount both: the same disk, unless both only read it."""
         if self.kind != other.kind or self.name != other.name:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:
@@ -157,7 +157,7 @@ class VolumeRestrictions(WithoutArgs):
         return (cluster.version(CLAIM), *(nodes.counter_version(use) for use in uses))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skips pods with neither disks nor a claim in use; a missing claim is unresolvable."""
+        """Skip pods with neither disks nor a claim in use; a missing claim is unresolvable."""
         disks = _disks(pod.cls)
         uses = self._uses(pod, cluster)
         if isinstance(uses, str):
@@ -170,7 +170,7 @@ class VolumeRestrictions(WithoutArgs):
         return PreFilterResult()
 
     def _uses(self, pod: PodInfo, cluster: ClusterView) -> tuple[ClaimUse, ...] | str:
-        """Return the pod's distinct ReadWriteOncePod claims, or the name of a missing one."""
+        """Return the pod's distinct ReadWriteOncePod claims, or the name of a missing claim."""
         found: dict[ClaimUse, None] = {}
         for mine in pod_claims(pod):
             if mine.ephemeral:
@@ -183,7 +183,7 @@ class VolumeRestrictions(WithoutArgs):
         return tuple(found)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects nodes whose pods are in the way; evicting them would help."""
+        """Reject nodes whose pods are in the way; evicting them would help."""
         mine: _State = state.data[self.name]
         verdicts = Verdicter(len(rows))
         free = verdicts.bits == 0
@@ -198,7 +198,7 @@ class VolumeRestrictions(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for deleted pods that used a disk or claim, new nodes and new claims."""
+        """Deleted pods that used a disk or claim, new nodes, and claims that appear."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)

@@ -74,7 +74,7 @@ class VolumeZone(WithoutArgs):
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skips pods whose volumes have no zone; unresolvable where a claim has no volume."""
+        """Skip pods whose volumes have no zone; unresolvable where a claim has no volume."""
         try:
             found = self._topologies(pod, cluster)
         except Rejected as why:
@@ -104,7 +104,7 @@ class VolumeZone(WithoutArgs):
         return tuple(found)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, nodes in other zones."""
+        """Reject, unresolvably, nodes in other zones."""
         constrained = np.zeros(len(rows), dtype=np.bool_)
         for key in TOPOLOGY_LABELS:
             constrained |= nodes.label(key)[rows] != ABSENT
@@ -150,7 +150,7 @@ def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Non
 
 
 def topologies(volume: v1.PersistentVolume) -> list[Topology]:
-    """Return a volume's zone and region labels, but those with an empty zone in the list."""
+    """Return the zone and region labels of a volume, without lists that have an empty zone."""
     found = []
     for key in TOPOLOGY_LABELS:
         if key not in volume.metadata.labels:

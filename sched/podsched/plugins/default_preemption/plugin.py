@@ -55,7 +55,7 @@ _PRIORITY_OFFSET = 1 << 31
 
 
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
-    """Whether the pod is being deleted because a scheduler preempted it."""
+    """Return whether the pod is being deleted because a scheduler preempted it."""
     return pod.terminating and any(
         c.type == DISRUPTION_TARGET
         and c.status == "True"

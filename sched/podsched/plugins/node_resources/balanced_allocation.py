@@ -40,7 +40,7 @@ class NodeResourcesBalancedAllocation:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skips pods that request none of the resources."""
+        """Skip pods that request none of the resources."""
         requests = pod.cls.requests
         if not any(
             requests.get(r.name, 0)

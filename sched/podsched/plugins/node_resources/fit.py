@@ -63,7 +63,7 @@ class NodeResourcesFit:
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Nothing but the rows themselves."""
+        """Return nothing: the result depends on the row alone."""
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:

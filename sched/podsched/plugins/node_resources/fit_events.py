@@ -54,7 +54,7 @@ class FitEvents:
     # ------------------------------------------------------------------ pods
 
     def after_pod_event(self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-        """Whether the pod fits on the node that another pod left or takes less of."""
+        """Return whether the pod fits on the node that another pod left or takes less of."""
         if new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
         wanted = self._demand(pod.cls)

@@ -39,12 +39,12 @@ def weighted_resources(resources: Sequence[ResourceSpec]) -> tuple[WeightedResou
 
 
 def is_extended(name: str) -> bool:
-    """Whether the name is one of an extended resource, such as ``nvidia.com/gpu``."""
+    """Return whether the name is one of an extended resource, such as ``nvidia.com/gpu``."""
     return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith(_QUOTA_PREFIX)
 
 
 def is_scalar(name: str) -> bool:
-    """Whether nodes count the resource beside cpu, memory, ephemeral storage and pods."""
+    """Return whether nodes count the resource beside cpu, memory, ephemeral storage and pods."""
     return (
         is_extended(name)
         or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))

@@ -109,11 +109,11 @@ class NodeTable:
         return column
 
     def has_csi_node(self, base: NodeColumns) -> Bools:
-        """Whether the node of each row has a CSINode."""
+        """Return whether the node of each row has a CSINode."""
         return self._column(base, "CSINode", lambda node: node in self.limits, 0) > 0
 
     def has_limits(self, base: NodeColumns) -> Bools:
-        """Whether the node of each row limits any driver."""
+        """Return whether the node of each row limits any driver."""
         return self._column(base, "limits", lambda node: len(self.limits.get(node, ())), 0) > 0
 
     def limit(self, base: NodeColumns, driver: str) -> Int64s:
@@ -166,7 +166,7 @@ class NodeVolumeLimits:
         return tuple(cluster.version(kind) for kind in kinds)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skips pods that attach nothing a limit could apply to."""
+        """Skip pods that attach nothing a limit could apply to."""
         if not _concerns(pod):
             return PreFilterResult(SKIP)
         if self._volumes is None or self._volumes[0] is not cluster:
@@ -184,7 +184,7 @@ class NodeVolumeLimits:
         return self._table[1]
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects nodes that would exceed a limit; evicting pods would help."""
+        """Reject nodes that would exceed a limit; evicting pods would help."""
         mine: LimitState = state.data[self.name]
         base = nodes.base
         of_base = rows if base is nodes else nodes.base_rows[rows]

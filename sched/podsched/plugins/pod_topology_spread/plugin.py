@@ -288,7 +288,7 @@ def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
 
 
 def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
-    """Whether a pod is the waiting one, or has a place in its namespace (or a claim to one)."""
+    """Return whether a pod is the waiting one, or placed or nominated in its namespace."""
     if changed.metadata.uid == pod.uid:
         return True
     placed = bool(changed.spec.node_name or changed.status.nominated_node_name)

@@ -51,7 +51,7 @@ def per_taint_set(
 
 
 def match_requirement(requirement: Requirement, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Whether each row's labels meet it; an absent key meets NotIn and DoesNotExist."""
+    """Return whether each row's labels meet it; an absent key meets NotIn and DoesNotExist."""
     ids = nodes.label(requirement.key)[rows]
     match requirement.operator:
         case "Exists":
@@ -91,7 +91,7 @@ def _per_value(ids: Int32s, nodes: NodeColumns, requirement: Requirement) -> Boo
 
 
 def match_labels(labels: Mapping[str, str], nodes: NodeColumns, rows: Rows) -> Bools:
-    """Whether each row's node has all of the labels, as a pod's nodeSelector asks."""
+    """Return whether each row's node has all of the labels, as a pod's nodeSelector asks."""
     result = np.ones(len(rows), dtype=np.bool_)
     for key, value in labels.items():
         result &= nodes.label(key)[rows] == nodes.value_id(value)
@@ -99,7 +99,7 @@ def match_labels(labels: Mapping[str, str], nodes: NodeColumns, rows: Rows) -> B
 
 
 def match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Whether each row's node meets the term; an empty or invalid term matches nothing."""
+    """Return whether each row's node meets the term; an empty or invalid term matches nothing."""
     if not term.valid or not (term.expressions or term.fields):
         return np.zeros(len(rows), dtype=np.bool_)
     result = np.ones(len(rows), dtype=np.bool_)
@@ -112,7 +112,7 @@ def match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
 
 
 def match_terms(terms: NodeTerms, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Whether each row's node meets one of the terms; no terms match nothing."""
+    """Return whether each row's node meets one of the terms; no terms match nothing."""
     result = np.zeros(len(rows), dtype=np.bool_)
     for term in terms.terms:
         result |= match_term(term, nodes, rows)

@@ -13,7 +13,7 @@ from podsched.framework.verdicts import Scores
 
 
 def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
-    """Scales scores so that the largest becomes 100 (with ``reverse``: 0, and 0 becomes 100).
+    """Scale scores so that the largest becomes 100 (with ``reverse``: 0, and 0 becomes 100).
 
     Depends on each score and the largest alone.
     """

@@ -1,8 +1,8 @@
-"""Volumes and claims as the scheduler assumes them to be, until the API says something newer.
+"""Volumes and claims as the scheduler assumes them to be, until the API has newer ones.
 
 After kube-scheduler v1.36 ``util/assumecache``: an assumed object stands in for the very object it
-was derived from, so whatever event replaces that object ends the assumption. Non-goal: writing
-anything; PreBind does.
+was derived from, so any event that replaces that object ends the assumption. Nothing is written
+here; PreBind does that.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ ObjectKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What is assumed of an object, and the object as it was then."""
+    """An assumed object, and the object of the API that it was derived from."""
 
     base: Any
     assumed: Any
 
 
 class Assumptions:
-    """The claims and volumes of a cluster with what is assumed of them."""
+    """The claims and volumes of a cluster, assumed ones in place of the API's."""
 
     def __init__(self) -> None:
         self._assumed: dict[ObjectKey, Assumed] = {}
-        #: Changes with every assumption made or taken back.
+        #: Changes with every assumption that is made or taken back.
         self.version = 0
         self._by_class: tuple[Any, dict[str, dict[str, KnownVolume]]] | None = None
-        #: Volumes and how they read, by name; a volume that did not change is not read again.
+        #: By name, volumes and what matching reads of them; unchanged volumes are not read again.
         self._read: dict[str, tuple[v1.PersistentVolume, KnownVolume]] = {}
 
     def __len__(self) -> int:
         return len(self._assumed)
 
     def assume(self, kind: str, base: Any, assumed: Any) -> None:
-        """From now on the object is taken to be ``assumed``."""
+        """Take the object to be ``assumed`` from now on."""
         meta = base.metadata
         self._assumed[(kind, meta.namespace, meta.name)] = Assumed(base, assumed)
         self.version += 1
 
     def restore(self, keys: Iterable[ObjectKey]) -> None:
-        """Let the objects be as the API has them again; do nothing where they are."""
+        """Take the objects to be as the API has them, whatever was assumed."""
         for key in keys:
             if self._assumed.pop(key, None) is not None:
                 self.version += 1
 
     def settle(self, cluster: ClusterView, keys: Iterable[ObjectKey]) -> None:
-        """Forgets assumptions that the API has gone beyond."""
+        """Forget assumptions about objects that the API has replaced since."""
         for kind, namespace, name in keys:
             self._get(cluster, kind, namespace, name)
 
     def claim(
         self, cluster: ClusterView, namespace: str, name: str
     ) -> v1.PersistentVolumeClaim | None:
-        """Return the claim with what is assumed of it."""
+        """Return the claim, or what is assumed in its place."""
         found: v1.PersistentVolumeClaim | None = self._get(cluster, CLAIM, namespace, name)
         return found
 
     def volume(self, cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
-        """Return the volume with what is assumed of it."""
+        """Return the volume, or what is assumed in its place."""
         found: v1.PersistentVolume | None = self._get(cluster, VOLUME, "", name)
         return found
 
@@ -85,7 +85,7 @@ class Assumptions:
         return entry.assumed
 
     def volumes_of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:
-        """Return the volumes of a storage class, as assumed. Raises QuantityError."""
+        """Return the volumes of a storage class, assumed ones included. Raises QuantityError."""
         version = (id(cluster), cluster.version(VOLUME))
         if self._by_class is None or self._by_class[0] != version:
             self._by_class = (version, self._read_all(cluster))
@@ -95,7 +95,7 @@ class Assumptions:
         current = dict(found)
         for kind, _, volume_name in list(self._assumed):
             volume = self.volume(cluster, volume_name) if kind == VOLUME else None
-            # An assumption changes whom a volume is bound to, never its class.
+            # An assumption changes the claim that a volume is bound to, never its class.
             if volume is not None and volume_name in current:
                 current[volume_name] = known_volume(volume)
         return list(current.values())

@@ -1,4 +1,4 @@
-"""What unbound claims ask of volumes, which volumes suit them, and where some could be provisioned.
+"""Unbound claims: the volumes that suit them, and where volumes could be provisioned for them.
 
 Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-scheduler v1.36
 ``volumebinding/binder.go`` that do not depend on the node. The rest is ``matching``.
@@ -39,24 +39,25 @@ CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
 
 
 class MatchingFailed(Exception):
-    """Something about a claim cannot be read; ends the pod's cycle with an error."""
+    """A claim or its class is invalid; ends the pod's scheduling cycle with an error."""
 
 
 def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
-    """Return a volume's demands on its node's labels; None where it has none."""
+    """Return a volume's node affinity, compiled; None where it has none."""
     return compile_node_selector(affinity.required) if affinity.HasField("required") else None
 
 
 def may_match(term: NodeTerm) -> bool:
-    """Return whether the term can match any node at all."""
+    """Return whether a term of a volume's node affinity can match any node by its labels."""
     if not term.valid or not (term.expressions or term.fields):
         return False
-    # Volumes see nodes without their names: "In" fails, "NotIn" holds.
+    # Volume affinity is matched against labels alone, without the node's name: "In" on a field
+    # fails, "NotIn" holds.
     return all(requirement.operator == "NotIn" for requirement in term.fields)
 
 
 def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
-    """Return the same for one node message."""
+    """Return whether a node has the labels that a volume's node affinity requires."""
     if terms is None:
         return True
     labels = node.metadata.labels
@@ -67,7 +68,7 @@ def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownVolume:
-    """A volume as matching looks at it. ``ref`` is (namespace, name, uid) of its claim."""
+    """What matching reads of a volume. ``ref`` is (namespace, name, uid) of its claim."""
 
     name: str
     storage_class: str
@@ -82,7 +83,7 @@ class KnownVolume:
     deleting: bool
 
     def is_bound_to(self, claim: v1.PersistentVolumeClaim) -> bool:
-        """Whether it is bound, or bound beforehand, to this very claim."""
+        """Return whether it is bound or pre-bound to this very claim."""
         if self.ref is None:
             return False
         meta, (namespace, name, uid) = claim.metadata, self.ref
@@ -109,7 +110,7 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A volume that suits a claim but for its node affinity."""
+    """A volume that suits a claim, its node affinity apart."""
 
     name: str
     affinity: NodeTerms | None
@@ -117,10 +118,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Where a volume could be made for a claim.
+    """Where a volume could be provisioned for a claim.
 
-    ``topologies`` None: anywhere. ``pools`` None: capacity is not looked at; else the nodes from
-    which a pool that is large enough can be reached.
+    ``topologies`` None: anywhere. ``pools`` None: capacity is not checked; else they select the
+    nodes from which a large enough pool can be reached.
     """
 
     possible: bool
@@ -128,7 +129,7 @@ class Provision:
     pools: tuple[Selector, ...] | None = None
 
     def keys(self) -> set[str]:
-        """Return the labels it asks about."""
+        """Return the keys of the node labels it depends on."""
         terms = self.topologies or ()
         keys = {requirement.key for term in terms for requirement in term}
         for pool in self.pools or ():
@@ -138,10 +139,10 @@ class Provision:
 
 @dataclass(frozen=True, slots=True)
 class UnboundClaim:
-    """A claim that waits for its first pod.
+    """A claim that waits for its first consumer.
 
-    With a ``selected_node`` a volume is being provisioned there. ``prebound`` is the volume bound
-    to the claim beforehand, which decides alone; ``candidates`` are the others, smallest first.
+    With a ``selected_node`` a volume is being provisioned there. ``prebound`` is the volume that is
+    pre-bound to the claim and rules out all others; ``candidates`` are free ones, smallest first.
     """
 
     key: str
@@ -182,7 +183,7 @@ def _candidates(volumes: Iterable[KnownVolume]) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a claim asks of a volume."""
+    """What a claim requires of a volume."""
 
     size: Fraction
     mode: str
@@ -191,7 +192,7 @@ class _Wanted:
     selector: Selector | None
 
     def suits(self, volume: KnownVolume) -> bool:
-        """Return what is asked even of a volume that is bound to the claim beforehand."""
+        """Return whether the volume meets what even a pre-bound one has to meet."""
         return (
             volume.capacity >= self.size
             and volume.mode == self.mode
@@ -200,7 +201,7 @@ class _Wanted:
         )
 
     def is_met_by(self, volume: KnownVolume) -> bool:
-        """Return what is asked of a free volume besides."""
+        """Return whether the volume meets what a free one has to meet besides."""
         if not volume.available or not self.access_modes <= volume.access_modes:
             return False
         return self.selector is None or self.selector.matches(volume.labels)
@@ -250,7 +251,7 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
 def _pools(
     claim: v1.PersistentVolumeClaim, storage_class: v1.StorageClass, cluster: ClusterView
 ) -> tuple[Selector, ...] | None:
-    """Where the driver has room for the claim; None where it does not say."""
+    """Return where the driver has capacity for the claim; None: it does not report capacity."""
     requests = claim.spec.resources.requests
     driver = cluster.get(CSI_DRIVER, "", storage_class.provisioner)
     if "storage" not in requests or driver is None or not driver.spec.storage_capacity:
@@ -271,7 +272,7 @@ def _pools(
 
 
 def volume_limit(pool: v1.CSIStorageCapacity) -> int | None:
-    """Return the largest volume in bytes that a pool has room for, as far as it says."""
+    """Return the bytes of the largest volume that a pool has room for; None: not reported."""
     if pool.HasField("maximum_volume_size"):
         return value(pool.maximum_volume_size)
     return value(pool.capacity) if pool.HasField("capacity") else None

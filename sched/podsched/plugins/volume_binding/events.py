@@ -1,4 +1,4 @@
-"""The events that can lift a rejection of VolumeBinding, with their hints.
+"""The events that can make a pod fit that VolumeBinding rejected, with their hints.
 
 Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_binding.go``.
 """
@@ -22,7 +22,7 @@ _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
 def volume_binding_events() -> list[ClusterEventWithHint]:
-    """Register for storage classes, claims, volumes, nodes, CSINodes and storage capacities."""
+    """Register classes, claims, volumes, nodes, CSINodes and capacities that appear or change."""
     node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
     volume = ClusterEvent(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE)
     storage_class = ClusterEvent(Resource.STORAGE_CLASS, _ADD_OR_UPDATE)

@@ -2,7 +2,7 @@
 
 Rules: kube-scheduler v1.36 ``volumebinding/binder.go`` (FindPodVolumes) and component-helpers
 ``FindMatchingVolume``. What depends on the node are labels alone, so nodes are grouped by the
-labels that any candidate asks about, and each group is decided once.
+labels that any candidate depends on, and each group is decided once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_VOLUME = -1
 
 
 def match_affinity(terms: NodeTerms | None, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Whether each row's node labels meet a volume's demands; a node's name is not looked at."""
+    """Return whether each row's node has the labels that a volume's node affinity requires."""
     if terms is None:
         return np.ones(len(rows), dtype=np.bool_)
     result = np.zeros(len(rows), dtype=np.bool_)
@@ -42,7 +42,7 @@ def _match_term(term: NodeTerm, nodes: NodeColumns, rows: Rows) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What became of the claims on each row; all arrays have the shape ``(len(rows),)``.
+    """The result for the claims on each row; all arrays have the shape ``(len(rows),)``.
 
     ``chosen`` holds, for each claim that may get an existing volume, the index into its prebound
     volumes and candidates, or NO_VOLUME where one would have to be provisioned.
@@ -54,16 +54,16 @@ class Matching:
 
 
 def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
-    """Find volumes for the claims on each row, as FindPodVolumes does for unbound claims."""
-    elsewhere = np.zeros(len(rows), dtype=np.bool_)
+    """Find volumes for unbound claims on each row (``FindPodVolumes``)."""
+    on_other_node = np.zeros(len(rows), dtype=np.bool_)
     for claim in claims:
         if claim.selected_node is not None:
-            elsewhere |= ~_is_node(claim.selected_node, nodes, rows)
+            on_other_node |= ~_is_node(claim.selected_node, nodes, rows)
     groups, of_row = _group(_label_keys(claims), nodes, rows)
     found = _match_groups(claims, nodes, groups)
     return Matching(
-        found.satisfied[of_row] & ~elsewhere,
-        found.enough_storage[of_row] | elsewhere,
+        found.satisfied[of_row] & ~on_other_node,
+        found.enough_storage[of_row] | on_other_node,
         tuple((claim, chosen[of_row]) for claim, chosen in found.chosen),
     )
 
@@ -87,7 +87,7 @@ def _label_keys(claims: Iterable[UnboundClaim]) -> list[str]:
 
 
 def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
-    """Rows that stand for all with the same labels, and which of them stands for each row."""
+    """Return one row of each group with the same labels, and for each row its group."""
     if not len(rows) or not keys:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)
     labels = np.stack([nodes.label(key)[rows] for key in keys], axis=1)
@@ -112,22 +112,22 @@ def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows
 
 
 class _Search:
-    """Chooses volumes for one claim after another; none is chosen twice on a row."""
+    """Chooses volumes for one claim after another; on a row, no volume is chosen twice."""
 
     def __init__(self, nodes: NodeColumns, rows: Rows) -> None:
         self._nodes = nodes
         self._rows = rows
         self._affinities: dict[NodeTerms | None, Bools] = {}
-        #: Volume -> positions of the rows on which an earlier claim has it.
+        #: By volume, the positions of the rows on which an earlier claim has it.
         self._taken: dict[str, set[int]] = {}
 
     def choose(self, claim: UnboundClaim) -> NDArray[np.int64]:
-        """For each row the index of the claim's volume, or NO_VOLUME."""
+        """Return for each row the index of the claim's volume, or NO_VOLUME."""
         count = len(claim.prebound)
         choice = np.full(len(self._rows), NO_VOLUME, dtype=np.int64)
         undecided = np.ones(len(self._rows), dtype=np.bool_)
         for index, candidate in enumerate(claim.prebound):
-            # A volume bound to the claim beforehand is the only one it may get.
+            # A volume that is pre-bound to the claim is the only one it may get.
             free = undecided & self._free(candidate)
             choice[free & self._fits(candidate)] = index
             undecided &= ~free
@@ -141,7 +141,11 @@ class _Search:
         return choice
 
     def _first_of(self, candidates: Sequence[Candidate], undecided: Bools) -> NDArray[np.int64]:
-        """For each row the first candidate that fits and is free, or NO_VOLUME."""
+        """Return for each row the first candidate that fits and is free, or NO_VOLUME.
+
+        Candidates pinned to one label value, as local volumes are, are looked up by that value; to
+        compare each with all rows would cost volumes times nodes.
+        """
         pinned: dict[str, dict[int, list[int]]] = {}
         found = np.full(len(self._rows), len(candidates), dtype=np.int64)
         missing = undecided.copy()
@@ -179,7 +183,7 @@ class _Search:
 
 
 def _pin(terms: NodeTerms | None) -> Requirement | None:
-    """Return the one label that decides, as with local volumes: looked up, not compared."""
+    """Return the one label requirement that decides, as for local volumes; None: another kind."""
     if terms is None or len(terms.terms) != 1:
         return None
     term = terms.terms[0]
@@ -191,7 +195,7 @@ def _pin(terms: NodeTerms | None) -> Requirement | None:
 def _provisionable(
     waiting: Sequence[tuple[UnboundClaim, Bools]], nodes: NodeColumns, rows: Rows
 ) -> tuple[Bools, Bools]:
-    """(satisfied, enough storage): the first claim that fails on a row decides it."""
+    """Return (satisfied, enough storage); the first claim that fails on a row decides it."""
     satisfied = np.ones(len(rows), dtype=np.bool_)
     enough = np.ones(len(rows), dtype=np.bool_)
     for claim, here in waiting:

@@ -1,11 +1,11 @@
 """VolumeBinding: bound volumes must be reachable from the node, unbound claims must get one there.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. Claims are *bound*; or *immediate*,
-which the volume controller has to bind before the pod can go anywhere; or they wait for their
-first pod, and then the node decides: an existing volume is bound to the claim (static), or one is
-made for it (dynamic). What Reserve decides is assumed until the API confirms it
-(``assumptions``); PreBind writes it and waits for the volume controller
-(``reservation``). Scoring belongs to a feature gate that is off.
+Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is *bound*; or
+*immediate*, and the volume controller has to bind it before the pod can be scheduled; or it waits
+for its first consumer, and then the choice of the node decides: an existing volume is bound to the
+claim (static), or one is provisioned for it (dynamic). What Reserve decides is assumed until the
+API confirms it (``assumptions``); PreBind writes it and waits for the volume controller
+(``reservation``). Scoring belongs to the feature gate StorageCapacityScoring, which is off.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
 
 @dataclass(frozen=True, slots=True)
 class BoundVolume:
-    """What a bound claim demands of the node.
+    """What a bound claim's volume requires of the node.
 
-    ``migrated_nodes`` see the volume as the CSI volume that ``translated`` describes; with
-    ``untranslatable`` it cannot be told what it demands there.
+    To ``migrated_nodes`` it is a CSI volume with the node affinity ``translated``; unless
+    ``untranslatable`` says why that is unknown.
     """
 
     affinity: NodeTerms | None
@@ -92,7 +92,7 @@ class BoundVolume:
 
 @dataclass(frozen=True, slots=True)
 class BindingState:
-    """The pod's claims: bound ones (None where the volume is gone) and those that wait for it."""
+    """The pod's claims: bound ones (None: the volume is gone) and those that wait for the pod."""
 
     bound: tuple[BoundVolume | None, ...]
     unbound: tuple[UnboundClaim, ...]
@@ -108,17 +108,17 @@ class VolumeBinding:
         self._handle = handle
         self._bind_timeout = float(args.bind_timeout_seconds)
         self._assumptions = Assumptions()
-        #: By uid: pods on their way to a node where something of theirs has to be bound.
+        #: By pod uid, the reservations of pods whose binding cycle is under way.
         self._reserved: dict[str, Reservation] = {}
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """All storage objects, and what is assumed of them."""
+        """Return the versions of all storage objects and of what is assumed of them."""
         if not pod_claims(pod):
             return ()
         return (self._assumptions.version, *(cluster.version(kind) for kind in _KINDS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skips pods without claims; a claim that is missing, going or waiting is unresolvable."""
+        """Skip pods without claims; a missing, terminating or immediate claim is unresolvable."""
         if not pod_claims(pod):
             return PreFilterResult(SKIP)
         wrong = _unusable_claim(pod, cluster)
@@ -134,7 +134,7 @@ class VolumeBinding:
         return PreFilterResult()
 
     def _read_claims(self, pod: PodInfo, cluster: ClusterView) -> BindingState | None:
-        """None where a claim should have been bound already. Raises MatchingFailed."""
+        """Return the claims; None where an immediate one is unbound. Raises MatchingFailed."""
         bound: list[BoundVolume | None] = []
         delayed: list[v1.PersistentVolumeClaim] = []
         immediate = False
@@ -178,7 +178,7 @@ class VolumeBinding:
         return BoundVolume(affinity, nodes, translated)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Rejects, unresolvably, nodes that a bound volume or no volume at all can be had from."""
+        """Reject, unresolvably, nodes out of a bound volume's reach or without volumes to bind."""
         mine: BindingState = state.data[self.name]
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -195,17 +195,17 @@ class VolumeBinding:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skip: scoring by capacity belongs to StorageCapacityScoring, which is off."""
+        """Skip always: scoring by capacity belongs to StorageCapacityScoring, which is off."""
         return SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Zero everywhere."""
+        """Return 0 for every row."""
         return np.zeros(len(rows), dtype=np.int64)
 
     # ------------------------------------------------------------------ binding
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Assumes volumes bound to the pod's claims, and claims provisioned for, on the node."""
+        """Assume that the pod's claims are bound to volumes, or provisioned for, on the node."""
         cluster = self._handle.cluster
         mine = state.data.get(self.name)
         if not isinstance(mine, BindingState) or not mine.unbound:
@@ -232,19 +232,19 @@ class VolumeBinding:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take back what was assumed for the pod; do nothing where nothing was."""
+        """Take back what was assumed for the pod, if anything."""
         reserved = self._reserved.pop(pod.uid, None)
         if reserved is not None:
             self._assumptions.restore(reserved.keys)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Skips pods whose volumes are all bound."""
+        """Skip pods whose volumes are all bound."""
         return SUCCESS if pod.uid in self._reserved else SKIP
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
-        """Write what Reserve assumed, then waits until every claim is bound."""
+        """Return a plan to write what Reserve assumed and to wait until every claim is bound."""
         reserved = self._reserved.get(pod.uid)
         if reserved is None:
             return PreBindPlan()
@@ -259,12 +259,12 @@ class VolumeBinding:
         return bind_plan(reserved, wait, self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Change of storage objects and nodes' labels."""
+        """Register changes of storage objects and of nodes' labels."""
         return volume_binding_events()
 
 
 def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
-    """Why a claim of the pod can do for no node, "" where all may."""
+    """Return why one of the pod's claims rules out all nodes; "" where none does."""
     for mine in pod_claims(pod):
         name = mine.name
         claim = get_claim(cluster, pod.namespace, name)
@@ -281,7 +281,7 @@ def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
 
 
 def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> bool:
-    """Whether the claim's class binds for the first pod. Raises MatchingFailed."""
+    """Return whether the claim's class binds at the first consumer. Raises MatchingFailed."""
     name = claim_class(claim)
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
@@ -294,7 +294,7 @@ def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> boo
 def _check_bound(
     bound: Sequence[BoundVolume | None], nodes: NodeColumns, rows: Rows, verdicts: Verdicter
 ) -> tuple[Bools, Bools, Bools]:
-    """(affinity conflict, volume gone, failed) by row: the first claim that is not fine decides."""
+    """Return (affinity conflict, volume gone, failed) by row; the first failing claim decides."""
     conflict = np.zeros(len(rows), dtype=np.bool_)
     gone, failed = conflict.copy(), conflict.copy()
     for volume in bound:

@@ -1,9 +1,16 @@
-"""What a pod that is on its way to a node needs bound there: assumed, written, waited for.
+"""The volumes that a pod needs bound on its way to a node: assumed, written, waited for.
 
-Rules: AssumePodVolumes, bindAPIUpdate and checkBindings of kube-scheduler v1.36
-``volumebinding/binder.go``. A static binding fills in the volume's claimRef and leaves the rest to
-the volume controller; dynamic provisioning is asked for by the annotation
-``volume.kubernetes.io/selected-node`` on the claim, and whoever cannot provision there removes it.
+Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-scheduler v1.36
+(``volumebinding/binder.go``):
+
+    Reserve      reservation()          assumes a volume for each claim, or its provisioning
+    PreBind      Reservation.patches()  writes claimRef (static) or the annotation (dynamic)
+                 Reservation.check()    PENDING until the volume controller has bound every claim
+    Unreserve    Assumptions.restore()  takes the assumptions back
+
+A static binding fills in the volume's claimRef and leaves the rest to the volume controller.
+Dynamic provisioning is requested by the annotation ``volume.kubernetes.io/selected-node`` on the
+claim; a provisioner that fails on that node removes it.
 """
 
 from __future__ import annotations
@@ -41,7 +48,7 @@ PENDING = Status(Code.PENDING, ("binding volumes",))
 
 @dataclass(frozen=True, slots=True)
 class StaticBinding:
-    """A volume to bind to a claim. ``base`` is the volume as it was, ``patched`` as it shall be."""
+    """A volume to bind to a claim. ``base`` is the volume as it is, ``patched`` as it shall be."""
 
     claim: v1.PersistentVolumeClaim
     base: v1.PersistentVolume
@@ -49,20 +56,20 @@ class StaticBinding:
 
     @property
     def is_written(self) -> bool:
-        """Whether the API has it so already."""
+        """Whether the API has the binding already."""
         return self.patched is self.base
 
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """A claim that a volume is to be made for."""
+    """A claim that a volume is to be provisioned for."""
 
     base: v1.PersistentVolumeClaim
     is_written: bool
 
 
 class _Failed(Exception):
-    """Binding has to be given up and the pod scheduled again; caught in ``check``."""
+    """Binding is impossible and the pod has to be scheduled again; caught in ``check``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +82,13 @@ class Reservation:
 
     @property
     def keys(self) -> list[ObjectKey]:
-        """The objects of which something may be assumed."""
+        """The objects that may be assumed."""
         volumes = [(VOLUME, "", binding.base.metadata.name) for binding in self.static]
         metas = [claim.base.metadata for claim in self.dynamic]
         return volumes + [(CLAIM, meta.namespace, meta.name) for meta in metas]
 
     def patches(self) -> tuple[ObjectPatch, ...]:
-        """Return what is to be written; each only onto the object it was decided on."""
+        """Return what is to be written, each patch only onto the version it was decided on."""
         volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
         claims = [
             _patch(CLAIM, claim.base, {"metadata": {"annotations": self._annotations}})
@@ -95,7 +102,7 @@ class Reservation:
         return {ANN_SELECTED_NODE: self.node_name}
 
     def check(self, pod: PodInfo, cluster: ClusterView) -> Status:
-        """SUCCESS when every claim is bound, PENDING before, ERROR when that will not come."""
+        """Return SUCCESS when every claim is bound, PENDING before, ERROR when binding failed."""
         try:
             node = self._node(pod, cluster)
             bound = [self._is_bound(binding, node, cluster) for binding in self.static]
@@ -133,7 +140,7 @@ class Reservation:
         name = claim.metadata.name
         if not claim.metadata.annotations:
             raise _Failed(f'selectedNode annotation reset for PVC "{name}"')
-        # Whoever fails to provision on the node removes the annotation, to have another chosen.
+        # A provisioner that fails on the node removes the annotation, to have another one chosen.
         if claim.metadata.annotations.get(ANN_SELECTED_NODE, "") != self.node_name:
             raise _Failed(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
@@ -151,9 +158,9 @@ def reservation(
     assumptions: Assumptions,
     cluster: ClusterView,
 ) -> Reservation:
-    """Assumes what is decided: ``volumes`` maps claims to existing volumes; others are provisioned.
+    """Assume the decision: ``volumes`` maps claims to existing volumes, others are provisioned.
 
-    ``claims`` are all keys ("namespace/name"), of claims that exist.
+    ``claims`` are the keys ("namespace/name") of all claims; they exist.
     """
     static, dynamic = [], []
     for key in claims:
@@ -201,7 +208,7 @@ def _assume_provisioning(
 
 
 def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
-    """Return the volume bound to the claim (GetBindVolumeToClaim); itself if it is already."""
+    """Return the volume bound to the claim, itself if it is already (``GetBindVolumeToClaim``)."""
     meta, ref = claim.metadata, volume.spec.claim_ref
     mine = is_bound_to(volume, claim)
     if mine and ref.uid == meta.uid:
@@ -226,7 +233,7 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
 def bind_plan(
     reserved: Reservation, wait: Callable[[ClusterView], Status], timeout: float
 ) -> PreBindPlan:
-    """Return what PreBind has to do: the patches, then ``wait`` for ``timeout`` seconds at most."""
+    """Return the plan of PreBind: the patches, then ``wait`` for at most ``timeout`` seconds."""
     return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=timeout)
 
 
@@ -267,7 +274,7 @@ def _claim_now(
 
 
 def _check_reachable(volume: v1.PersistentVolume, node: v1.Node, cluster: ClusterView) -> None:
-    """Raise _Failed when the volume's node affinity leaves the node out."""
+    """Raise _Failed when the volume's node affinity rules the node out."""
     affinity = volume.spec.node_affinity
     plugin = in_tree_plugin(volume.spec)
     csi_node = cluster.get("CSINode", "", node.metadata.name)

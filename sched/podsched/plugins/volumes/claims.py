@@ -1,7 +1,7 @@
-"""Claims of pods, and what claims and volumes say of themselves: classes, bindings, owners.
+"""The claims of pods, and the classes, bindings and owners of claims and volumes.
 
-Pure readings of the messages, after ``component-helpers/storage`` of Kubernetes v1.36. The names of
-a pod's claims are compiled once per pod class (a class with ephemeral volumes has one pod).
+Pure functions of the messages, after ``component-helpers/storage`` of Kubernetes v1.36. The names
+of a pod's claims are compiled once per pod class (a class with ephemeral volumes has one pod).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_CLAIMS: Final[tuple[PodClaim, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim that a pod mounts; those of ephemeral volumes are made for the pod."""
+    """A claim that a pod mounts; one of an ephemeral volume is created for the pod."""
 
     name: str
     ephemeral: bool = False
@@ -64,7 +64,7 @@ def claims_of(spec: v1.PodSpec, pod_name: str) -> tuple[PodClaim, ...]:
 
 
 def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Whether the pod mounts the claim; claims of ephemeral volumes only count where asked for."""
+    """Return whether the pod mounts the claim; ``ephemeral=False`` leaves ephemeral volumes out."""
     if claim.metadata.namespace != pod.namespace:
         return False
     name = claim.metadata.name
@@ -80,7 +80,7 @@ def waiting_by_claim() -> KeyedIndex:
 
 
 def get_claim(cluster: ClusterView, namespace: str, name: str) -> v1.PersistentVolumeClaim | None:
-    """Return the claim as the API has it."""
+    """Return the claim as the API has it; None: there is none."""
     return cast(v1.PersistentVolumeClaim | None, cluster.get(CLAIM, namespace, name))
 
 
@@ -98,7 +98,7 @@ def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
 
 
 def not_owner(pod: PodInfo, claim_name: str) -> str:
-    """Return what is said of an ephemeral volume whose claim belongs to somebody else."""
+    """Return the message for an ephemeral volume whose claim the pod does not own."""
     claim = f"{pod.namespace}/{claim_name}"
     return f"PVC {claim} was not created for pod {pod.key} (pod is not owner)"
 
@@ -114,12 +114,12 @@ def volume_class(volume: v1.PersistentVolume) -> str:
 
 
 def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
-    """Whether claim and volume are bound and the volume controller has finished."""
+    """Return whether claim and volume are bound and the volume controller has finished."""
     return bool(claim.spec.volume_name) and ANN_BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> bool:
-    """Whether the volume is bound, or bound beforehand, to this very claim."""
+    """Return whether the volume is bound or pre-bound to this very claim."""
     if not volume.spec.HasField("claim_ref"):
         return False
     ref, meta = volume.spec.claim_ref, claim.metadata
@@ -129,25 +129,25 @@ def is_bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) ->
 
 
 def requested_storage(claim: v1.PersistentVolumeClaim) -> Fraction:
-    """Bytes that the claim asks for. Raises QuantityError."""
+    """Return the bytes that the claim requests. Raises QuantityError."""
     return parse(claim.spec.resources.requests.get("storage", "0"))
 
 
 def capacity(volume: v1.PersistentVolume) -> Fraction:
-    """Bytes that the volume has. Raises QuantityError."""
+    """Return the bytes that the volume has. Raises QuantityError."""
     return parse(volume.spec.capacity.get("storage", "0"))
 
 
 def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
-    """Return the volume as the API has it."""
+    """Return the volume as the API has it; None: there is none."""
     return cast(v1.PersistentVolume | None, cluster.get(VOLUME, "", name))
 
 
 def get_class(cluster: ClusterView, name: str) -> v1.StorageClass | None:
-    """Return the storage class."""
+    """Return the storage class; None: there is none."""
     return cast(v1.StorageClass | None, cluster.get(CLASS, "", name))
 
 
 def key_of(claim: Any) -> str:
-    """``namespace/name``."""
+    """Return ``namespace/name``."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
