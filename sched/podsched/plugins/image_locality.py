@@ -31,7 +31,7 @@ class ImageLocality(WithoutArgs):
     )
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """How many nodes there are, and how many of them have each image."""
+        """Return how many nodes there are, and how many of them have each image."""
         nodes = cluster.nodes
         spread = tuple(len(nodes.image_rows(image)[0]) for image in _images(pod.cls))
         return (int(np.count_nonzero(nodes.alive)) if any(spread) else 0, spread)
@@ -39,7 +39,7 @@ class ImageLocality(WithoutArgs):
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Put (image, share of the nodes that have it) for each image that a node has."""
+        """Store (image, share of the nodes that have it) for each image that a node has."""
         nodes = cluster.nodes
         total = int(np.count_nonzero(nodes.alive))
         counted = ((image, len(nodes.image_rows(image)[0])) for image in _images(pod.cls))
@@ -47,7 +47,7 @@ class ImageLocality(WithoutArgs):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """0..100; 0 for a node with none of the images."""
+        """Return 0..100; 0 for a node with none of the images."""
         present: list[tuple[str, float]] = state.data[self.name]
         if not present:
             return np.zeros(len(rows), dtype=np.int64)

@@ -39,20 +39,20 @@ NAME_FIELD = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class RequiredAffinity:
-    """What a pod demands of its node's labels and name."""
+    """What a pod requires of its node's labels and name."""
 
     node_selector: dict[str, str]
     terms: NodeTerms | None
 
     def match(self, nodes: NodeColumns, rows: Rows) -> Bools:
-        """Shape ``(len(rows),)``: whether each row's node meets the demands."""
+        """Return for each row whether its node meets the requirements."""
         result = match_labels(self.node_selector, nodes, rows)
         if self.terms is not None:
             result &= match_terms(self.terms, nodes, rows)
         return result
 
     def matches_node(self, node: v1.Node) -> bool:
-        """Return whether a node message meets the demands."""
+        """Return whether a node message meets the requirements."""
         labels = node.metadata.labels
         if any(labels.get(key) != value for key, value in self.node_selector.items()):
             return False
@@ -138,11 +138,11 @@ class NodeAffinity:
         return total
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """100 for the node with the highest sum."""
+        """Map the highest sum to 100."""
         return default_normalize(scores)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Nodes added or with other labels."""
+        """Register for nodes added or with other labels."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return [ClusterEventWithHint(node, self._after_node_change, index=_index_of_nodes)]
 
@@ -162,7 +162,7 @@ class NodeAffinity:
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Find the pods that demand something a node has: a label, with its value or not, or a name.
+    """Find the pods that require something a node has: a label, with its value or not, or a name.
 
     One demand a pod cannot do without is enough, of terms one each; who demands only the absence
     of labels is asked about every node.

@@ -59,7 +59,7 @@ class NodeDeclaredFeatures(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Nodes added or with other features, and changes of the pod itself."""
+        """Register for nodes added or with other features, and changes of the pod itself."""
         actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         pod = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
         return [

@@ -38,5 +38,5 @@ class NodeName(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return new nodes."""
+        """Register for new nodes."""
         return [ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD))]

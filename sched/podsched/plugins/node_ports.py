@@ -59,7 +59,7 @@ class NodePorts(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Deleted pods that used one of the ports, and new nodes."""
+        """Register for deleted pods that used one of the ports, and new nodes."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         return [

@@ -43,7 +43,7 @@ class NodeUnschedulable(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Nodes added or uncordoned, and the pod's own new tolerations."""
+        """Register for nodes added or uncordoned, and the pod's own new tolerations."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [

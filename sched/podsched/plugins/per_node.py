@@ -45,7 +45,7 @@ class NodeView:
         return self.nodes.pods(self.row)
 
     def allocatable(self, resource: str) -> int:
-        """Milli-units for cpu, whole units for the rest."""
+        """Return what the node has, in milli-units for cpu and whole units for the rest."""
         return int(self.nodes.allocatable(resource)[self.row])
 
     def requested(self, resource: str) -> int:
@@ -58,7 +58,7 @@ class PerNodeFilter(abc.ABC):
 
     @abc.abstractmethod
     def filter_node(self, state: CycleState, pod: PodInfo, node: NodeView) -> Status:
-        """SUCCESS, or the status with which the node is rejected."""
+        """Return SUCCESS, or the status with which the node is rejected."""
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Ask ``filter_node`` for each row."""

@@ -24,7 +24,7 @@ class SchedulingGates(WithoutArgs):
     name: ClassVar[str] = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """UnschedulableAndUnresolvable with the gates' names, as Go prints a slice."""
+        """Reject unresolvably with the gates' names, as Go prints a slice."""
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
@@ -32,7 +32,7 @@ class SchedulingGates(WithoutArgs):
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the removal of the pod's own last gate."""
+        """Register for the removal of the pod's own last gate."""
         gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return [ClusterEventWithHint(gone, _after_gates_eliminated)]
 

@@ -56,7 +56,7 @@ class TaintToleration(WithoutArgs):
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Nothing to compute, and never skipped: without soft taints every node scores 100."""
+        """Succeed always: without soft taints every node scores 100."""
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -70,11 +70,11 @@ class TaintToleration(WithoutArgs):
         return per_taint_set(nodes, rows, untolerated)
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
-        """100 for no such taint, 0 for the node that has most."""
+        """Map no such taint to 100, the highest number to 0."""
         return default_normalize(scores, reverse=True)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Nodes added or with other taints, and the pod's own new tolerations."""
+        """Register for nodes added or with other taints, and the pod's own new tolerations."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [

@@ -101,7 +101,7 @@ class ConflictingDisks:
     disks: tuple[Disk, ...]
 
     def counts(self, pod: PodInfo) -> int:
-        """1 where the pod has such a disk."""
+        """Return 1 for a pod with such a disk, else 0."""
         return int(bool(pod.cls.spec.volumes) and _conflict(self.disks, _disks(pod.cls)))
 
 
@@ -113,7 +113,7 @@ class ClaimUse:
     claim: str
 
     def counts(self, pod: PodInfo) -> int:
-        """1 where the pod mounts it."""
+        """Return 1 for a pod that mounts it, else 0."""
         if pod.namespace != self.namespace:
             return 0
         return int(any(c.name == self.claim and not c.ephemeral for c in pod_claims(pod)))
@@ -198,7 +198,7 @@ class VolumeRestrictions(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Deleted pods that used a disk or claim, new nodes, and claims that appear."""
+        """Register for deleted pods that used a disk or claim, new nodes, and claims that appear."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)

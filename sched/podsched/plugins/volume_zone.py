@@ -58,7 +58,7 @@ class Topology:
 
 
 class Rejected(Exception):
-    """The pod's claims are such that no node will do; caught in PreFilter."""
+    """The pod's claims rule out all nodes; caught in PreFilter."""
 
 
 class VolumeZone(WithoutArgs):
@@ -121,7 +121,7 @@ class VolumeZone(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Storage classes that bind late, nodes, the pod's claims, and volumes of other zones."""
+        """Register for storage classes that bind late, nodes, the pod's claims, and volumes of other zones."""
         add_or_update = ActionType.ADD | ActionType.UPDATE
         storage_class = ClusterEvent(Resource.STORAGE_CLASS, ActionType.ADD)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
@@ -136,7 +136,7 @@ class VolumeZone(WithoutArgs):
 
 
 def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> None:
-    """Return an unbound claim is fine where it is to be bound for its first pod."""
+    """Raise Rejected unless the unbound claim is to be bound at its first consumer."""
     name = claim_class(claim)
     if not name:
         raise Rejected("PersistentVolumeClaim had no pv name and storageClass name")

@@ -51,7 +51,7 @@ class NodeResourcesBalancedAllocation:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """50..100 for two resources; 75 where the pod changes nothing."""
+        """Return 50..100 for two resources; 75 where the pod changes nothing."""
         requests = pod.cls.requests
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
         there = [column.allocatable != 0 for column in columns]
@@ -71,7 +71,7 @@ def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:
 
 
 def _balance(shares: list[NDArray[np.float64]], there: list[Bools], size: int) -> Int64s:
-    """(1 - standard deviation) * 100 over the resources that the node has."""
+    """Return (1 - standard deviation) * 100 over the resources that the node has."""
     if len(shares) == 2 and all(column.all() for column in there):
         deviation = np.abs((shares[0] - shares[1]) / 2)
     else:

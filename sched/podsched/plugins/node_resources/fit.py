@@ -67,7 +67,7 @@ class NodeResourcesFit:
         return ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Put the (resource, amount) pairs that Filter compares."""
+        """Store the (resource, amount) pairs that Filter compares."""
         requests = node_requests(pod.cls.requests)
         state.data[self.name] = tuple(
             (name, amount)
@@ -83,7 +83,7 @@ class NodeResourcesFit:
         return name in self._ignored_resources or group in self._ignored_groups
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """One reason for each resource that is short; unresolvable if more than all there is."""
+        """Give a reason for each resource that is short; unresolvable if it exceeds allocatable."""
         verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
@@ -101,7 +101,7 @@ class NodeResourcesFit:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Put the pod's requests with 100m and 200Mi for containers that ask for nothing."""
+        """Store the pod's requests, with 100m and 200Mi for containers without any."""
         state.data[self.score_key] = score_requests(pod.pod)
         return SUCCESS
 
@@ -114,11 +114,11 @@ class NodeResourcesFit:
         return self._strategy(columns)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """See ``fit_events``."""
+        """Register for events that leave more room on a node (``fit_events``)."""
         return FitEvents(self._demand, self._cluster).registrations()
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """Return what Filter compares, and one place among the node's pods."""
+        """Return what Filter compares, and one of the pods that a node allows."""
         known = cls.compiled.get(self._demand_key)
         if known is None:
             wanted = node_requests(cls.requests).items()

@@ -40,7 +40,7 @@ class FitEvents:
         self._cluster = cluster
 
     def registrations(self) -> Sequence[ClusterEventWithHint]:
-        """Pods deleted or scaled down; nodes added or with more to give."""
+        """Register for pods deleted or scaled down; nodes added or with more to give."""
         gone = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         return [
@@ -124,7 +124,7 @@ class FitEvents:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Whether an empty node of this kind would do, and gives more than it did before."""
+        """Return whether the node, if empty, fits the pod and offers more than it did before."""
         if new is None:
             return QueueingHint.SKIP
         wanted = self._demand(pod.cls)
@@ -147,7 +147,7 @@ class FitEvents:
 
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
-    """Where a pod was or is; a nominated pod that goes leaves the room it was to get."""
+    """Return the node of a pod, or of a deleted one; else the one it was nominated to."""
     if new is not None:
         return new.spec.node_name
     return old.spec.node_name or old.status.nominated_node_name

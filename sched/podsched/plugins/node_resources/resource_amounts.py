@@ -1,4 +1,4 @@
-"""The resources that scores and filters look at, as columns over rows.
+"""The resources that scores and filters read, as columns over rows.
 
 Which names count as resources of a node: kube-scheduler v1.36 ``util.IsScalarResourceName`` and
 ``noderesources/resource_allocation.go``.
@@ -27,7 +27,7 @@ _QUOTA_PREFIX = "requests."
 
 @dataclass(frozen=True, slots=True)
 class WeightedResource:
-    """A resource that a score looks at, and what it counts (1..100)."""
+    """A resource that a score reads, and its weight (1..100)."""
 
     name: str
     weight: int

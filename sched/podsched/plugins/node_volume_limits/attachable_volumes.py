@@ -53,7 +53,7 @@ class Attachable(NamedTuple):
 
 
 class CannotCount(Exception):
-    """A pod's volumes cannot be told; ``code`` is what it means for the node."""
+    """A pod's volumes cannot be determined; ``code`` is the consequence for the node."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -121,7 +121,7 @@ class AttachableVolumes:
         self._claims, self._handles = state["claims"], state["handles"]
 
     def refresh(self) -> None:
-        """Forgets what it knows when claims, volumes or classes have changed since."""
+        """Forget everything if claims, volumes or classes have changed since."""
         if self._cluster is None:
             return
         versions = tuple(self._cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))

@@ -53,10 +53,10 @@ _NONE: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class VolumeReferences:
-    """Counts volumes that may be attached, without telling whether they are the same."""
+    """Counts volumes that may be attached, the same one as often as it is used."""
 
     def counts(self, pod: PodInfo) -> int:
-        """Claims and in-tree volumes of the pod."""
+        """Return the number of claims and in-tree volumes of the pod."""
         if not pod.cls.spec.volumes:
             return 0
         return len(pod_claims(pod)) + len(inline_volumes(pod.cls).volumes)
@@ -64,10 +64,10 @@ class VolumeReferences:
 
 @dataclass(frozen=True, slots=True)
 class MayFail:
-    """Counts pods whose volumes may be impossible to tell, which fails the node."""
+    """Counts pods whose volumes it may be impossible to determine, which fails the node."""
 
     def counts(self, pod: PodInfo) -> int:
-        """1 where ownership or a translation has to be looked at."""
+        """Return 1 for a pod whose claims or translations have to be checked, else 0."""
         if not pod.cls.spec.volumes:
             return 0
         if inline_volumes(pod.cls).error:
@@ -95,7 +95,7 @@ class NodeTable:
     def _column(
         self, base: NodeColumns, name: str, read: Callable[[str], int], other: int
     ) -> Int64s:
-        """``read`` of each node with a CSINode or attachments, ``other`` elsewhere; kept."""
+        """Return ``read`` of each node with a CSINode or attachments, else ``other``; remembered."""
         of = (base, base.topology_version, base.size)
         if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
             self._of, self._columns = of, {}
@@ -117,7 +117,7 @@ class NodeTable:
         return self._column(base, "limits", lambda node: len(self.limits.get(node, ())), 0) > 0
 
     def limit(self, base: NodeColumns, driver: str) -> Int64s:
-        """How many volumes of the driver each row's node takes."""
+        """Return how many volumes of the driver each row's node allows."""
 
         def read(node: str) -> int:
             return self.limits.get(node, _NONE).get(driver, _NO_LIMIT)
@@ -131,7 +131,7 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes:
-    """What the pod would attach (volume -> driver), or why that cannot be told."""
+    """What the pod would attach (volume -> driver), or why that is unknown."""
 
     volumes: Mapping[str, str] = field(default_factory=dict)
     code: Code = Code.SUCCESS
@@ -159,7 +159,7 @@ class NodeVolumeLimits:
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Claims, volumes and classes, CSINodes and VolumeAttachments."""
+        """Return the versions of claims, volumes, classes, CSINodes and VolumeAttachments."""
         if not _concerns(pod):
             return ()
         kinds = (CLAIM, VOLUME, CLASS, CSI_NODE, ATTACHMENT)
@@ -216,7 +216,7 @@ class NodeVolumeLimits:
         return over
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """CSINodes that come or allow more, pods and attachments that go, and the pod's claims."""
+        """Register for CSINodes that come or allow more, pods and attachments that go, and the pod's claims."""
         added = ClusterEvent(Resource.CSI_NODE, ActionType.ADD)
         updated = ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE)
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)

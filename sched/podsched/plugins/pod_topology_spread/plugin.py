@@ -204,7 +204,7 @@ class PodTopologySpread:
         return np.where(ignored, 0, scaled)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register pods of the namespace and nodes that come, go or change labels."""
+        """Register for pods of the namespace and nodes that come, go or change labels."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [

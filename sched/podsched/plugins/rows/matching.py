@@ -21,7 +21,7 @@ _FEW = 8
 
 
 def named(nodes: NodeColumns, rows: Rows, names: Iterable[str]) -> Bools:
-    """Shape ``(len(rows),)``: whether the row's node has one of the names."""
+    """Return for each row whether its node has one of the names."""
     base = nodes.base
     mine = rows if base is nodes else nodes.base_rows[rows]
     found = np.zeros(base.size, dtype=np.bool_)
@@ -37,21 +37,21 @@ def distinct(ids: Int32s) -> NDArray[np.intp]:
 
 
 def per_taint_set(
-    nodes: NodeColumns, rows: Rows, judge: Callable[[tuple[v1.Taint, ...]], int]
+    nodes: NodeColumns, rows: Rows, value_of: Callable[[tuple[v1.Taint, ...]], int]
 ) -> NDArray[np.int64]:
-    """``judge`` of each row's taints, asked once per distinct set of taints."""
+    """Return the value of each row's taints, computed once per distinct set of taints."""
     ids = nodes.taint_set[rows]
     present = distinct(ids)
     if len(present) == 1:
-        return np.full(len(rows), judge(nodes.taints(int(present[0]))), dtype=np.int64)
+        return np.full(len(rows), value_of(nodes.taints(int(present[0]))), dtype=np.int64)
     table = np.zeros(int(present[-1]) + 1 if len(present) else 0, dtype=np.int64)
     for taint_set in present.tolist():
-        table[taint_set] = judge(nodes.taints(taint_set))
+        table[taint_set] = value_of(nodes.taints(taint_set))
     return table[ids]
 
 
 def match_requirement(requirement: Requirement, nodes: NodeColumns, rows: Rows) -> Bools:
-    """Return whether each row's labels meet it; an absent key meets NotIn and DoesNotExist."""
+    """Return whether each row's labels meet it; no label meets NotIn and DoesNotExist."""
     ids = nodes.label(requirement.key)[rows]
     match requirement.operator:
         case "Exists":

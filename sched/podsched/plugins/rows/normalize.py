@@ -29,7 +29,7 @@ def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
 def truncated_quotient(
     dividend: NDArray[np.int64], divisor: NDArray[np.int64] | np.int64
 ) -> NDArray[np.int64]:
-    """Quotients rounded towards zero, as Go's; the divisors are positive."""
+    """Return quotients rounded towards zero, as in Go; the divisors are positive."""
     quotient = dividend // divisor
     # Floor and truncation differ only below zero, which needs an overflow or a falling shape.
     if len(dividend) and dividend.min() < 0:

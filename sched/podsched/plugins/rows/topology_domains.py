@@ -31,7 +31,7 @@ class Domains:
     single: bool
 
     def sums(self, counts: Int64s) -> Int64s:
-        """Shape ``(count + 1,)``: the counts added up over each domain; nodes without one last."""
+        """Return, shape ``(count + 1,)``, the counts added up per domain; those without one last."""
         if self.single:
             result = np.zeros(self.count + 1, dtype=np.int64)
             result[self.ids[self.present]] = counts[self.present]
@@ -40,7 +40,7 @@ class Domains:
         return np.bincount(self.ids, counts, self.count + 1).astype(np.int64)
 
     def spread(self, counts: Int64s) -> Int64s:
-        """Shape ``(size,)``: for each row the sum over its domain, 0 for rows without one."""
+        """Return, shape ``(size,)``, each row's sum over its domain; 0 for rows without one."""
         if self.single:
             return np.where(self.present, counts, 0)
         sums = self.sums(counts)
@@ -55,7 +55,7 @@ class Domains:
         return Domains(ids, self.present, self.count, self.empty, single=False)
 
     def having(self, rows: Bools) -> Bools:
-        """Shape ``(count + 1,)``: the domains that have one of the rows; the last is no domain."""
+        """Return, shape ``(count + 1,)``, the domains that have one of the rows."""
         result = np.zeros(self.count + 1, dtype=np.bool_)
         result[self.ids[rows]] = True
         result[self.count] = False
@@ -63,7 +63,7 @@ class Domains:
 
 
 class TopologyDomains:
-    """The domains of each key asked for, of one set of columns, kept while the topology stays."""
+    """The domains of topology keys, remembered as long as the topology stays."""
 
     def __init__(self) -> None:
         self._nodes: NodeColumns | None = None

@@ -259,7 +259,7 @@ class VolumeBinding:
         return bind_plan(reserved, wait, self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register changes of storage objects and of nodes' labels."""
+        """Register for changes of storage objects and of nodes' labels."""
         return volume_binding_events()
 
 

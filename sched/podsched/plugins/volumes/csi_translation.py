@@ -28,7 +28,7 @@ _AZURE_SECRET: Final = re.compile(r"azure-storage-account-(.+)-secret")
 
 
 class Untranslatable(ValueError):
-    """The in-tree volume cannot be expressed as a CSI volume; the fault of whoever wrote it."""
+    """The in-tree volume cannot be expressed as a CSI volume; its author is at fault."""
 
 
 @dataclass(frozen=True, slots=True)
