@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+DOCUMENT = Path(__file__).parents[2] / "ARCHITECTURE.md"
 MOST_STEPS = 25
 OVER_THE_QUEUE = "over the queue"
 
@@ -137,3 +139,12 @@ def test_a_walk_does_not_come_back_to_a_room_but_over_the_queue() -> None:
     check_rooms([queue, cycle, writes, f"over the queue, {cycle} hears of it"])
     with pytest.raises(AssertionError, match="back in engine"):
         check_rooms([queue, cycle, writes, cycle])
+
+
+@pytest.mark.parametrize("heading", ["### One pod, step by step", "### One fence, step by step"])
+def test_every_name_in_the_walks_exists(heading: str) -> None:
+    check_names(steps_of(DOCUMENT.read_text(), heading))
+
+
+def test_a_pod_comes_back_to_no_room_but_over_the_queue() -> None:
+    check_rooms(steps_of(DOCUMENT.read_text(), "### One pod, step by step"))

@@ -125,9 +125,7 @@ def _check_structure(text: str | bytes) -> None:
             size = _size_behind(event, opened, sizes)
             nodes += size
             aliased += size
-            if aliased > MAX_ALIASED_NODES:
-                limit = f"{MAX_ALIASED_NODES:,}"
-                raise _structure_error(f"aliases stand for more than {limit} nodes", event)
+            _check_aliased(aliased, event)
         elif isinstance(event, yaml.ScalarEvent):
             nodes += 1
             if event.anchor:
@@ -152,6 +150,12 @@ def _size_behind(
     if any(anchor == alias.anchor for anchor, _ in opened):
         raise _structure_error(f"*{alias.anchor} refers to what it is part of", alias)
     return sizes.get(alias.anchor or "", 0)
+
+
+def _check_aliased(nodes: int, event: yaml.Event) -> None:
+    if nodes > MAX_ALIASED_NODES:
+        limit = f"{MAX_ALIASED_NODES:,}"
+        raise _structure_error(f"aliases stand for more than {limit} nodes", event)
 
 
 def _structure_error(problem: str, event: yaml.Event) -> yaml.YAMLError:
