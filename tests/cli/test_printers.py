@@ -105,3 +105,7 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
     assert "Requested:     cpu=1000m" in lines
     assert "               memory=128Mi" in lines
     assert "Pods:          2" in lines
+
+
+def test_what_strangers_stored_stays_in_its_cell() -> None:
+    assert aligned([["a\x1b[2J\nb", "c"], ["d", "e"]]) == ["a\\x1b[2J\\nb   c", "d             e"]

@@ -101,3 +101,15 @@ def test_secrets_in_tracebacks_are_masked_too() -> None:
         logging.getLogger("y").exception("failed")
     assert "ValueError" in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_control_characters_of_stored_data_do_not_reach_the_log(format_: Any) -> None:
+    """Neither a terminal's escape sequences nor a newline that begins a line of its own."""
+    stream = io.StringIO()
+    configure_logging(format_, stream=stream)
+    get_logger("engine").info("Bound", pod="a\x1b[2J\x9b1m\nforged", nested={"a": "\x85"})
+    logging.getLogger("library").warning("an \x1b[1mevent\r of %s", "a\nlibrary")
+    text = stream.getvalue()
+    assert len(text.splitlines()) == 2
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text if c != "\n")

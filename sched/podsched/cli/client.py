@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -84,8 +84,10 @@ def endpoints(server: str) -> list[str]:
     found = [part.strip() for part in (server or DEFAULT_SERVER).split(",") if part.strip()]
     for address in found:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
             fail(f'--server: "{address}" is not HOST:PORT', USAGE)
+    if not found:
+        fail(f'--server: "{server}" names no HOST:PORT', USAGE)
     return found
 
 
@@ -122,10 +124,6 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
         return asyncio.run(run())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        # The reader has closed the pipe, as in ``sched get pods | head``.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
     except ClientError as exc:
         if isinstance(exc, Unavailable):
             # gRPC lists every attempt; the cause is at the end.

@@ -22,6 +22,9 @@ app = typer.Typer(
 )
 
 
+_MAX_CHARACTERS = 1 << 20
+
+
 def read_config(path: Path | None) -> SchedulerConfiguration:
     """Return the configuration in a file, or the default; exit after printing every error."""
     return default_config() if path is None else _load(path, USAGE)
@@ -30,9 +33,12 @@ def read_config(path: Path | None) -> SchedulerConfiguration:
 def _load(path: Path, code: int) -> SchedulerConfiguration:
     """Load a file and check its plugins; exit with ``code`` if either has errors."""
     try:
-        text = path.read_text()
+        with path.open() as stream:
+            text = stream.read(_MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    if len(text) > _MAX_CHARACTERS:
+        fail(f"{path}: more than {_MAX_CHARACTERS >> 20} MiB is no configuration", USAGE)
     try:
         config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
         check_plugins(config)

@@ -12,6 +12,7 @@ from podsched.api.manifest import to_manifest
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.objects import KindArgument
+from podsched.cli.output import say
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 
@@ -49,7 +50,7 @@ def label(
             if not overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
         await client.patch(found.name, name, {"metadata": {"labels": wanted}}, where)
-        print(f"{found.name.lower()}/{name} labeled")
+        say(f"{found.name.lower()}/{name} labeled")
 
     with_client(server, work)
 
@@ -98,7 +99,7 @@ def taint(
             if not remove:
                 taints.append({"key": key, "value": value, "effect": effect})
         await client.patch("Node", name, {"spec": {"taints": taints or None}})
-        print(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
+        say(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
 
     with_client(server, work)
 
@@ -109,7 +110,7 @@ def _set_unschedulable(server: str, names: Sequence[str], value: bool, done: str
         for name in names:
             try:
                 await client.patch("Node", name, {"spec": {"unschedulable": value or None}})
-                print(f"node/{name} {done}")
+                say(f"node/{name} {done}")
             except NotFound as exc:
                 failures += 1
                 report("", exc)

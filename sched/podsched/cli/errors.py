@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NoReturn
 
 import typer
 
+from podsched.cli.output import say
 from podsched.client.errors import ClientError
 from podsched.config.errors import ConfigError
 
@@ -19,7 +19,7 @@ FAILED, USAGE, UNREACHABLE = 1, 2, 3
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """Print an error as one line and exit."""
-    print(f"error: {message}", file=sys.stderr)
+    say(f"error: {message}", error=True)
     raise typer.Exit(code)
 
 
@@ -34,12 +34,12 @@ def invalid_settings_fail() -> Iterator[None]:
 
 def warn(message: str) -> None:
     """Print a warning as one line."""
-    print(f"warning: {message}", file=sys.stderr)
+    say(f"warning: {message}", error=True)
 
 
 def report(subject: str, error: ClientError) -> None:
     """Print an error: a line for each violation, each beginning with ``subject``."""
-    print("\n".join(f"error: {line}" for line in error_lines(subject, error)), file=sys.stderr)
+    say("\n".join(f"error: {line}" for line in error_lines(subject, error)), error=True)
 
 
 def error_lines(subject: str, error: ClientError) -> list[str]:

@@ -21,8 +21,9 @@ from podsched.cli import describe, printers
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.objects import KindArgument, LabelSelector, reference
+from podsched.cli.output import say
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import Unavailable
+from podsched.client.errors import Compacted, Unavailable
 from podsched.v1.api_pb2 import Object, WatchRequest
 
 FieldSelector = Annotated[
@@ -36,6 +37,10 @@ FieldSelector = Annotated[
 AllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="Show objects of all namespaces.")
 ]
+
+
+#: Seconds before a watch that broke is begun anew.
+_PAUSE = 0.5
 
 
 class Output(StrEnum):
@@ -60,16 +65,28 @@ OutputOption = Annotated[
 
 
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
-    """Yield the objects that change after a revision; reconnect when the connection breaks."""
+    """Yield the objects that change after a revision; reconnect when the connection breaks.
+
+    A server that was started again may not know what happened since: then everything is listed
+    again, and what has changed since is yielded. What was deleted meanwhile is missed.
+    """
+    since = 0
     while True:
         try:
             async for response in client.watch(request):
                 for event in response.events:
-                    yield unwrap(Object.FromString(event.object))
+                    obj = unwrap(Object.FromString(event.object))
+                    if int(obj.metadata.resource_version) > since:
+                        yield obj
                 if response.revision:
-                    request.from_revision = response.revision
+                    since = request.from_revision = response.revision
+                    request.send_initial_events = False
         except Unavailable:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(_PAUSE)
+        except Compacted:
+            since = max(since, request.from_revision)
+            request.send_initial_events = True
+            await asyncio.sleep(_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +105,10 @@ class _View:
             lines = [self._manifest(items, single=single)]
         else:
             lines = self.table.lines(items, time.time())
-        for line in lines:
-            print(line)
+        if self.output in (Output.YAML, Output.JSON):
+            print("\n".join(lines))  # both have escapes of their own
+        elif lines:
+            say("\n".join(lines))
         sys.stdout.flush()
 
     def _manifest(self, items: Sequence[AnyObject], *, single: bool) -> str:
@@ -167,7 +186,7 @@ def get(
             view.show(items, single=bool(name))
         elif not watch and output is not Output.NAME:
             place = f" in {scope} namespace" if scope else ""
-            print(f"No resources found{place}.", file=sys.stderr)
+            say(f"No resources found{place}.", error=True)
         if watch:
             await _watch(client, view, query.watch_from(revision))
 
@@ -199,6 +218,6 @@ def describe_command(
         pods: list[AnyObject] = []
         if found.name == "Node":
             pods, _ = await client.list("Pod", "", field_selector=f"spec.nodeName={name}")
-        print(describe.describe(obj, events, pods, time.time()))
+        say(describe.describe(obj, events, pods, time.time()))
 
     with_client(server, work)

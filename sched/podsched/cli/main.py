@@ -23,6 +23,8 @@ from podsched.cli import (
     simulate,
     status,
 )
+from podsched.cli.errors import FAILED
+from podsched.cli.output import discard_output, open_streams, os_error_text, say
 
 app = typer.Typer(
     name="sched",
@@ -88,21 +90,39 @@ app.add_typer(config.app, name="config", rich_help_panel=_SCHEDULING)
 
 def main() -> None:
     """Run the console command; show a traceback only if ``SCHED_DEBUG`` is set."""
+    open_streams()
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
+        sys.exit(code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except BrokenPipeError:
+        # The reader has closed the pipe, as in ``sched get pods | head``.
+        discard_output()
+        sys.exit(0)
     except Exception as exc:
-        if (code := _usage_error(exc)) is not None:
-            sys.exit(code)
-        if os.environ.get("SCHED_DEBUG"):
-            raise
-        what = " ".join(str(exc).split())
-        print(
-            f"error: bug in sched: {type(exc).__name__}: {what} (traceback: SCHED_DEBUG=1)",
-            file=sys.stderr,
-        )
-        sys.exit(70)
+        sys.exit(_exit_code(exc))
+
+
+def _exit_code(error: Exception) -> int:
+    """Print an error that no command has handled and return the exit code."""
+    if (code := _usage_error(error)) is not None:
+        return code
+    if os.environ.get("SCHED_DEBUG"):
+        raise error
+    if isinstance(error, OSError):
+        # A file that cannot be read, or output that cannot be written.
+        discard_output()
+        subject = f"{error.filename}: " if error.filename else ""
+        say(f"error: {subject}{os_error_text(error)}", error=True)
+        return FAILED
+    what = " ".join(str(error).split())
+    say(
+        f"error: bug in sched: {type(error).__name__}: {what} (traceback: SCHED_DEBUG=1)",
+        error=True,
+    )
+    return 70
 
 
 def _usage_error(error: Exception) -> int | None:
@@ -118,7 +138,7 @@ def _usage_error(error: Exception) -> int | None:
     text = wording().replace("Value error, ", "").strip()
     if "\n" in text:
         # The help, for a group without a command.
-        print(text, file=sys.stderr)
+        say(text, error=True)
     elif text:
-        print(f"error: {text.rstrip('.')} (see {command} --help)", file=sys.stderr)
+        say(f"error: {text.rstrip('.')} (see {command} --help)", error=True)
     return code

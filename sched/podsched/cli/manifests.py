@@ -13,6 +13,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.output import say
 
 #: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
 #: (``/dev/zero``) is refused instead of being read until memory runs out.
@@ -62,14 +63,14 @@ def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) ->
             documents = load_documents(text)
         except ManifestError as exc:
             errors += 1
-            print(f"error: {source}: {exc}", file=sys.stderr)
+            say(f"error: {source}: {exc}", error=True)
             continue
         for document in documents:
             try:
                 decoded = from_manifest(document, strict=strict)
             except ManifestError as exc:
                 errors += 1
-                print(f"error: {source}: {exc}", file=sys.stderr)
+                say(f"error: {source}: {exc}", error=True)
                 continue
             for warning in decoded.warnings:
                 warn(f"{source}: {describe(document)}: {warning}")

@@ -13,6 +13,7 @@ from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.manifests import read_manifests
+from podsched.cli.output import say
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable
 
@@ -49,7 +50,7 @@ async def _each(objects: Sequence[AnyObject], act: Any) -> int:
     failures = 0
     for message in objects:
         try:
-            print(f"{reference(message)} {await act(message)}")
+            say(f"{reference(message)} {await act(message)}")
         except ClientError as exc:
             if isinstance(exc, Unavailable):
                 raise
@@ -175,7 +176,7 @@ def delete(
         for found, where, name in targets:
             try:
                 await client.delete(found.name, name, where, grace_period_seconds=grace)
-                print(f"{found.name.lower()}/{name} deleted")
+                say(f"{found.name.lower()}/{name} deleted")
             except NotFound as exc:
                 if not ignore_not_found:
                     failures += 1
@@ -215,4 +216,4 @@ def _delete_many(server: str, kind: Kind, namespace: str, selector: str, grace: 
             grace_period_seconds=grace,
         )
 
-    print(f"{with_client(server, work)} {kind.plural} deleted")
+    say(f"{with_client(server, work)} {kind.plural} deleted")

@@ -8,6 +8,7 @@ from typing import Any
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
+from podsched.lib.printable import printable_line
 
 NONE = "<none>"
 _GAP = "   "
@@ -161,8 +162,9 @@ def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
 def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
     """Return the rows as lines with aligned columns, as kubectl prints them.
 
-    ``widths``: minimum widths of the columns; the last column is never padded.
+    What a cell holds stays on its line. ``widths``: minimum widths of the columns; the last column is never padded.
     """
+    rows = [[printable_line(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in rows), default=0)
     least = [*widths, *[0] * columns]
     wide = [max(least[i], *(len(row[i]) for row in rows if i < len(row))) for i in range(columns)]

@@ -25,6 +25,7 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.manifests import read_manifests
+from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
@@ -176,21 +177,21 @@ def _default(objects: Sequence[AnyObject], pod: Pod) -> list[Any]:
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:
     outcome = result["outcome"]
-    print(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
+    say(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
     if result.get("message"):
-        print(f"  {result['message']}")
+        say(f"  {result['message']}")
     pre = result.get("prefilter", {})
     if pre.get("code") not in (None, "Success"):
-        print(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
+        say(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
     if best := result.get("best"):
-        print(f"  Best node{'s' if len(best) > 1 else ''}: {', '.join(best)}")
+        say(f"  Best node{'s' if len(best) > 1 else ''}: {', '.join(best)}")
     if result.get("nominatedNodeUsed"):
-        print(f"  Nominated node: {result['nominatedNodeUsed']}")
-    print()
+        say(f"  Nominated node: {result['nominatedNodeUsed']}")
+    say()
     if result.get("filter"):
-        print("\n".join(_nodes_table(result)))
+        say("\n".join(_nodes_table(result)))
     if result.get("preemption"):
-        print()
+        say()
         _print_preemption(result["preemption"])
 
 
@@ -217,15 +218,15 @@ def _nodes_table(result: dict[str, Any]) -> list[str]:
 
 def _print_preemption(preemption: dict[str, Any]) -> None:
     if not preemption.get("eligible"):
-        print(f"Preemption: {preemption.get('reason', 'not eligible')}")
+        say(f"Preemption: {preemption.get('reason', 'not eligible')}")
         return
     selected = preemption.get("selected")
     if not selected:
-        print("Preemption: no candidate node")
+        say("Preemption: no candidate node")
         return
-    print(f"Preemption: on {selected}, evicting {', '.join(preemption['victims'])}")
+    say(f"Preemption: on {selected}, evicting {', '.join(preemption['victims'])}")
     for node, candidate in sorted(preemption.get("candidates", {}).items()):
         if node != selected:
             violations = candidate.get("pdbViolations", 0)
             extra = f" ({violations} PDB violations)" if violations else ""
-            print(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
+            say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")

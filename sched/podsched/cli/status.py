@@ -13,6 +13,7 @@ from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
+from podsched.cli.output import say
 from podsched.cli.printers import age, aligned
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
@@ -111,12 +112,12 @@ def _print(state: dict[str, Any]) -> None:
         ]
         for replica in sorted(state["replicas"], key=lambda r: str(r["identity"]))
     ]
-    print("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
+    say("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
     pods = state["pods"]
     renewed = f"renewed {state['renewTime']}, " if state["renewTime"] else ""
-    print()
-    print(f"Leader:  {state['leader'] or 'none'} ({renewed}{state['transitions']} transitions)")
-    print(f"API:     {', '.join(state['endpoints']['api'])}")
-    print(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
-    print(f"Nodes:   {state['nodes']}")
-    print(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
+    say()
+    say(f"Leader:  {state['leader'] or 'none'} ({renewed}{state['transitions']} transitions)")
+    say(f"API:     {', '.join(state['endpoints']['api'])}")
+    say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
+    say(f"Nodes:   {state['nodes']}")
+    say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")

@@ -38,6 +38,8 @@ from typing import Any, Literal, TextIO, TypeAlias, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from podsched.lib.printable import printable, printable_line
+
 LogFormat = Literal["text", "json"]
 LEVELS: Mapping[str, int] = {
     "debug": logging.DEBUG,
@@ -60,6 +62,7 @@ _SECRET_TEXT = (
     ),
 )
 _MAX_DEPTH = 6
+_TRACEBACKS = frozenset({"exception", "stack"})
 
 # Chatty at info: a line for each request or connection.
 _QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "grpc": logging.WARNING}
@@ -129,6 +132,7 @@ def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noq
     return [
         structlog.processors.format_exc_info,
         mask_secrets,
+        keep_lines,
         structlog.dev.ConsoleRenderer(
             colors=out.isatty(),
             timestamp_key="time",
@@ -139,9 +143,20 @@ def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noq
 
 
 def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Return a processor that replaces secret fields' values and credentials in texts."""
+    """Replace secret fields' values, credentials in texts, and control characters.
+
+    The latter because texts hold what others have stored, and logs are read on terminals.
+    """
     return {
         key: MASK if _is_secret(key, value) else _mask(value, 0) for key, value in event.items()
+    }
+
+
+def keep_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Escape newlines, so that no text looks like a line of its own; tracebacks have several."""
+    return {
+        key: printable_line(value) if isinstance(value, str) and key not in _TRACEBACKS else value
+        for key, value in event.items()
     }
 
 
@@ -158,7 +173,7 @@ def _mask(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         for pattern, replacement in _SECRET_TEXT:
             value = pattern.sub(replacement, value)
-        return value
+        return printable(value)
     if isinstance(value, bool | int | float | None):
         return value
     if depth >= _MAX_DEPTH:

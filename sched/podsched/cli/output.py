@@ -1,0 +1,45 @@
+"""What commands print: the one way for text that may hold what others have stored."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from podsched.lib.printable import printable
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """Print text without the control characters in it, on standard error if it is an error."""
+    print(printable(text), file=sys.stderr if error else sys.stdout)
+
+
+def open_streams() -> None:
+    """Give closed standard streams their numbers back, so that no other file gets them.
+
+    Writing to a standard output that was closed then fails like any other write.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Send what cannot be written nowhere: the reader has gone, or the disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def os_error_text(error: OSError) -> str:
+    """Return what went wrong with a file or a stream."""
+    if isinstance(error, io.UnsupportedOperation):  # see ``open_streams``
+        return "standard output is closed"
+    return error.strerror or str(error)

@@ -1,0 +1,74 @@
+"""Watching objects while servers come and go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import pytest
+
+from podsched.cli.get import changes
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError, Compacted, Unavailable
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+from support.api_objects import pod
+
+pytestmark = pytest.mark.looptime
+
+
+def response(revision: int, *pods: tuple[str, int]) -> RawWatchResponse:
+    events = []
+    for name, changed in pods:
+        wrapped = v1.Object(pod=pod(name))
+        wrapped.pod.metadata.resource_version = str(changed)
+        events.append(RawWatchEvent(type=v1.ADDED, object=wrapped.SerializeToString()))
+    return RawWatchResponse(events=events, revision=revision)
+
+
+class Streams:
+    """A client whose watches are scripted: responses, and how each ends."""
+
+    def __init__(self, *streams: tuple[list[RawWatchResponse], ClientError]) -> None:
+        self.asked: list[tuple[int, bool]] = []
+        self._streams = list(streams)
+
+    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+        self.asked.append((request.from_revision, request.send_initial_events))
+        responses, end = self._streams.pop(0)
+        for one in responses:
+            yield one
+        raise end
+
+
+class Over(ClientError):
+    """The end of a script."""
+
+
+async def followed(streams: Streams, request: v1.WatchRequest) -> list[str]:
+    names: list[str] = []
+    with pytest.raises(Over):
+        async for obj in changes(cast(ApiClient, cast(Any, streams)), request):
+            names.append(obj.metadata.name)
+    return names
+
+
+async def test_a_watch_goes_on_where_it_broke() -> None:
+    streams = Streams(
+        ([response(7, ("a", 7))], Unavailable("gone")),
+        ([response(9, ("b", 9))], Over("")),
+    )
+    assert await followed(streams, v1.WatchRequest(from_revision=5)) == ["a", "b"]
+    assert streams.asked == [(5, False), (7, False)]
+
+
+async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> None:
+    """What has not changed since is not shown again."""
+    streams = Streams(
+        ([response(7, ("a", 7))], Unavailable("gone")),
+        ([], Compacted("list again")),
+        ([response(0, ("old", 3), ("a", 7), ("b", 8)), response(9)], Unavailable("gone")),
+        ([response(10, ("c", 10))], Over("")),
+    )
+    assert await followed(streams, v1.WatchRequest(from_revision=5)) == ["a", "b", "c"]
+    assert streams.asked == [(5, False), (7, False), (7, True), (9, False)]
