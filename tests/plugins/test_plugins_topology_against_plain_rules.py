@@ -188,7 +188,7 @@ def random_trial(world: TopologyWorld, node: Manifest) -> list[tuple[Manifest, i
 @pytest.mark.parametrize(("make", "rule"), [(spread, spread_reason), (affinity, affinity_reason)])
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS)
-def test_a_trial_counts_what_its_own_pods_change(
+def test_a_fork_counts_what_its_own_pods_change(
     make: Callable[[TopologyWorld, Manifest], Asked], rule: Callable[..., str], seed: int
 ) -> None:
     world = TopologyWorld(seed)

@@ -107,7 +107,7 @@ def test_where_the_user_of_the_claim_is_removed_the_pod_fits() -> None:
     assert verdicts.passed.tolist() == [True, False]
 
 
-def test_a_disk_freed_in_a_trial_makes_the_node_fit() -> None:
+def test_a_disk_freed_on_a_fork_makes_the_node_fit() -> None:
     world = VolumeWorld({"n1": {}})
     user = world.run(world.pod("user", volumes=[ebs()]), "n1")
     pod = world.pod("p", volumes=[ebs()])

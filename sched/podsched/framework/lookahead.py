@@ -1,4 +1,4 @@
-"""Verdicts told ahead: what a Filter plugin will say while pods of one class are placed.
+"""Look-ahead: a Filter plugin's verdicts while pods of one class are placed one after another.
 
 With this contract a batch of equal pods is placed without filtering the nodes again after each.
 """
@@ -36,6 +36,6 @@ class LookaheadPlugin(Protocol):
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Return a Lookahead that starts from the cluster as it is now.
 
-        None where verdicts cannot be told ahead, or where the plugin's scores change as well.
+        None where they cannot be predicted, or where the plugin's scores change as well.
         """
         ...

@@ -298,7 +298,7 @@ class FilterRunner(Protocol):
 class PluginError(ValueError):
     """A plugin cannot be used: its package or the configuration that names it is at fault.
 
-    Raised before anything is scheduled; the message is one line for whoever installed it.
+    Raised before anything is scheduled; the message is one line for the person who installed it.
     """
 
 

@@ -198,7 +198,7 @@ class VolumeRestrictions(WithoutArgs):
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for deleted pods that used a disk or claim, new nodes, and claims that appear."""
+        """Register for deleted pods that used a disk or claim, new nodes and new claims."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)
         node = ClusterEvent(Resource.NODE, ActionType.ADD)
         claim = ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD)

@@ -108,20 +108,20 @@ class VolumeZone(WithoutArgs):
         constrained = np.zeros(len(rows), dtype=np.bool_)
         for key in TOPOLOGY_LABELS:
             constrained |= nodes.label(key)[rows] != ABSENT
-        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        other_zone = np.zeros(len(rows), dtype=np.bool_)
         for topology in state.data[self.name]:
             ids = nodes.label(topology.key)[rows]
             today = _TODAY.get(topology.key)
             if today is not None:
                 ids = np.where(ids == ABSENT, nodes.label(today)[rows], ids)
             allowed = [nodes.value_id(value) for value in topology.values]
-            elsewhere |= ~np.isin(ids, allowed)
+            other_zone |= ~np.isin(ids, allowed)
         verdicts = Verdicter(len(rows))
-        verdicts.flag(constrained & elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        verdicts.flag(constrained & other_zone, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
         return verdicts.done()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for storage classes that bind late, nodes, the pod's claims, and volumes of other zones."""
+        """Register for late-binding classes, nodes, the pod's claims and volumes of other zones."""
         add_or_update = ActionType.ADD | ActionType.UPDATE
         storage_class = ClusterEvent(Resource.STORAGE_CLASS, ActionType.ADD)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)

@@ -164,7 +164,7 @@ def test_pods_without_attachable_volumes_are_skipped() -> None:
         assert world.limits.inputs(pod, world.cluster) == ()
 
 
-def test_a_volume_freed_in_a_trial_makes_room() -> None:
+def test_a_volume_freed_on_a_fork_makes_room() -> None:
     world = limited(1, *bound("a", "b"))
     user = world.run(world.pod("user", "a"), "n")
     pod = world.pod("p", "b", priority=5)

@@ -262,7 +262,7 @@ class InterPodAffinity:
         return (float(MAX_NODE_SCORE) * share).astype(np.int64)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods that are placed, go or change labels, and nodes that come or change labels."""
+        """Register for pods and nodes that come or change labels, and for pods that go."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
         return [

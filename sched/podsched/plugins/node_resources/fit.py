@@ -1,7 +1,7 @@
 """NodeResourcesFit: the pod's requests must fit beside those of the pods on the node.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score strategies are in
-``scoring_strategies``. Resources that DynamicResources would take over are not told apart.
+``scoring_strategies``. Resources that DynamicResources would allocate are treated like others.
 """
 
 from __future__ import annotations

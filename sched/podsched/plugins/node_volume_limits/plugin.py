@@ -2,7 +2,7 @@
 
 Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. Volumes are counted once
 each, over the pods on the node and its VolumeAttachments. Most nodes are far from their limits, so
-the number of references (a counter) settles them, and volumes are told apart on the rest only.
+the number of references (a counter) settles them; only on the rest are volumes compared.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class NodeTable:
     def _column(
         self, base: NodeColumns, name: str, read: Callable[[str], int], other: int
     ) -> Int64s:
-        """Return ``read`` of each node with a CSINode or attachments, else ``other``; remembered."""
+        """Return ``read`` of each node with a CSINode or attachments, else ``other``; cached."""
         of = (base, base.topology_version, base.size)
         if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
             self._of, self._columns = of, {}
@@ -216,7 +216,7 @@ class NodeVolumeLimits:
         return over
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for CSINodes that come or allow more, pods and attachments that go, and the pod's claims."""
+        """Register for CSINodes that allow more, pods and attachments that go, the pod's claims."""
         added = ClusterEvent(Resource.CSI_NODE, ActionType.ADD)
         updated = ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE)
         pod = ClusterEvent(Resource.POD, ActionType.DELETE)

@@ -31,7 +31,7 @@ class Domains:
     single: bool
 
     def sums(self, counts: Int64s) -> Int64s:
-        """Return, shape ``(count + 1,)``, the counts added up per domain; those without one last."""
+        """Return, shape ``(count + 1,)``, the sums per domain; last that of rows without one."""
         if self.single:
             result = np.zeros(self.count + 1, dtype=np.int64)
             result[self.ids[self.present]] = counts[self.present]

@@ -22,7 +22,7 @@ _ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
 def volume_binding_events() -> list[ClusterEventWithHint]:
-    """Register for classes, claims, volumes, nodes, CSINodes and capacities that appear or change."""
+    """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities."""
     node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
     volume = ClusterEvent(Resource.PERSISTENT_VOLUME, _ADD_OR_UPDATE)
     storage_class = ClusterEvent(Resource.STORAGE_CLASS, _ADD_OR_UPDATE)
