@@ -103,9 +103,9 @@ async def test_only_the_fence_keeps_a_deposed_leaders_binding_out(tmp_path: Path
         )
         with pytest.raises(FenceLost):
             await real.client.bind(binding, fence=old)
-        assert not (await real.truth()).pods["default/pod-0"].spec.node_name
+        assert not (await real.stored_state()).pods["default/pod-0"].spec.node_name
         await real.client.bind(binding)
-        assert (await real.truth()).pods["default/pod-0"].spec.node_name == "node-0000"
+        assert (await real.stored_state()).pods["default/pod-0"].spec.node_name == "node-0000"
 
 
 async def test_a_killed_etcd_loses_nothing_and_scheduling_goes_on_when_it_is_back(

@@ -86,7 +86,7 @@ class Mirror:
     def __init__(self, kinds: Iterable[str]) -> None:
         self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.revision = 0
-        #: What came last of these objects cannot be decoded.
+        #: Objects whose latest version cannot be decoded.
         self.set_aside: set[Identity] = set()
 
     def take(self, events: Iterable[RawWatchEvent]) -> list[Event]:

@@ -34,7 +34,7 @@ class LockView:
     """What a candidate knows of the lock in every phase.
 
     snapshot: the newest one seen; observed_at: when its *record* was first seen here.
-    suspected: revision of the record whose holder's connection broke for good; a renewal clears it.
+    suspected: revision of the record at whose holder nothing listens any more; a renewal clears it.
     announced: identity of the leader as last reported, "" while there is none.
     followed: (identity, term) of the leader to which a connection is held, or None.
     transitions: the most leaderTransitions ever seen, -1 for none.

@@ -7,7 +7,7 @@ Three keys (``podsched.api.etcd_keys``) belong to a lock "namespace/name":
                mod revision is the term
     liveness   attached to the holder's etcd lease; gone soon after the holder is
 
-The record says who holds the lock. Whether a *write* is the holder's is said by the term alone.
+The record says who holds the lock; only the term says whether a *write* is the holder's.
 Values and their encoding; nothing here reads a clock or a store.
 """
 

@@ -111,7 +111,7 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """Has left the race for good."""
+    """Has left the race; no state follows."""
 
     view: LockView
 

@@ -25,7 +25,7 @@ _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -> Step | None:
     """Return the pod with its node. Raises ApiError when it cannot be bound.
 
-    None when it is bound there already and the request is told to be the same one again: a fenced
+    None when the pod is bound there already and the request is taken for a repetition: a fenced
     writer that names the uid repeats a call whose answer it has lost, and has succeeded.
     """
     pod = entry.decode()

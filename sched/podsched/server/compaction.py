@@ -1,6 +1,6 @@
 """Makes etcd forget old revisions, as kube-apiserver does; one of several API servers at a time.
 
-etcd keeps every revision of every key until it is told to forget; 300 idle nodes reach its default
+etcd keeps every revision of every key until it is compacted; 300 idle nodes reach its default
 quota in 59 hours, and then it takes no writes any more. The servers agree by compare-and-set on
 one key, whose version counts the compactions (kube-apiserver's ``compactor``, etcd3/compact.go):
 

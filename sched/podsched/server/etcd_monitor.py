@@ -1,7 +1,7 @@
 """Whether etcd answers, and how full it is.
 
-Asks for a linearizable read each second: it needs a majority, as every write does. What comes of it
-is part of the API server's readiness, so that clients and load balancers go to one that can serve.
+Asks for a linearizable read each second: it needs a majority, as every write does. The answer is
+part of the API server's readiness, so that clients and load balancers go to one that can serve.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = get_logger("etcd")
 class EtcdMonitor:
     """``problem`` is "" while etcd answers; ``status`` is None until it has been read.
 
-    ``quota`` is etcd's --quota-backend-bytes: etcd does not tell it.
+    ``quota`` is etcd's --quota-backend-bytes, which etcd does not report.
     """
 
     def __init__(self, store: Store, quota: int) -> None:

@@ -76,7 +76,7 @@ class PodOperations:
         return await self._storage.mutate(mutations, fence)
 
     async def evict(self, requests: Sequence[EvictRequest], fence: Fence | None) -> list[Outcome]:
-        """Evict pods, each by itself; those that heed no budget share a commit."""
+        """Evict pods, each by itself; those that ignore budgets share a commit."""
         outcomes: list[Outcome | None] = [None] * len(requests)
         free = [i for i, r in enumerate(requests) if r.ignore_disruption_budgets]
         mutations = [

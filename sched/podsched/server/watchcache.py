@@ -24,7 +24,7 @@ from podsched.store.protocol import EventType, WatchBatch, WatchEvent
 from podsched.telemetry.logs import get_logger
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 
-_log = get_logger("watch cache")
+_log = get_logger("watch-cache")
 _by_revision = attrgetter("revision")
 
 
@@ -40,7 +40,7 @@ class ExpiredError(Exception):
 
 
 class Change:
-    """One change of one object, encoded once for all who watch it.
+    """One change of one object, encoded once for all its watchers.
 
     type: ADDED, MODIFIED or DELETED; new is None after a deletion, old before a creation;
     frame: the element of WatchResponse.events.
@@ -146,7 +146,7 @@ class WatchCache:
     # ------------------------------------------------------------------ writing
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
-        """Start anew from all objects as of a revision; whoever watches has to list again."""
+        """Start anew from all objects as of a revision; watchers must list again."""
         for name in KINDS:
             self._objects[name].clear()
             self._unreadable[name].clear()

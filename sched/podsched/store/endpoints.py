@@ -1,8 +1,8 @@
 """Connections to etcd's members: one in use, the others to turn to when it fails.
 
-Every member answers for the whole cluster, so one connection at a time is enough. A gRPC
-channel per endpoint of our own, and not one channel with a list of addresses, because gRPC
-would stay with a member that is reachable but cut off from its peers ("no leader").
+Every member answers for the whole cluster, so one connection at a time is enough. There is a gRPC
+channel per endpoint and not one channel with a list of addresses, because gRPC would stay with a
+member that is reachable but cut off from its peers ("no leader").
 
 Guarantee: a call that is reported as ``Unavailable`` has not been applied. Calls that change
 something are sent on a ready connection only, and at most once.
