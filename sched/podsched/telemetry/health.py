@@ -1,9 +1,9 @@
-"""Whether a process lives and is ready: named checks, answered in Kubernetes' format.
+"""Health checks of a process: named checks, with answers in Kubernetes' format.
 
-A check is a function that looks at state the process keeps anyway (a time of the last renewal, an
-``is_set``): it returns "" when all is well, or the reason when not. It is called on the event loop
-for each probe, so it must not block or wait. Unlike Kubernetes, which answers ``reason withheld``,
-the answer gives the reason, for the server listens on loopback unless told otherwise.
+A check is a function that inspects state that the process keeps anyway (the time of the last
+renewal, an ``is_set``). It returns "" if healthy, otherwise the reason. It is called on the event
+loop for each probe, so it must not block or wait. Kubernetes answers ``reason withheld``; this
+answers with the reason, because the server listens on loopback by default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Check = Callable[[], str]
 
 
 class Probe(StrEnum):
-    """The questions that can be asked, and their paths."""
+    """The probes; the values are their paths."""
 
     HEALTHZ = "healthz"
     LIVEZ = "livez"
@@ -28,7 +28,7 @@ ALL_PROBES = frozenset(Probe)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``ok`` decides between 200 and 500; ``text`` is the body."""
+    """An answer: ``ok`` selects status 200 or 500, ``text`` is the body."""
 
     ok: bool
     text: str
@@ -42,16 +42,16 @@ class _Named:
 
 @dataclass(slots=True)
 class HealthChecks:
-    """The checks of one process, in the order they were added; "ping" is always there."""
+    """The checks of one process in the order they were added, starting with "ping"."""
 
     _checks: dict[str, _Named] = field(
         default_factory=lambda: {"ping": _Named(lambda: "", ALL_PROBES)}
     )
 
     def add(self, name: str, check: Check, probes: Collection[Probe] = ALL_PROBES) -> None:
-        """Add a check to the given probes; ValueError when the name is taken.
+        """Add a check to the given probes. Raises ``ValueError`` if the name is taken.
 
-        What a restart would mend belongs to LIVEZ; what only keeps work away, to READYZ.
+        LIVEZ is for failures that a restart fixes, READYZ for those that only keep work away.
         """
         if name in self._checks:
             raise ValueError(f"health check {name} exists already")
@@ -63,7 +63,7 @@ class HealthChecks:
     def answer(
         self, probe: Probe, *, verbose: bool = False, exclude: Collection[str] = ()
     ) -> Answer:
-        """Run the probe's checks except the excluded; a failure is always answered verbosely."""
+        """Run the probe's checks except those excluded; a failure is always answered verbosely."""
         lines, ok = [], True
         names = self.names(probe)
         for name in names:
@@ -82,7 +82,7 @@ class HealthChecks:
         return Answer(ok, "\n".join(lines) + "\n")
 
     def answer_one(self, probe: Probe, name: str) -> Answer | None:
-        """Run one check; None when the probe has no check of that name."""
+        """Run one check; return None if the probe has no check of that name."""
         if name not in self.names(probe):
             return None
         reason = self._run(name)
@@ -92,6 +92,6 @@ class HealthChecks:
         try:
             reason = self._checks[name].check()
         except Exception as error:
-            # Whatever a check runs into is an answer to the question it was asked.
+            # A check that raises is a check that fails.
             reason = f"{type(error).__name__}: {error}"
         return " ".join(reason.split())

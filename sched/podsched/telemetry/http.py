@@ -1,7 +1,7 @@
-"""The HTTP side door of a process: /healthz /livez /readyz, /metrics and /configz.
+"""The HTTP server of a process for /healthz, /livez, /readyz, /metrics and /configz.
 
-It listens on loopback unless told otherwise: /configz and the metrics are nobody else's business,
-and there is no authentication here. Anything but GET (and HEAD) is refused.
+It listens on loopback by default, because it has no authentication. It rejects all methods except
+GET and HEAD.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Returns what is in force, ready for JSON, without secrets.
+#: Returns the effective configuration as plain data without secrets.
 ConfigSource = Callable[[], Mapping[str, Any]]
 
 _SHUTDOWN_SECONDS = 2.0
@@ -24,11 +24,11 @@ _NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "no
 
 
 class HealthServerError(Exception):
-    """The health server cannot listen; the user's choice of host or port is at fault."""
+    """The health server cannot listen on the host and port chosen by the user."""
 
 
 class HealthServer:
-    """A running server; ``host`` and ``port`` are where it listens. ``stop`` ends it."""
+    """A running server, listening on ``host`` and ``port``."""
 
     def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
         self._runner = runner
@@ -41,7 +41,7 @@ class HealthServer:
         return f"http://{host}:{self.port}"
 
     async def stop(self) -> None:
-        """Stop listening and closes all connections; requests under way get two seconds."""
+        """Stop listening and close all connections; requests in progress get two seconds."""
         await self._runner.cleanup()
 
 
@@ -56,8 +56,8 @@ async def serve_health(
 ) -> HealthServer:
     """Start the server; port 0 picks a free one.
 
-    ``config`` is served at /configz; ``extra_routes`` maps more paths to handlers of GET.
-    Raises HealthServerError when the address cannot be used.
+    ``config`` is served at /configz; ``extra_routes`` maps additional paths to GET handlers.
+    Raises ``HealthServerError`` if the address cannot be used.
     """
     app = web.Application()
     for probe in Probe:

@@ -1,15 +1,15 @@
-"""Counters, gauges and histograms that cost less than a microsecond to record, and their registry.
+"""Counters, gauges and histograms that take less than a microsecond to record, and their registry.
 
-**Why not OpenTelemetry's instruments.** A scheduler binds up to 10,000 pods a second in one process
-and records several histograms for each. OpenTelemetry has no observable histogram, so each record
-would go through its SDK (several microseconds: attributes frozen, aggregations looked up, a lock),
-and its Prometheus exporter adds ``otel_scope_*`` labels and ``target_info``. So the counts are kept
-here, in plain lists, and ``prometheus_client`` (the library under that exporter) renders them when
-somebody asks, through its Collector interface: names, labels and buckets come out as written.
+**Why not OpenTelemetry's instruments.** A scheduler binds up to 10,000 pods per second in one
+process and records several histograms for each. OpenTelemetry has no observable histogram, so each
+record would go through its SDK (several microseconds: frozen attributes, aggregation lookups, a
+lock), and its Prometheus exporter adds ``otel_scope_*`` labels and ``target_info``. Here the counts
+are kept in plain lists, and ``prometheus_client`` (which that exporter uses as well) renders them
+on request through its Collector interface, with names, labels and buckets exactly as declared.
 
-**Guarantee.** What is recorded on one thread is counted exactly. Cells are not locked: a cell
-written by two threads at the same moment may lose an increment, so give threads cells of their own
-or hand results to the event loop (``HistogramCell.merge``).
+**Threads.** Values recorded on one thread are counted exactly. Cells have no locks: a cell written
+by two threads may lose an increment. Give each thread its own cells, or pass results to the event
+loop (``HistogramCell.merge``).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-# Below this many values a loop over bisect is faster than numpy's fixed cost (measured: about 60).
+# Up to this many values a loop over bisect is faster than NumPy's fixed cost (measured: about 60).
 _NUMPY_FROM = 64
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """``count`` upper bounds, each ``factor`` times the last: Prometheus' ExponentialBuckets."""
+    """Return ``count`` upper bounds, each ``factor`` times the last: ExponentialBuckets in Go."""
     bounds = []
     for _ in range(count):
         bounds.append(start)
@@ -85,12 +85,12 @@ class HistogramCell:
         self.sum += value
 
     def observe_n(self, value: float, count: int) -> None:
-        """Return the same value ``count`` times, as when a batch shared one measurement."""
+        """Record the same value ``count`` times, for a batch that shares one measurement."""
         self.counts[bisect_left(self.bounds, value)] += count
         self.sum += value * count
 
     def observe_many(self, values: Sequence[float]) -> None:
-        """Many values at once; numpy arrays and long lists cost some 10 ns a value."""
+        """Record many values at once; NumPy arrays and long lists take about 10 ns per value."""
         if len(values) < _NUMPY_FROM:
             for value in values:
                 self.observe(value)
@@ -100,7 +100,7 @@ class HistogramCell:
         self.merge(np.bincount(places, minlength=len(self.counts)).tolist(), float(array.sum()))
 
     def merge(self, counts: Sequence[int], total: float) -> None:
-        """Add what was counted elsewhere (another thread, a Ray actor) over the same buckets."""
+        """Add the counts of another thread or process, with the same buckets."""
         if len(counts) != len(self.counts):
             raise ValueError(f"{len(counts)} buckets given, the histogram has {len(self.counts)}")
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, counts, strict=True)]
@@ -122,12 +122,12 @@ class _Family(Generic[CellT]):
         self._make: Callable[[], CellT] = make
         self._cells: dict[tuple[str, ...], CellT] = {}
         if not labels:
-            self.labels()  # a metric without labels is there, at zero, from the first scrape on
+            self.labels()  # a metric without labels is exported as zero before its first change
 
     def labels(self, *values: str) -> CellT:
         """Return the time series with these label values, in the order of ``label_names``.
 
-        Keep the cell where the values are known beforehand; looking it up costs some 100 ns.
+        Keep the cell if the values are known beforehand: the lookup takes about 100 ns.
         """
         cell = self._cells.get(values)
         if cell is None:
@@ -145,13 +145,13 @@ class _Family(Generic[CellT]):
 
 
 class Counter(_Family[CounterCell]):
-    """A number that only grows; ``name`` ends in ``_total``."""
+    """A number that only increases; ``name`` ends in ``_total``."""
 
     def __init__(self, name: str, help_text: str, labels: tuple[str, ...] = ()) -> None:
         super().__init__(name, help_text, labels, CounterCell)
 
     def inc(self, amount: float = 1.0) -> None:
-        """Count in the one series of a metric without labels."""
+        """Increase the only series of a metric without labels."""
         self.labels().inc(amount)
 
     def collect(self) -> Metric:
@@ -162,13 +162,13 @@ class Counter(_Family[CounterCell]):
 
 
 class Gauge(_Family[GaugeCell]):
-    """A number that goes up and down."""
+    """A number that can go up and down."""
 
     def __init__(self, name: str, help_text: str, labels: tuple[str, ...] = ()) -> None:
         super().__init__(name, help_text, labels, GaugeCell)
 
     def set(self, value: float) -> None:
-        """Set the one series of a metric without labels."""
+        """Set the only series of a metric without labels."""
         self.labels().set(value)
 
     def collect(self) -> Metric:
@@ -179,7 +179,7 @@ class Gauge(_Family[GaugeCell]):
 
 
 class Histogram(_Family[HistogramCell]):
-    """How often values fell into which bucket."""
+    """Counts of values by bucket."""
 
     def __init__(
         self, name: str, help_text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
@@ -189,7 +189,7 @@ class Histogram(_Family[HistogramCell]):
         super().__init__(name, help_text, labels, lambda: HistogramCell(buckets))
 
     def observe(self, value: float) -> None:
-        """Observes in the one series of a metric without labels."""
+        """Record in the only series of a metric without labels."""
         self.labels().observe(value)
 
     def collect(self) -> Metric:
@@ -209,7 +209,7 @@ def _go_float(value: float) -> str:
 
 
 class Instrument(Protocol):
-    """What a registry needs of a metric."""
+    """What a registry needs from a metric."""
 
     @property
     def name(self) -> str: ...
@@ -230,7 +230,7 @@ class MetricRegistry:
         self._prometheus.register(_Bridge(self))
 
     def add(self, instrument: InstrumentT) -> InstrumentT:
-        """Register a metric; ValueError when the name is taken."""
+        """Register a metric. Raises ``ValueError`` if the name is taken."""
         if instrument.name in self._instruments:
             raise ValueError(f"metric {instrument.name} is registered already")
         self._instruments[instrument.name] = instrument
@@ -242,7 +242,7 @@ class MetricRegistry:
         GCCollector(registry=self._prometheus)
 
     def before_collect(self, update: Callable[[], None]) -> None:
-        """Call ``update`` before each scrape; for gauges that are cheaper to read than to keep."""
+        """Call ``update`` before each scrape, for gauges that are cheaper to read than to keep."""
         self._before.append(update)
 
     def collect(self) -> Iterable[Metric]:

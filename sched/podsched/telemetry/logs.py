@@ -1,11 +1,11 @@
-"""Structured logs: one configuration for podsched's own loggers and for those of its libraries.
+"""Structured logs: one configuration for the loggers of podsched and of its libraries.
 
-``configure_logging`` is called once, by ``app`` or an actor's start. structlog's loggers and the
-standard library's (aiohttp, grpc, opentelemetry) go through the same processors to the same
-stream: text for people, or one JSON object a line. A secret never reaches the stream: fields with
-telling names are masked, however deep, and so are credentials inside texts and tracebacks.
+``configure_logging`` is called once, by ``app`` or when an actor starts. Loggers of structlog and
+of the standard library (aiohttp, grpc, opentelemetry) use the same processors and stream, and write
+text for people or one JSON object per line. Secrets are masked: fields whose names suggest a
+secret, at any depth, and credentials inside texts and tracebacks.
 
-Fields have fixed names, so that one query finds a pod in every process's log:
+Field names are fixed, so that one query finds a pod in the logs of every process:
 
 =============  ====================================================================
 pod            "namespace/name"
@@ -13,17 +13,17 @@ uid            the pod's uid
 node           node name
 profile        scheduler name of the profile
 plugin         plugin name
-component      the part of podsched (or the library) that speaks
+component      the part of podsched, or the library, that logs
 cluster_event  a cluster event, by its label ("NodeAdd")
-term           the fence's token
+term           the leader's term, the token of its fence
 lock           "namespace/name" of the lease
 identity       a replica's identity
 leader         the identity of the leader
 revision       a revision of the store
 kind, name     an object that is not a pod or a node
-attempt        which attempt of a pod
-seconds        how long something took
-error          what went wrong, as text
+attempt        number of the pod's scheduling attempt
+seconds        a duration
+error          the text of an error
 =============  ====================================================================
 """
 
@@ -64,7 +64,7 @@ _SECRET_TEXT = (
 _MAX_DEPTH = 6
 _TRACEBACKS = frozenset({"exception", "stack"})
 
-# Chatty at info: a line for each request or connection.
+# At info these log a line for each request or connection.
 _QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "grpc": logging.WARNING}
 
 
@@ -82,9 +82,10 @@ def configure_logging(
     level: str = "info",
     stream: TextIO | None = None,
 ) -> None:
-    """Set up all logging of the process; a second call replaces the first.
+    """Configure all logging of the process; a second call replaces the first.
 
-    ``level``: debug, info, warning or error (ValueError otherwise). ``stream``: stderr by default.
+    ``level`` is debug, info, warning or error (``ValueError`` otherwise); ``stream`` is stderr by
+    default.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}, one of {', '.join(LEVELS)}")
@@ -95,8 +96,7 @@ def configure_logging(
         processors=[*shared, *final],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(out),
-        # Binding anew on each call costs some 5 µs; the price is that loggers already used keep
-        # the configuration they were first used with.
+        # Saves about 5 µs per call. In return, loggers keep the configuration of their first use.
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(out)
@@ -161,7 +161,7 @@ def keep_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDic
 
 
 def _is_secret(key: object, value: object) -> bool:
-    # Numbers and None under such a name ("tokens=3") tell nothing, and are worth reading.
+    # Numbers and None reveal nothing ("tokens=3"), and are useful.
     return (
         isinstance(key, str)
         and not isinstance(value, bool | int | float | None)

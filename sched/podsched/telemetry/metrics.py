@@ -1,9 +1,9 @@
 """Every metric by name, type, labels and buckets, declared once.
 
 Names, labels and buckets of ``scheduler_*``, ``rest_client_*``, ``leader_election_*`` and
-``taint_eviction_controller_*`` are those of kube-scheduler v1.36 and its libraries; what Kubernetes
-has no name for begins with ``podsched_``. An attribute is its metric's name without the prefix.
-Left out: what belongs to features podsched does not have (dynamic resources, pod groups,
+``taint_eviction_controller_*`` are those of kube-scheduler v1.36 and its libraries. Metrics that
+Kubernetes does not have begin with ``podsched_``. An attribute has its metric's name without the
+prefix. Metrics of features that podsched does not have are left out (dynamic resources, pod groups,
 asynchronous API calls, opportunistic batching).
 """
 
@@ -42,7 +42,7 @@ def attempts_label(attempts: int) -> str:
 
 
 class SchedulerMetrics:
-    """kube-scheduler's metrics, except those of preemption, which PreemptionMetrics has."""
+    """kube-scheduler's metrics, except those of preemption (``PreemptionMetrics``)."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._attempts(registry)
@@ -60,7 +60,7 @@ class SchedulerMetrics:
         self.scheduling_attempt_duration_seconds = registry.add(
             Histogram(
                 "scheduler_scheduling_attempt_duration_seconds",
-                STABLE + "Time of a scheduling attempt: algorithm and binding.",
+                STABLE + "Duration of a scheduling attempt: algorithm and binding.",
                 ("result", "profile"),
                 ATTEMPT_BUCKETS,
             )
@@ -76,7 +76,7 @@ class SchedulerMetrics:
         self.pod_scheduling_sli_duration_seconds = registry.add(
             Histogram(
                 "scheduler_pod_scheduling_sli_duration_seconds",
-                BETA + "Time from a pod's entry into the queue until it is bound, all attempts.",
+                BETA + "Time from a pod's first entry into the queue until it is bound.",
                 ("attempts",),
                 SLI_BUCKETS,
             )
@@ -84,7 +84,7 @@ class SchedulerMetrics:
         self.pod_scheduling_attempts = registry.add(
             Histogram(
                 "scheduler_pod_scheduling_attempts",
-                STABLE + "Attempts it took to schedule a pod.",
+                STABLE + "Number of attempts to schedule a pod.",
                 (),
                 exponential_buckets(1, 2, 5),
             )
@@ -92,7 +92,8 @@ class SchedulerMetrics:
         self.pod_scheduled_after_flush_total = registry.add(
             Counter(
                 "scheduler_pod_scheduled_after_flush_total",
-                ALPHA + "Pods bound after only the unschedulable pods' timeout had woken them.",
+                ALPHA
+                + "Pods bound that no event had woken, only the timeout of unschedulable pods.",
             )
         )
 
@@ -123,7 +124,7 @@ class SchedulerMetrics:
         self.permit_wait_duration_seconds = registry.add(
             Histogram(
                 "scheduler_permit_wait_duration_seconds",
-                BETA + "Time pods waited at Permit.",
+                BETA + "Time that pods waited at Permit.",
                 ("result",),
                 ATTEMPT_BUCKETS,
             )
@@ -131,7 +132,7 @@ class SchedulerMetrics:
         self.goroutines = registry.add(
             Gauge(
                 "scheduler_goroutines",
-                BETA + "Tasks running, by the operation they do.",
+                BETA + "Running tasks by operation.",
                 ("operation",),
             )
         )
@@ -154,14 +155,14 @@ class SchedulerMetrics:
         self.queue_incoming_pods_total = registry.add(
             Counter(
                 "scheduler_queue_incoming_pods_total",
-                STABLE + "Pods put into a queue, by queue and by the event that put them there.",
+                STABLE + "Pods added to the queues, by queue and event.",
                 ("queue", "event"),
             )
         )
         self.unschedulable_pods = registry.add(
             Gauge(
                 "scheduler_unschedulable_pods",
-                BETA + "Unschedulable pods by the plugin that rejected them.",
+                BETA + "Unschedulable pods, by the plugin that rejected them.",
                 ("plugin", "profile"),
             )
         )
@@ -176,7 +177,7 @@ class SchedulerMetrics:
         self.queueing_hint_execution_duration_seconds = registry.add(
             Histogram(
                 "scheduler_queueing_hint_execution_duration_seconds",
-                ALPHA + "Time of a plugin's queueing hint; hint: Queue, QueueSkip, Error.",
+                ALPHA + "Duration of a plugin's queueing hint; hint: Queue, QueueSkip, Error.",
                 ("plugin", "event", "hint"),
                 PLUGIN_BUCKETS,
             )
@@ -184,14 +185,14 @@ class SchedulerMetrics:
         self.inflight_events = registry.add(
             Gauge(
                 "scheduler_inflight_events",
-                ALPHA + "Events kept for the pods being scheduled at this moment.",
+                ALPHA + "Events kept for pods that are being scheduled.",
                 ("event",),
             )
         )
 
 
 class PreemptionMetrics:
-    """Preemption: kube-scheduler's metrics, and what podsched counts beyond them."""
+    """Preemption: kube-scheduler's metrics and podsched's own."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self.preemption_attempts_total = registry.add(
@@ -223,13 +224,13 @@ class PreemptionMetrics:
         self.preemptions_futile_total = registry.add(
             Counter(
                 "podsched_preemptions_futile_total",
-                "Preemptions after which the preemptor was not bound to the node made free.",
+                "Preemptions after which the preemptor was not bound to the freed node.",
             )
         )
 
 
 class EvaluationMetrics:
-    """How podsched evaluates: batches, rows, Ray, missed wake-ups."""
+    """Evaluation: batches, rows, Ray, missed wake-ups."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self.evaluator_mode = registry.add(
@@ -241,12 +242,17 @@ class EvaluationMetrics:
         self.evaluated_rows_total = registry.add(
             Counter(
                 "podsched_evaluated_rows_total",
-                "Rows (nodes) filtered; kind: full (all of a class), changed (since then).",
+                "Rows (nodes) filtered; kind: full (all rows for a class), changed (since then).",
                 ("kind",),
             )
         )
         self.scheduling_batch_size = registry.add(
-            Histogram("podsched_scheduling_batch_size", "Pods popped together.", (), BATCH_BUCKETS)
+            Histogram(
+                "podsched_scheduling_batch_size",
+                "Pods popped from the queue at once.",
+                (),
+                BATCH_BUCKETS,
+            )
         )
         self.ray_calls_total = registry.add(
             Counter("podsched_ray_calls_total", "Calls of Ray actors.", ("call", "result"))
@@ -254,7 +260,7 @@ class EvaluationMetrics:
         self.ray_call_duration_seconds = registry.add(
             Histogram(
                 "podsched_ray_call_duration_seconds",
-                "Time until an actor's answer was there.",
+                "Duration of a call of an actor.",
                 ("call",),
                 CALL_BUCKETS,
             )
@@ -263,12 +269,12 @@ class EvaluationMetrics:
             Counter("podsched_ray_actor_restarts_total", "Actors that were replaced.", ("actor",))
         )
         self.audited_pods_total = registry.add(
-            Counter("podsched_audited_pods_total", "Unschedulable pods filtered again when idle.")
+            Counter("podsched_audited_pods_total", "Unschedulable pods filtered again while idle.")
         )
         self.missed_wakeups_total = registry.add(
             Counter(
                 "podsched_missed_wakeups_total",
-                "Pods found to fit that no event had woken, by the event that should have.",
+                "Waiting pods found to fit, by the event that should have woken them.",
                 ("event",),
             )
         )
@@ -283,20 +289,23 @@ class BindingMetrics:
         )
         self.bind_duration_seconds = registry.add(
             Histogram(
-                "podsched_bind_duration_seconds", "Time of a bind call.", ("result",), CALL_BUCKETS
+                "podsched_bind_duration_seconds",
+                "Duration of a bind call.",
+                ("result",),
+                CALL_BUCKETS,
             )
         )
         self.fence_lost_total = registry.add(
             Counter(
                 "podsched_fence_lost_total",
-                "Writes refused because the term was over, by what was to be written.",
+                "Writes rejected because the term was over, by operation.",
                 ("operation",),
             )
         )
 
 
 class ElectionMetrics:
-    """Who leads. ``name`` is the lock's name."""
+    """Leader election; ``name`` is the lock's name."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self.leader_election_master_status = registry.add(
@@ -310,7 +319,7 @@ class ElectionMetrics:
             )
         )
         self.term = registry.add(
-            Gauge("podsched_leader_election_term", "Token of the term this process leads, else 0.")
+            Gauge("podsched_leader_election_term", "Term that this process leads, else 0.")
         )
         self.transitions = registry.add(
             Gauge("podsched_leader_election_transitions", "Transitions in the record last seen.")
@@ -318,7 +327,7 @@ class ElectionMetrics:
         self.renew_duration_seconds = registry.add(
             Histogram(
                 "podsched_leader_election_renew_duration_seconds",
-                "Time of a renewal.",
+                "Duration of a renewal.",
                 ("result",),
                 CALL_BUCKETS,
             )
@@ -339,7 +348,7 @@ class ClientMetrics:
         self.request_duration_seconds = registry.add(
             Histogram(
                 "rest_client_request_duration_seconds",
-                ALPHA + "Time of a request to the API server.",
+                ALPHA + "Duration of requests to the API server.",
                 ("verb", "host"),
                 (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
             )
@@ -347,15 +356,21 @@ class ClientMetrics:
         self.request_retries_total = registry.add(
             Counter(
                 "rest_client_request_retries_total",
-                ALPHA + "Requests sent again.",
+                ALPHA + "Retried requests to the API server.",
                 ("code", "verb", "host"),
             )
         )
         self.informer_relists_total = registry.add(
-            Counter("podsched_informer_relists_total", "Lists begun anew because history was lost.")
+            Counter(
+                "podsched_informer_relists_total",
+                "Times the informer had to list again because it missed changes.",
+            )
         )
         self.informer_revision = registry.add(
-            Gauge("podsched_informer_revision", "Revision up to which the informer has seen all.")
+            Gauge(
+                "podsched_informer_revision",
+                "Revision up to which the informer has seen all changes.",
+            )
         )
         self.informer_undecodable = registry.add(
             Gauge(
@@ -379,7 +394,7 @@ class ApiServerMetrics:
         self.request_duration_seconds = registry.add(
             Histogram(
                 "apiserver_request_duration_seconds",
-                STABLE + "Time of a request, watches left out.",
+                STABLE + "Duration of requests except watches.",
                 ("verb", "resource"),
                 CALL_BUCKETS,
             )
@@ -394,22 +409,22 @@ class ApiServerMetrics:
                 ("resource",),
             )
         )
-        self.watchers = registry.add(Gauge("podsched_watchers", "Watch streams being served."))
+        self.watchers = registry.add(Gauge("podsched_watchers", "Open watch streams."))
         self.watch_events_total = registry.add(
             Counter("podsched_watch_events_total", "Events sent to watchers.")
         )
         self.watchers_dropped_total = registry.add(
             Counter(
                 "podsched_watchers_dropped_total",
-                "Watch streams ended by the server, by cause.",
+                "Watch streams closed by the server, by cause.",
                 ("cause",),
             )
         )
         self.watch_cache_events = registry.add(
-            Gauge("podsched_watch_cache_events", "Events kept for watches that resume.")
+            Gauge("podsched_watch_cache_events", "Changes kept for watches that lag or resume.")
         )
         self.watch_cache_revision = registry.add(
-            Gauge("podsched_watch_cache_revision", "Revision the watch cache has reached.")
+            Gauge("podsched_watch_cache_revision", "Revision that the watch cache has reached.")
         )
         self.etcd_up = registry.add(
             Gauge("podsched_etcd_up", "1 while etcd answers linearizable reads, else 0.")
@@ -426,7 +441,7 @@ class ApiServerMetrics:
 
 
 class ControllerMetrics:
-    """The control loops that run in the leader."""
+    """The controllers in the leader."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self.pod_deletions_total = registry.add(
@@ -438,7 +453,7 @@ class ControllerMetrics:
         self.pod_deletion_duration_seconds = registry.add(
             Histogram(
                 "taint_eviction_controller_pod_deletion_duration_seconds",
-                ALPHA + "Time from a taint's taking effect until the pod's deletion.",
+                ALPHA + "Time from when a taint takes effect until the pod is deleted.",
                 (),
                 (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
             )
@@ -446,7 +461,7 @@ class ControllerMetrics:
         self.reconciles_total = registry.add(
             Counter(
                 "podsched_controller_reconciles_total",
-                "Objects a controller looked at; result: unchanged, written, error.",
+                "Objects checked by a controller; result: unchanged, written, error.",
                 ("controller", "result"),
             )
         )
@@ -456,7 +471,7 @@ class AgentMetrics:
     """The hollow nodes of one agent."""
 
     def __init__(self, registry: MetricRegistry) -> None:
-        self.nodes = registry.add(Gauge("podsched_agent_nodes", "Hollow nodes played."))
+        self.nodes = registry.add(Gauge("podsched_agent_nodes", "Hollow nodes of this agent."))
         self.pods = registry.add(
             Gauge("podsched_agent_pods", "Pods on the hollow nodes, by phase.", ("phase",))
         )

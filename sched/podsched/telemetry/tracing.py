@@ -1,12 +1,12 @@
 """Traces: one per scheduling attempt, across gRPC and Ray, exported by OTLP when configured.
 
-Times are seconds of the monotonic clock (``time.monotonic()``, the event loop's ``time()``): the
-engine notes floats while it works and hands spans over afterwards, with their start and end.
+Times are seconds of the monotonic clock (``time.monotonic()``, the event loop's ``time()``). The
+engine notes times while it works and records spans afterwards, with their start and end.
 
-**Cost.** A span costs some 15 µs in the SDK. Without an exporter, and for attempts that are not
-sampled, ``Tracer.start`` returns ``NO_SPAN``, whose methods do nothing; a hot loop may also ask
-``tracer.enabled`` or ``span.recording`` first. A root is sampled here, by ratio; what follows from
-a remote parent is recorded if and only if the parent was.
+**Cost.** A span takes about 15 µs in the SDK. Without an exporter, and for attempts that are not
+sampled, ``Tracer.start`` returns ``NO_SPAN``, whose methods do nothing; hot loops can also check
+``tracer.enabled`` or ``span.recording`` first. Roots are sampled here, by ratio. Children of a
+remote parent are recorded if the parent is.
 
 **Context** travels as a W3C traceparent in a plain string ("" for none): as gRPC metadata, or as an
 argument of a Ray call.
@@ -36,7 +36,7 @@ Attribute = str | int | float | bool
 
 
 class SpanName(StrEnum):
-    """The spans of a scheduling attempt, in its order, and those on the other side of a call."""
+    """The spans of a scheduling attempt in their order, then those of remote calls."""
 
     ATTEMPT = "scheduling attempt"
     QUEUE_WAIT = "queue wait"
@@ -55,7 +55,7 @@ class SpanName(StrEnum):
 
 
 class Span:
-    """A span under way; as a context manager it ends itself, with the error that left the block."""
+    """An open span; as a context manager it ends itself, with the error that left the block."""
 
     __slots__ = ("_span", "_tracer", "context")
     recording = True
@@ -75,7 +75,7 @@ class Span:
         attributes: Mapping[str, Attribute] | None = None,
         error: str = "",
     ) -> None:
-        """Record a child that is over already."""
+        """Record a child that has already ended."""
         self.start_child(name, start).end(end, attributes, error)
 
     def start_child(self, name: str, at: float | None = None) -> Span:
@@ -87,7 +87,7 @@ class Span:
         attributes: Mapping[str, Attribute] | None = None,
         error: str = "",
     ) -> None:
-        """End the span; ``error`` marks it as failed and say why."""
+        """End the span; ``error`` marks it as failed and gives the reason."""
         if attributes:
             self._span.set_attributes(attributes)
         if error:
@@ -107,7 +107,7 @@ class Span:
 
 
 class _NoSpan(Span):
-    """What is not recorded: every method does nothing."""
+    """A span that is not recorded; its methods do nothing."""
 
     __slots__ = ()
     recording = False
@@ -149,7 +149,7 @@ NO_SPAN: Final[Span] = _NoSpan()
 
 
 class Tracer:
-    """Starts spans; without a provider it records nothing (``enabled`` is False)."""
+    """Starts spans; without a provider nothing is recorded (``enabled`` is False)."""
 
     def __init__(self, provider: TracerProvider | None = None, sample_ratio: float = 1.0) -> None:
         if not 0 <= sample_ratio <= 1:
@@ -160,7 +160,7 @@ class Tracer:
             trace.NoOpTracer() if provider is None else provider.get_tracer("podsched")
         )
         self._ratio = sample_ratio
-        # Roots are sampled by an even stride, without a random source; the first one always is.
+        # Roots are sampled at even intervals, without a random source, starting with the first one.
         self._credit = 1.0 if sample_ratio else 0.0
         self._wall_offset = time.time_ns() - time.monotonic_ns()
 
@@ -172,9 +172,9 @@ class Tracer:
         at: float | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Span:
-        """Start a span: below ``parent`` (a traceparent), or as the root of a trace, if sampled.
+        """Start a span below ``parent`` (a traceparent), or as the root of a trace if sampled.
 
-        ``at``: monotonic seconds, now when None. A malformed parent counts as none.
+        ``at``: monotonic seconds; None means now. A malformed parent counts as no parent.
         """
         if not self.enabled:
             return NO_SPAN
@@ -198,7 +198,7 @@ class Tracer:
         at: float | None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> trace.Span:
-        """Return the SDK's span; Span uses it."""
+        """Start a span of the SDK, for ``Span``."""
         return self._sdk.start_span(
             name,
             context=trace.set_span_in_context(parent),
@@ -207,13 +207,13 @@ class Tracer:
         )
 
     def wall_nanoseconds(self, at: float | None) -> int:
-        """Monotonic seconds (None: now) as nanoseconds since 1970, which is what is exported."""
+        """Convert monotonic seconds (None: now) to nanoseconds since 1970, as exported."""
         if at is None:
             return time.monotonic_ns() + self._wall_offset
         return int(at * 1e9) + self._wall_offset
 
     def shutdown(self) -> None:
-        """Export what is left; take at most some seconds when the collector does not answer."""
+        """Export the remaining spans; give up after a few seconds if there is no answer."""
         if self._provider is not None:
             self._provider.shutdown()
         self.enabled = False
@@ -226,7 +226,7 @@ class Tracer:
         return sampled
 
 
-#: For whoever is given no tracer.
+#: Default for callers without a tracer.
 DISABLED: Final = Tracer()
 
 
@@ -238,12 +238,12 @@ def configure_tracing(
 ) -> Tracer:
     """Return a tracer that exports to ``otlp_endpoint`` (gRPC, "http://host:4317"; https for TLS).
 
-    Without an endpoint the tracer records nothing. ``instance`` tells replicas apart
-    (service.instance.id). The owner calls ``shutdown``.
+    Without an endpoint the tracer records nothing. ``instance`` distinguishes replicas
+    (service.instance.id). The caller must call ``shutdown``.
     """
     if not otlp_endpoint:
         return Tracer()
-    # Imported here because it takes 0.1 s, and most processes export nothing.
+    # Imported here because it takes 0.1 s, and most processes do not export traces.
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
     resource = {"service.name": service_name}
