@@ -1,5 +1,5 @@
-"""Hollow nodes: what kubelets and a volume provisioner would do, without running anything.
+"""Hollow nodes: what kubelets and a volume provisioner do, without running anything.
 
-Registers nodes, keeps their leases fresh, marks pods bound to them Running, ends and removes
-them. All state is in the API: an agent that starts again goes on where the last one stopped.
+An agent registers nodes, renews their leases, marks the pods bound to them Running, and ends and
+removes pods. All state is in the API, so a restarted agent continues where the last one stopped.
 """

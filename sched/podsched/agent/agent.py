@@ -1,14 +1,15 @@
-"""The agent: follows nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
+"""The agent: watches nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
 
-    Node seen, ours         lease made, conditions repaired, its pods looked at; renewed each period
-    Node silent             no renewals, its pods are left as they are
-    Node no longer silent   Ready again, its pods looked at
-    Node gone               its lease is deleted; its pods are the pod garbage collector's
-    Pod changed             ``pods.step`` now, and again when it says
+    event                   action
+    node of ours seen       create and renew its lease, repair its conditions, handle its pods
+    node becomes silent     stop renewing; leave its pods as they are
+    node no longer silent   make it Ready again, handle its pods
+    node deleted            delete its lease; its pods are left to the pod garbage collector
+    pod changed             ``pods.step`` now, and again at the time that it returns
 
-Guarantees: what is written was decided on the newest state seen; a write that fails is decided
-anew; an object that cannot be handled is logged and left alone until it changes; an outage of the
-API is waited out. Not here: policy, state of its own.
+Guarantees: each write is decided on the newest state seen; a failed write is decided again; an
+object that cannot be handled is logged and left alone until it changes; the agent waits until an
+outage of the API is over. It makes no decisions and keeps no state of its own.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
 
 _log = get_logger("agent")
-_REGISTER_AT_ONCE = 500
+_REGISTER_BATCH = 500
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
 class AgentClient(VolumeClient, Protocol):
-    """What an agent needs of the API; ``ApiClient`` has it."""
+    """The part of ``ApiClient`` that an agent uses."""
 
     def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
@@ -61,20 +62,20 @@ class AgentClient(VolumeClient, Protocol):
 
 
 class AgentError(Exception):
-    """The agent cannot do what it was told: a node that the API refuses."""
+    """The API rejected a node that the agent was to register."""
 
 
 class _Seen(NamedTuple):
-    """Since when a pod has been in a state."""
+    """A pod's state, and the time at which it was first seen in it."""
 
     state: tuple[str, str, int]
     since: float
 
 
 class Agent:
-    """Plays the hollow nodes of the settings and ``nodes``; ``start``, then ``wait`` or ``stop``.
+    """Plays the hollow nodes of the settings and ``nodes``: ``start``, then ``wait`` or ``stop``.
 
-    now: Unix time in seconds.
+    ``now`` returns Unix time in seconds.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class Agent:
             )
         self._wheel = leases.Wheel()
         self._playing: dict[str, bool] = {}
-        """Nodes played; whether they are silent."""
+        """The nodes played, and whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
         self._seen: dict[str, _Seen] = {}
         self._counted: dict[str, str] = {}
         self._timers: list[tuple[float, str, str]] = []
-        """When to look again: time, kind, key."""
+        """Heap of times at which to handle an object again: time, kind, key."""
         self._timer_set = asyncio.Event()
         self._statuses = Outbox(client.patch_many, self._pod_answered)
         self._removals = Outbox(client.evict_pods, self._pod_answered)
@@ -116,12 +117,12 @@ class Agent:
         self._old_leases = Outbox(self._delete_leases, most=50)
         self._tasks: list[asyncio.Task[None]] = []
 
-    # ------------------------------------------------------------------ life
+    # ------------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Register the nodes and begin to play; returns when all of them are seen.
+        """Register the nodes and start playing; return when all of them have been seen.
 
-        Raises AgentError when a node is refused.
+        Raises ``AgentError`` if a node is rejected.
         """
         await self._register()
         runs = {
@@ -147,21 +148,21 @@ class Agent:
         _log.info("Playing hollow nodes", nodes=len(self._playing))
 
     async def wait(self) -> None:
-        """Until stopped; raises what ended one of the tasks."""
+        """Wait until a task ends; raise its exception."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             if not task.cancelled():
                 task.result()
 
     async def stop(self) -> None:
-        """Play no more; the nodes fall silent, and a later agent goes on with them."""
+        """Stop playing; the nodes fall silent, and another agent can continue with them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def ready(self) -> bool:
-        """Whether all nodes are registered and followed."""
+        """Whether all nodes are registered and watched."""
         return self._informer.synced.is_set()
 
     @property
@@ -170,8 +171,8 @@ class Agent:
         return list(self._playing)
 
     async def _register(self) -> None:
-        for start in range(0, len(self._given), _REGISTER_AT_ONCE):
-            batch = self._given[start : start + _REGISTER_AT_ONCE]
+        for start in range(0, len(self._given), _REGISTER_BATCH):
+            batch = self._given[start : start + _REGISTER_BATCH]
             await self._register_batch(batch)
 
     async def _register_batch(self, batch: Sequence[Node]) -> None:
@@ -185,23 +186,23 @@ class Agent:
             except ClientError as error:
                 if not error.retryable:
                     raise AgentError(f"cannot register nodes: {error}") from error
-                _log.info("Waiting for the API", error=str(error))
+                _log.info("Waiting for the API server", error=str(error))
                 await asyncio.sleep(backoff.next_delay())
         for node, result in zip(batch, results, strict=True):
             failed = errors.of_result(result)
             if failed is not None and not isinstance(failed, AlreadyExists):
-                raise AgentError(f'node "{node.metadata.name}" is refused: {failed}') from failed
+                raise AgentError(f'node "{node.metadata.name}" was rejected: {failed}') from failed
 
-    # ------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------ events
 
     def _handle(self, batch: Batch) -> None:
         for event in batch.events:
             try:
-                self._take(event)
+                self._handle_event(event)
             except Exception as error:
                 self._skip(event.kind, event.key, error)
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         if event.kind == "Pod":
             self._pod_changed(event)
         elif event.kind == "Node":
@@ -210,8 +211,10 @@ class Agent:
             self._volumes.changed(event)
 
     def _skip(self, kind: str, key: str, error: Exception) -> None:
-        """Leave an object that cannot be handled alone until it changes; the others go on."""
-        _log.warning("An object is skipped", kind=kind, name=key, exc_info=error)
+        """Log an object that cannot be handled; it is left alone until it changes."""
+        _log.warning(
+            "Skipped an object that cannot be handled", kind=kind, name=key, exc_info=error
+        )
 
     def _node_changed(self, event: Event) -> None:
         name = event.key
@@ -221,7 +224,7 @@ class Agent:
                 self._renewals.drop(name)
                 self._new_leases.drop(name)
                 self._old_leases.put(name, name)
-                self._show_nodes()
+                self._count_nodes()
             return
         if not self._settings.adopt and name not in self._names:
             return
@@ -231,16 +234,16 @@ class Agent:
         if silent:
             self._wheel.remove(name)
             self._renewals.drop(name)
-            self._show_nodes()
+            self._count_nodes()
             return
         if was_silent is None or was_silent:
             self._old_leases.drop(name)
             self._wheel.add(name)
             self._renewals.put(name, name)
-            self._show_nodes()
-            self._look_at_pods_of(name)
+            self._count_nodes()
+            self._handle_pods_of(name)
         elif is_ready(node) and isinstance(event.old, Node) and not is_ready(event.old):
-            self._look_at_pods_of(name)
+            self._handle_pods_of(name)
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
@@ -267,22 +270,22 @@ class Agent:
             self._pods_on.get(before, {}).pop(key, None)
         if after and before != after:
             self._pods_on.setdefault(after, {})[key] = None
-        self._count(key, new)
+        self._count_pod(key, new)
         if new is None:
             self._seen.pop(key, None)
             self._statuses.drop(key)
             self._removals.drop(key)
         elif after:
-            self._look_at_pod(key, new)
+            self._handle_pod(key, new)
 
-    def _look_at_pods_of(self, node: str) -> None:
+    def _handle_pods_of(self, node: str) -> None:
         for key in list(self._pods_on.get(node, ())):
             pod = self._informer.get("Pod", key)
             if pod is not None:
-                self._look_at_pod(key, cast(Pod, pod))
+                self._handle_pod(key, cast(Pod, pod))
 
-    def _look_at_pod(self, key: str, pod: Pod) -> None:
-        """Decide about a bound pod as it is now."""
+    def _handle_pod(self, key: str, pod: Pod) -> None:
+        """Do what is due for a bound pod."""
         if self._playing.get(pod.spec.node_name, True):
             return  # not ours, gone, or silent
         now = self._now()
@@ -300,7 +303,7 @@ class Agent:
             self._statuses.drop(key)
             self._removals.put(key, action.request)
         elif isinstance(action, pods.Later):
-            self._look_again("Pod", key, action.at)
+            self._handle_at("Pod", key, action.at)
 
     def _since(self, key: str, pod: Pod, now: float) -> float:
         metadata = pod.metadata
@@ -312,9 +315,9 @@ class Agent:
             seen = self._seen[key] = _Seen(state, now)
         return seen.since
 
-    # ------------------------------------------------------------------ time
+    # ------------------------------------------------------------------ timers
 
-    def _look_again(self, kind: str, key: str, at: float) -> None:
+    def _handle_at(self, kind: str, key: str, at: float) -> None:
         heapq.heappush(self._timers, (at, kind, key))
         if self._timers[0][0] == at:
             self._timer_set.set()
@@ -326,7 +329,7 @@ class Agent:
             while self._timers and self._timers[0][0] <= now:
                 _, kind, key = heapq.heappop(self._timers)
                 try:
-                    self._timer_rang(kind, key)
+                    self._timer_fired(kind, key)
                 except Exception as error:
                     self._skip(kind, key, error)
             left = self._timers[0][0] - self._now() if self._timers else None
@@ -336,15 +339,15 @@ class Agent:
             except TimeoutError:
                 continue
 
-    def _timer_rang(self, kind: str, key: str) -> None:
+    def _timer_fired(self, kind: str, key: str) -> None:
         item = self._informer.get(kind, key)
         if isinstance(item, Pod) and item.spec.node_name:
-            self._look_at_pod(key, item)
+            self._handle_pod(key, item)
         elif isinstance(item, Node) and self._playing.get(key) is False:
             self._repair(item)
 
     async def _beat(self) -> None:
-        """Renew each lease once a period."""
+        """Renew each lease once per period."""
         loop = asyncio.get_running_loop()
         part = self._settings.heartbeat_period / leases.SLOTS
         at = loop.time()
@@ -354,10 +357,10 @@ class Agent:
             at = max(at + part, loop.time() - self._settings.heartbeat_period)
             await asyncio.sleep(max(0.0, at - loop.time()))
 
-    # ------------------------------------------------------------------ what became of writes
+    # ------------------------------------------------------------------ results of writes
 
     async def _send_renewals(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
-        # Made here, so that a renewal that had to wait says when it was sent.
+        # Created here, so that a renewal that had to wait has the time at which it is sent.
         return await self._client.patch_many(leases.renewals(names, self._now()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
@@ -370,7 +373,7 @@ class Agent:
     def _lease_made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
         if failed is not None and not isinstance(failed, AlreadyExists):
-            _log.warning("A lease could not be made", node=name, error=str(failed))
+            _log.warning("Creating a lease failed", node=name, error=str(failed))
 
     async def _delete_leases(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
         for name in names:
@@ -379,29 +382,29 @@ class Agent:
         return [v1.BatchResult()] * len(names)
 
     def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
-        self._again_after("Pod", key, errors.of_result(result))
+        self._retry_after("Pod", key, errors.of_result(result))
 
     def _node_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
-        self._again_after("Node", key, errors.of_result(result))
+        self._retry_after("Node", key, errors.of_result(result))
 
-    def _again_after(self, kind: str, key: str, failed: ClientError | None) -> None:
-        """Decide anew about what could not be written; by then its new state has been seen."""
+    def _retry_after(self, kind: str, key: str, failed: ClientError | None) -> None:
+        """Handle an object again after a failed write; by then its new state has been seen."""
         if failed is None or isinstance(failed, NotFound):
             return
         wait = _RETRY_CONFLICT
         if not isinstance(failed, Conflict):
-            _log.warning("A write failed", kind=kind, name=key, error=str(failed))
+            _log.warning("Write failed", kind=kind, name=key, error=str(failed))
             wait = _RETRY_ERROR
-        self._look_again(kind, key, self._now() + wait)
+        self._handle_at(kind, key, self._now() + wait)
 
     # ------------------------------------------------------------------ metrics
 
-    def _show_nodes(self) -> None:
+    def _count_nodes(self) -> None:
         if self._metrics is not None:
             self._metrics.nodes.set(len(self._playing))
 
-    def _count(self, key: str, pod: Pod | None) -> None:
-        """Keep the number of pods of each phase."""
+    def _count_pod(self, key: str, pod: Pod | None) -> None:
+        """Update the number of pods of each phase."""
         if self._metrics is None:
             return
         before = self._counted.pop(key, None)

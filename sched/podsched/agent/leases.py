@@ -1,7 +1,7 @@
-"""The leases by which nodes show that they live, and when each is due.
+"""The heartbeat leases of nodes, and when each is due.
 
-Pure. Renewals are spread evenly over the period, so that thousands of nodes cost the servers a
-steady trickle.
+Pure. Renewals are spread evenly over the period, so that thousands of nodes cause a steady load
+instead of bursts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ NAMESPACE = "kube-node-lease"
 DURATION = 40
 """Seconds: kubelet's nodeLeaseDurationSeconds."""
 SLOTS = 20
-"""Parts of a period in which renewals are sent."""
+"""Number of parts of a period among which renewals are spread."""
 
 
 class Wheel:
-    """Assigns each node one of the slots of a period, always the one with the fewest nodes."""
+    """Assigns each node to the slot of a period that has the fewest nodes."""
 
     def __init__(self, slots: int = SLOTS) -> None:
         self._slots: list[dict[str, None]] = [{} for _ in range(slots)]
@@ -32,7 +32,7 @@ class Wheel:
         return len(self._slot_of)
 
     def add(self, name: str) -> None:
-        """Give the node a slot, if it has none."""
+        """Assign a slot to a node unless it has one."""
         if name in self._slot_of:
             return
         least = min(range(len(self._slots)), key=lambda slot: len(self._slots[slot]))
@@ -40,19 +40,19 @@ class Wheel:
         self._slot_of[name] = least
 
     def remove(self, name: str) -> None:
-        """Return the node is not due any more."""
+        """Remove a node, which is no longer due."""
         slot = self._slot_of.pop(name, None)
         if slot is not None:
             del self._slots[slot][name]
 
     def turn(self) -> list[str]:
-        """Return the nodes of the next slot."""
+        """Advance to the next slot and return its nodes."""
         self._at = (self._at + 1) % len(self._slots)
         return list(self._slots[self._at])
 
 
 def new_lease(node: Node, now: float) -> Lease:
-    """Return a node's first lease, owned by the node."""
+    """Return the initial lease of a node, owned by the node."""
     lease = Lease()
     lease.metadata.name = node.metadata.name
     lease.metadata.namespace = NAMESPACE

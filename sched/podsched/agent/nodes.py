@@ -1,9 +1,8 @@
-"""What hollow nodes look like: from a shape or from manifests, and what registers and repairs them.
+"""Hollow nodes as objects: made from a shape or from manifests, registered and repaired.
 
 Pure: Node messages in and out, ``now`` in Unix seconds. An existing node of the same name is
-adopted as it is; only conditions that nobody vouches for any more (Unknown, or no Ready at all) are
-set.
-A Ready=False that somebody wrote is left alone: tests of NotReady nodes rely on it.
+adopted unchanged. Only conditions without a current reporter (Unknown, or a missing Ready) are
+repaired. A Ready=False written by somebody else is kept, so that NotReady nodes can be simulated.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
 
 COUNT_ANNOTATION = "podsched.io/count"
-#: Nodes that one manifest may ask for: each costs memory here, in etcd and in every replica.
+#: Maximum number of nodes per manifest: each takes memory here, in etcd and in every replica.
 MAX_COPIES = 100_000
 SILENCE_ANNOTATION = "podsched.io/silence"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -37,11 +36,11 @@ _HEALTHY = {
 
 
 class BadNode(ValueError):
-    """A node manifest that cannot be played; the fault of whoever wrote it."""
+    """An invalid node manifest."""
 
 
 class Shape(NamedTuple):
-    """What each of a number of equal nodes has."""
+    """Resources of each of a number of equal nodes."""
 
     cpu: str
     memory: str
@@ -49,14 +48,14 @@ class Shape(NamedTuple):
 
 
 def nodes_of_settings(settings: AgentSettings) -> list[Node]:
-    """Return the nodes that the settings ask for: prefix0000, prefix0001, ..."""
+    """Return the nodes of the settings, named prefix0000, prefix0001 and so on."""
     shape = Shape(settings.node_cpu, settings.node_memory, settings.node_pods)
     names = [f"{settings.node_name_prefix}{index:04d}" for index in range(settings.nodes)]
     return nodes_of_shape(names, shape, settings.zones)
 
 
 def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()) -> list[Node]:
-    """Nodes of one shape, the zones given to them in turn."""
+    """Return nodes of one shape, with zones assigned in turn."""
     nodes = []
     for index, name in enumerate(names):
         node = Node()
@@ -70,15 +69,15 @@ def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()
 
 
 def nodes_of_manifests(manifests: Iterable[Node]) -> list[Node]:
-    """Return the nodes that manifests ask for: as many copies of each as its annotation says.
+    """Return the nodes of manifests, each as often as its annotation says.
 
-    Raises BadNode: a count that is no number, or a name twice.
+    Raises ``BadNode`` if a count is not a number, or two nodes have the same name.
     """
     nodes: dict[str, Node] = {}
     for manifest in manifests:
         for node in _copies(manifest):
             if node.metadata.name in nodes:
-                raise BadNode(f'node "{node.metadata.name}" is there twice')
+                raise BadNode(f'node "{node.metadata.name}" occurs twice')
             nodes[node.metadata.name] = node
     return list(nodes.values())
 
@@ -108,7 +107,7 @@ def _copy(manifest: Node, name: str) -> Node:
 
 
 def registration(node: Node, now: float) -> Node:
-    """Return a copy of the node as its kubelet would register it: labels, capacity, Ready."""
+    """Return a copy of a node as its kubelet registers it, with labels, capacity and conditions."""
     new = _copy(node, node.metadata.name)
     labels = new.metadata.labels
     for key, value in {**_STANDARD_LABELS, HOSTNAME_LABEL: node.metadata.name}.items():
@@ -129,9 +128,9 @@ def registration(node: Node, now: float) -> Node:
 
 
 def repaired_conditions(node: Node, now: float, *, resumed: bool = False) -> list[NodeCondition]:
-    """All conditions as they should be when the node reports, or nothing if they are well.
+    """Return all conditions as a reporting node would set them; empty if none needs a repair.
 
-    resumed: the node has just come back and says Ready whatever was said of it.
+    ``resumed``: the node reports again after a silence and becomes Ready in any case.
     """
     found = {condition.type: condition for condition in node.status.conditions}
     ready = found.get(NODE_READY)
@@ -158,11 +157,11 @@ def _healthy(type_: str, now: float) -> NodeCondition:
 
 
 def is_silent(node: Node) -> bool:
-    """Whether the node is to seem dead: no heartbeat, and its pods are left as they are."""
+    """Return whether the node is to seem dead: no heartbeats, and its pods are left unchanged."""
     return node.metadata.annotations.get(SILENCE_ANNOTATION) == "true"
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node says Ready."""
+    """Return whether the node's condition Ready is True."""
     condition = node_condition(node.status, NODE_READY)
     return condition is not None and condition.status == TRUE

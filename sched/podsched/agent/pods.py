@@ -1,16 +1,15 @@
 """What a hollow kubelet does for a pod, and when.
 
-Pure: ``step`` looks at a pod as it is and says what to do at ``now`` (Unix seconds), or when to
-look again. Nothing is remembered but when the pod was first seen in its state, and only to be more
-exact than the whole seconds of the API's times: an agent that starts again derives the same from
-these.
+Pure: ``step`` returns what to do for a pod at ``now`` (Unix seconds), or when to call it again. The
+only state is the time at which the pod was first seen in its present state. It is only used for
+precision, because the API's times are whole seconds: a restarted agent does the same without it.
 
     the pod                               is
     bound, Pending, not being deleted     Running run_delay after its binding
     Running, not Ready for its node's    Ready, once the node is
     Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
     being deleted, never ran or finished  removed at once
-    being deleted, Running                removed when its grace period is over
+    being deleted, Running                removed after its grace period
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Remove(NamedTuple):
 
 
 class Later(NamedTuple):
-    """Nothing before this time."""
+    """Call ``step`` again at this time."""
 
     at: float
 
@@ -54,7 +53,7 @@ Action = Patch | Remove | Later
 def step(
     pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
 ) -> Action | None:
-    """Return what to do for a bound pod that has been seen in its present state since ``seen``."""
+    """Return what to do for a bound pod that was first seen in its present state at ``seen``."""
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
     if is_finished(pod):
@@ -68,7 +67,7 @@ def step(
 
 
 def _after(stamp: Timestamp | None, seen: float, span: float) -> float:
-    """``span`` seconds after what was seen at ``seen`` and has this time, cut to whole seconds."""
+    """Return ``span`` seconds after an event seen at ``seen``, whose stamp is in whole seconds."""
     if stamp is None:
         return seen + span
     return min(seen, seconds_of(stamp) + 1) + span
@@ -84,7 +83,7 @@ def _bound_at(pod: Pod) -> Timestamp | None:
 def _removal(pod: Pod, seen: float, now: float) -> Action:
     grace = pod.metadata.deletion_grace_period_seconds
     if grace > 0 and pod.status.phase == "Running":
-        # The mark has whole seconds; a process that ignores its SIGTERM lives the whole period.
+        # The timestamp is in whole seconds; a process that ignores SIGTERM lives the whole period.
         at = min(seen + grace, seconds_of(pod.metadata.deletion_timestamp) + 1)
         if at > now:
             return Later(at)
@@ -113,7 +112,7 @@ def _not_ready_for_its_node(pod: Pod) -> bool:
 
 
 def _number(pod: Pod, annotation: str) -> float | None:
-    """Return the annotation's value; None when it is missing or makes no sense."""
+    """Return the value of an annotation; None if it is missing or invalid."""
     text = pod.metadata.annotations.get(annotation)
     try:
         value = float(text) if text is not None else math.nan
@@ -171,7 +170,7 @@ def _finished(pod: Pod, now: float) -> Patch:
 
 
 def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:
-    """Return the pod's conditions, those wanted set, as a patch lists them: all of them."""
+    """Return all of the pod's conditions for a patch, with ``wanted`` set."""
     conditions = {condition.type: condition for condition in pod.status.conditions}
     for condition in wanted:
         old = conditions.get(condition.type)
@@ -185,8 +184,8 @@ def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[di
 
 
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
-    # The version, because the conditions are written as a whole: one that somebody has added
-    # meanwhile must not get lost.
+    # With the version, because the list of conditions is replaced as a whole: a condition added by
+    # somebody else in the meantime must not get lost.
     metadata = pod.metadata
     request = PatchRequest(
         kind="Pod",

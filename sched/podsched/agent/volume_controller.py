@@ -1,7 +1,7 @@
-"""Follows claims, volumes and classes, and writes what ``volumes`` decides.
+"""Watches claims, volumes and classes, and writes what ``volumes`` decides.
 
-Guarantees: every write names the version it was decided on; one that fails is decided anew. Several
-agents may do this at the same time.
+Guarantees: every write carries the version that it was decided on, and a failed write is decided
+again. Several agents may do this at the same time.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
 
 VOLUME_KINDS = ("StorageClass", "CSINode", "PersistentVolume", "PersistentVolumeClaim")
-_log = get_logger("volume controller")
+_log = get_logger("volume-controller")
 _RETRY_SECONDS = 1.0
 
 
 class VolumeClient(Protocol):
-    """What the controller needs of the API; ``ApiClient`` has it."""
+    """The part of ``ApiClient`` that the controller uses."""
 
     async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
 
@@ -61,7 +61,7 @@ class VolumeClient(Protocol):
 
 
 class VolumeController:
-    """``changed`` for every event of VOLUME_KINDS and Node, ``run`` as a task."""
+    """Call ``changed`` for every event of ``VOLUME_KINDS`` and Node, and ``run`` as a task."""
 
     def __init__(
         self,
@@ -75,23 +75,23 @@ class VolumeController:
         self._provisioners = provisioners
         self._claims: dict[str, None] = {}
         self._volumes: dict[str, None] = {}
-        self._something = asyncio.Event()
+        self._work = asyncio.Event()
         self._patches = Outbox(client.patch_many, self._patched)
         self._creations = Outbox(client.create_many, self._created)
 
-    # ------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------ events
 
     def changed(self, event: Event) -> None:
-        """Note what may have to be written after a change."""
+        """Queue the claims and volumes that a change may affect."""
         if event.kind == "PersistentVolumeClaim":
             self._claim_changed(event)
         elif event.kind == "PersistentVolume":
             self._volume_changed(event)
         elif event.kind == "StorageClass":
-            self._look_at_unbound(cast(StorageClass, event.new or event.old).metadata.name)
+            self._queue_unbound(cast(StorageClass, event.new or event.old).metadata.name)
         else:
             return
-        self._something.set()
+        self._work.set()
 
     def _claim_changed(self, event: Event) -> None:
         self._claims[event.key] = None
@@ -100,7 +100,7 @@ class VolumeController:
             if name:
                 self._volumes[name] = None
         if event.new is None:
-            # A volume may refer to the claim without the claim knowing.
+            # A volume may refer to the claim although the claim does not name it.
             for name, volume in self._view().volumes.items():
                 ref = volume.spec.claim_ref
                 if f"{ref.namespace}/{ref.name}" == event.key:
@@ -117,16 +117,16 @@ class VolumeController:
                 if claim.spec.volume_name == event.key:
                     self._claims[key] = None
         elif volume.status.phase == "Available":
-            self._look_at_unbound(volume.spec.storage_class_name)
+            self._queue_unbound(volume.spec.storage_class_name)
 
-    def _look_at_unbound(self, class_name: str) -> None:
+    def _queue_unbound(self, class_name: str) -> None:
         for key, claim in self._view().claims.items():
             if BIND_COMPLETED in claim.metadata.annotations:
                 continue
             if claim.spec.storage_class_name in ("", class_name):
                 self._claims[key] = None
 
-    # ------------------------------------------------------------------ what is written
+    # ------------------------------------------------------------------ writes
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -137,19 +137,21 @@ class VolumeController:
 
     async def _decide(self) -> None:
         while True:
-            await self._something.wait()
-            self._something.clear()
+            await self._work.wait()
+            self._work.clear()
             claims, self._claims = self._claims, {}
             volumes, self._volumes = self._volumes, {}
-            turn = Round(self._view())
+            decisions = Round(self._view())
             effects: list[Effect] = []
-            for keys, sync in ((volumes, turn.sync_volume), (claims, turn.sync_claim)):
+            for keys, sync in ((volumes, decisions.sync_volume), (claims, decisions.sync_claim)):
                 for key in keys:
                     try:
                         effects += sync(key)
                     except Exception as error:
-                        # A fault of this one object, left alone until it changes.
-                        _log.warning("An object is skipped", name=key, exc_info=error)
+                        # Only this object is at fault; it is left alone until it changes.
+                        _log.warning(
+                            "Skipped an object that cannot be handled", name=key, exc_info=error
+                        )
             for effect in effects:
                 await self._perform(effect)
 
@@ -184,10 +186,10 @@ class VolumeController:
                 )
                 return
             except (NotFound, Conflict):
-                return  # another has come first; the event says what it has done
+                return  # somebody else was faster; the event brings the new state
             except ClientError as error:
                 if not error.retryable:
-                    _log.warning("A volume cannot be deleted", name=name, error=str(error))
+                    _log.warning("Deleting a volume failed", name=name, error=str(error))
                     return
                 await asyncio.sleep(backoff.next_delay())
 
@@ -196,18 +198,18 @@ class VolumeController:
         if failed is None or isinstance(failed, NotFound):
             return
         if not isinstance(failed, Conflict):
-            _log.warning("A write failed", kind=patch.kind, name=patch.name, error=str(failed))
+            _log.warning("Write failed", kind=patch.kind, name=patch.name, error=str(failed))
         key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
         volume = patch.kind == "PersistentVolume"
         self._later(self._volumes if volume else self._claims, key)
         if volume:
-            # Whose claim it was to be is not known here: all of its class that wait look again.
-            self._look_at_unbound_of(key)
+            # Its intended claim is not known here, so queue all unbound claims of its class.
+            self._queue_unbound_of(key)
 
-    def _look_at_unbound_of(self, name: str) -> None:
+    def _queue_unbound_of(self, name: str) -> None:
         volume = self._informer.get("PersistentVolume", name)
         if isinstance(volume, PersistentVolume):
-            self._look_at_unbound(volume.spec.storage_class_name)
+            self._queue_unbound(volume.spec.storage_class_name)
 
     def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
@@ -222,6 +224,6 @@ class VolumeController:
 
         def look() -> None:
             (self._volumes if volumes else self._claims)[key] = None
-            self._something.set()
+            self._work.set()
 
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, look)

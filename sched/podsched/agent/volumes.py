@@ -1,17 +1,17 @@
-"""Binding claims and volumes, and provisioning: the decisions of Kubernetes' volume controller.
+"""Binding of claims and volumes, and provisioning: the decisions of Kubernetes' volume controller.
 
-Pure: the objects as they are in, the next writes out; each write makes an event that leads to the
-next, so that a binding is volume first, claim second, and can be resumed after any of them.
+Pure: objects in, next writes out. Each write causes an event that leads to the next write, so that
+a binding (first the volume, then the claim) can be resumed after any of them.
 Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go) of Kubernetes 1.36, and
 the external provisioner for the provisioners played here.
 
-    claim                                                    then
-    no class named, a default class exists                   gets that class
-    volume bound to it beforehand (by user or scheduler)     bound to that volume
-    class binds at once, an available volume suits           bound to the smallest that does
-    class waits for a consumer, none chosen a node yet       stays Pending
-    class has a provisioner                                  annotated; provisioned if it is ours
-    volume                                                   then
+    claim                                                    decision
+    no class, and there is a default class                   set the default class
+    a volume names it already (by user or scheduler)         bind to that volume
+    class binds immediately, available volumes fit           bind to the smallest
+    class waits for a consumer, no node selected yet         keep Pending
+    class has a provisioner                                  annotate; provision if it is ours
+    volume                                                   decision
     no claimRef, or one without a uid                        Available
     claimRef to a claim that names it                        Bound
     claimRef to a claim that is gone                         Released; deleted if Delete and ours
@@ -41,7 +41,7 @@ from podsched.api.selectors import SelectorError, compile_selector
 from podsched.v1.api_pb2 import PatchRequest
 
 PROVISIONER = "podsched.io/hollow"
-"""The provisioner that is played unless told otherwise."""
+"""The provisioner that agents play by default."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -70,7 +70,7 @@ Effect = PatchRequest | CreateVolume | DeleteVolume
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The objects as they are; claims and volumes by key."""
+    """The current objects; claims and volumes by key."""
 
     claims: Mapping[str, PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
@@ -82,7 +82,7 @@ class View:
 
 @dataclass(slots=True)
 class Round:
-    """Decides about claims and volumes one after another; no volume is given away twice."""
+    """Decides about claims and volumes one after another, and gives no volume away twice."""
 
     view: View
     _given: set[str] = field(default_factory=set)
@@ -91,7 +91,7 @@ class Round:
     # ------------------------------------------------------------------ volumes
 
     def sync_volume(self, name: str) -> list[Effect]:
-        """Return the next writes for a volume, none if all is as it should be."""
+        """Return the next writes for a volume; empty if none is needed."""
         volume = self.view.volumes.get(name)
         if volume is None or volume.metadata.HasField("deletion_timestamp"):
             return []
@@ -103,7 +103,7 @@ class Round:
             return self._released(volume)
         if claim.spec.volume_name == name:
             return _phase(volume, "Bound")
-        if claim.spec.volume_name and _yes(volume, BOUND_BY_CONTROLLER):
+        if claim.spec.volume_name and _has(volume, BOUND_BY_CONTROLLER):
             return [_unbound(volume)]
         return []
 
@@ -119,11 +119,11 @@ class Round:
     # ------------------------------------------------------------------ claims
 
     def sync_claim(self, key: str) -> list[Effect]:
-        """Return the next writes for a claim, none if all is as it should be or has to wait."""
+        """Return the next writes for a claim; empty if none is needed or possible yet."""
         claim = self.view.claims.get(key)
         if claim is None or claim.metadata.HasField("deletion_timestamp"):
             return []
-        if _yes(claim, BIND_COMPLETED):
+        if _has(claim, BIND_COMPLETED):
             return self._sync_bound(claim)
         if claim.spec.volume_name:
             volume = self.view.volumes.get(claim.spec.volume_name)
@@ -153,7 +153,7 @@ class Round:
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
     def _default_class(self) -> str:
-        """Return the newest of the classes that are marked as the default, "" if there is none."""
+        """Return the newest class that is marked as the default, "" if there is none."""
         marked = [
             (c.metadata.creation_timestamp.seconds, c.metadata.name)
             for c in self.view.classes.values()
@@ -162,7 +162,7 @@ class Round:
         return max(marked)[1] if marked else ""
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
-        """Return the volume first: whoever holds the volume decides."""
+        """Return the write that binds the volume, or the claim if the volume is bound already."""
         self._given.add(volume.metadata.name)
         ref = volume.spec.claim_ref
         if ref.uid != claim.metadata.uid or volume.status.phase != "Bound":
@@ -174,13 +174,13 @@ class Round:
     def _match(
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
-        """Return the volume bound to the claim beforehand, else the smallest that suits."""
+        """Return the volume that names the claim already, else the smallest that fits."""
         prebound = [
             volume
             for volume in self.view.volumes.values()
             if volume.spec.claim_ref.name == claim.metadata.name
             and _is_for(volume, claim)
-            and _suits(volume, claim)
+            and _fits(volume, claim)
         ]
         if prebound:
             return min(prebound, key=_size_and_name)
@@ -193,14 +193,14 @@ class Round:
         anything = not claim.spec.HasField("selector")
         for _, name in self._by_class().get(claim.spec.storage_class_name, ()):
             volume = self.view.volumes[name]
-            if name in self._given or not _suits(volume, claim):
+            if name in self._given or not _fits(volume, claim):
                 continue
             if anything or selector.matches(volume.metadata.labels):
                 return volume
         return None
 
     def _by_class(self) -> Mapping[str, Sequence[tuple[int, str]]]:
-        """Return the available volumes of each class, the smallest first."""
+        """Return the available volumes of each class, from the smallest to the largest."""
         if self._available is None:
             self._available = {}
             for volume in self.view.volumes.values():
@@ -229,14 +229,14 @@ class Round:
             return []
         terms = self._topology(claim, found)
         if terms is None:
-            # As the external provisioner does: the scheduler is to choose another node.
+            # Like the external provisioner: make the scheduler select another node.
             return [_annotate(claim, {SELECTED_NODE: None})]
         return [CreateVolume(provisioned(claim, found, terms))]
 
     def _topology(
         self, claim: PersistentVolumeClaim, found: StorageClass
     ) -> list[NodeSelectorTerm] | None:
-        """From where the volume can be reached, [] from everywhere; None: nowhere on that node."""
+        """Return where a volume is accessible ([]: anywhere), None if not on the selected node."""
         name = claim.metadata.annotations.get(SELECTED_NODE, "")
         if not name:
             return [_allowed_term(term) for term in found.allowed_topologies]
@@ -262,7 +262,7 @@ class Round:
 def provisioned(
     claim: PersistentVolumeClaim, found: StorageClass, terms: Sequence[NodeSelectorTerm]
 ) -> PersistentVolume:
-    """Return the volume a class's provisioner makes for a claim, bound to it beforehand."""
+    """Return the volume that a class's provisioner creates for a claim; it names the claim."""
     volume = PersistentVolume()
     volume.metadata.name = f"pvc-{claim.metadata.uid}"
     volume.metadata.annotations[PROVISIONED_BY] = found.provisioner
@@ -299,12 +299,12 @@ def _allows(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
 # ---------------------------------------------------------------------------------- conditions
 
 
-def _yes(item: PersistentVolume | PersistentVolumeClaim, annotation: str) -> bool:
+def _has(item: PersistentVolume | PersistentVolumeClaim, annotation: str) -> bool:
     return annotation in item.metadata.annotations
 
 
 def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume's claimRef is this claim (IsVolumeBoundToClaim)."""
+    """Return whether the volume's claimRef is this claim (IsVolumeBoundToClaim)."""
     ref = volume.spec.claim_ref
     if (ref.namespace, ref.name) != (claim.metadata.namespace, claim.metadata.name):
         return False
@@ -315,8 +315,8 @@ def _may_be_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
     return not volume.spec.HasField("claim_ref") or _is_for(volume, claim)
 
 
-def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Mode, access modes and size; the class does not matter for a volume bound beforehand."""
+def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether mode, access modes and size fit; volumes that name the claim need no more."""
     wanted, offered = claim.spec, volume.spec
     if volume.metadata.HasField("deletion_timestamp"):
         return False
@@ -329,7 +329,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _size(volume: PersistentVolume) -> int:
-    """Return the volume's capacity in bytes; -1, which is too small for all, if it is none."""
+    """Return a volume's capacity in bytes; -1, too small for any claim, if it is malformed."""
     try:
         return quantity.value(volume.spec.capacity.get("storage", "0"))
     except quantity.QuantityError:
@@ -412,8 +412,8 @@ def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pat
 
 def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Effect]:
     name = volume.metadata.name
-    well = claim.status.phase == "Bound" and claim.spec.volume_name == name
-    if well and _yes(claim, BIND_COMPLETED):
+    bound = claim.status.phase == "Bound" and claim.spec.volume_name == name
+    if bound and _has(claim, BIND_COMPLETED):
         return []
     annotations = {BIND_COMPLETED: "yes"}
     if not claim.spec.volume_name:

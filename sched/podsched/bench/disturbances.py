@@ -1,6 +1,6 @@
-"""What goes on beside the measured pods: which objects come and go, tick by tick.
+"""Background activity of workloads: which objects are created and deleted at each tick.
 
-Pure: ``steps`` says what tick number n creates and deletes; ``run`` does it.
+Pure: ``run.disturb`` carries it out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from podsched.api.objects import AnyObject
 from podsched.bench.shapes import copies, node, pod_template, service
 
-#: The PriorityClass of pods that are to preempt others, of value 10.
+#: PriorityClass (value 10) of pods that preempt others.
 HIGH = "bench-high"
 
 #: (kind, namespace, name)
@@ -20,7 +20,7 @@ Reference = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One tick's changes."""
+    """The changes of one tick."""
 
     create: tuple[AnyObject, ...] = ()
     delete: tuple[Reference, ...] = ()
@@ -28,14 +28,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """``steps(n)`` every ``period`` seconds from the first measured pod on."""
+    """``steps(n)`` at tick n, every ``period`` seconds from the first measured pod on."""
 
     period: float
     steps: Callable[[int], Step] = field(repr=False)
 
 
 def mixed_churn(tick: int) -> Step:
-    """Create a node without room, a pod that fits nowhere and a Service; delete them again."""
+    """Create, or delete again, a node without room, a pod that fits nowhere, and a Service."""
     number, deleting = divmod(tick, 2)
     name = f"churn-{number}"
     if deleting:
@@ -47,12 +47,12 @@ def mixed_churn(tick: int) -> Step:
 
 
 def unschedulable(tick: int) -> Step:
-    """One more pod of high priority that fits nowhere."""
+    """Create a pod of high priority that fits nowhere."""
     return _one_more("unschedulable", "9", tick)
 
 
 def preemptors(tick: int) -> Step:
-    """One more pod of high priority that has to preempt three others."""
+    """Create a pod of high priority that has to preempt three others."""
     return _one_more("preemptor", "3000m", tick)
 
 
@@ -63,7 +63,7 @@ def _one_more(prefix: str, cpu: str, tick: int) -> Step:
 
 
 def deletions(prefix: str, each: int, count: int) -> Callable[[int], Step]:
-    """Delete ``each`` of the ``count`` pods of a prefix at every tick."""
+    """Return steps that delete ``each`` of the ``count`` pods of a prefix per tick."""
 
     def step(tick: int) -> Step:
         numbers = range(min(tick * each, count), min((tick + 1) * each, count))

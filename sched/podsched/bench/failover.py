@@ -1,8 +1,8 @@
-"""How long nobody schedules after the leader was killed or stopped.
+"""How long scheduling pauses after the leader is killed or stopped.
 
-Three replicas, a trickle of pods, and for each round a signal to the leader; the gap is the time
-from the signal until a pod created after it is bound. The replica is started again before the
-next round.
+There are three replicas and a trickle of pods. Each round sends a signal to the leader. The gap is
+the time from the signal until a pod that was created after it is bound. The replica is restarted
+before the next round.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from podsched.client.api_client import ApiClient
 LOCK = ("Lease", "kube-scheduler", "kube-system")
 REPLICAS = 3
 NODES = 10
-#: Seconds between two pods, and until a round counts as failed.
+#: Seconds between two pods, and after which a round has failed.
 TRICKLE = 0.01
 WITHIN = 60.0
-#: Seconds for the standbys to get warm again between two rounds.
+#: Seconds between two rounds, for the standbys to warm up.
 SETTLE = 1.0
 
 
@@ -37,7 +37,7 @@ async def run_failover(
     progress: Progress,
     signals: Sequence[signal.Signals] = (signal.SIGKILL, signal.SIGTERM),
 ) -> FailoverResult:
-    """Run ``times`` rounds for each signal. Raises ClientError, ProcessFailed, TimeoutError."""
+    """Run ``times`` rounds per signal. Raises ``ClientError``, ``TimeoutError`` and others."""
     options = replace(options, replicas=max(REPLICAS, options.replicas))
     gaps: dict[str, list[float]] = {number.name: [] for number in signals}
     async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
@@ -73,7 +73,7 @@ async def _round(
 async def _next_bound(
     client: ApiClient, counter: BoundCounter, numbers: itertools.count[int]
 ) -> float:
-    """Create pods one after another until one of them is bound; when that was."""
+    """Create pods until one of them is bound; return when that was (monotonic)."""
     mine: list[str] = []
     async with asyncio.timeout(WITHIN):
         while True:

@@ -1,4 +1,4 @@
-"""When pods were bound, seen by a watch as any client would see it."""
+"""When pods were bound, as seen by a watching client."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from podsched.api.objects import Pod
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Batch, Informer
 
-#: Seconds between two reports of progress.
+#: Seconds between progress reports.
 REPORT_EVERY = 0.1
 
 
 class BoundCounter:
-    """Counts bound pods, with the (monotonic) time of each."""
+    """Records when each pod was first seen bound (monotonic)."""
 
     def __init__(self) -> None:
         self.bound: dict[str, float] = {}
@@ -33,7 +33,7 @@ class BoundCounter:
     async def wait_for(
         self, keys: Iterable[str], within: float, progress: Callable[[int], None]
     ) -> None:
-        """Wait until all keys are bound, ``within`` seconds at most."""
+        """Wait until all pods are bound, at most ``within`` seconds."""
         left = set(keys)
         total = len(left)
         with contextlib.suppress(TimeoutError):
@@ -45,14 +45,14 @@ class BoundCounter:
                         return
                     self._changed.clear()
                     await self._changed.wait()
-                    # Looking at every batch would cost more than the watch itself.
+                    # Checking after every batch would cost more than the watch itself.
                     if len(left) > 100:
                         await asyncio.sleep(REPORT_EVERY / 4)
 
 
 @contextlib.asynccontextmanager
 async def watching(client: ApiClient, counter: BoundCounter) -> AsyncIterator[None]:
-    """Feed the counter from a watch, which is complete before the block begins."""
+    """Feed the counter from a watch, which has synced when the block starts."""
     informer = Informer(client, ["Pod"])
     task = asyncio.create_task(informer.run(counter.handle), name="watch pods")
     try:

@@ -1,6 +1,6 @@
 """CPU time of running processes, from /proc.
 
-Figures measured so hold on a machine with other work, too.
+Unlike throughput, CPU time per pod is comparable on a machine that does other work as well.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds_of(stat: str) -> float:
-    """User and system time of a process from its /proc/PID/stat line."""
-    # The command in brackets may contain anything, brackets and blanks included.
+    """Return the user and system time in a process's /proc/PID/stat line."""
+    # The command in parentheses may itself contain parentheses and spaces.
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def cpu_seconds(pids: Mapping[str, int | None]) -> dict[str, float]:
-    """CPU seconds so far by name; processes that are not there are left out."""
+    """Return the CPU seconds used so far by name, without processes that do not exist."""
     found = {}
     for name, pid in pids.items():
         try:
@@ -31,7 +31,7 @@ def cpu_seconds(pids: Mapping[str, int | None]) -> dict[str, float]:
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float], pods: int) -> dict[str, float]:
-    """Microseconds of CPU per pod by process, between two readings."""
+    """Return the microseconds of CPU per pod by process between two readings."""
     return {
         name: round((seconds - before[name]) / max(pods, 1) * 1e6, 1)
         for name, seconds in after.items()

@@ -1,4 +1,4 @@
-"""What a benchmark reached, for people and for programs."""
+"""Results of benchmarks, as text and as data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(slots=True)
 class BenchResult:
-    """``seconds`` from the first creation to the last binding; latencies are creation to binding.
+    """Result of a workload; latencies are from a pod's creation to its binding.
 
-    ``cpu_us_per_pod``: microseconds of CPU per measured pod, by process. ``ratio``: to
-    kube-scheduler's figure; 0 if there is none or the workload was given another size.
+    ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
+    CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
+    not measured, or not with this size.
     """
 
     workload: str
@@ -28,7 +29,7 @@ class BenchResult:
 
     @property
     def ratio(self) -> float:
-        """How many times kube-scheduler's throughput this is."""
+        """Throughput relative to kube-scheduler's; 0 if that is unknown."""
         if not self.kube_scheduler:
             return 0.0
         return round(self.pods_per_second / self.kube_scheduler, 1)
@@ -37,13 +38,13 @@ class BenchResult:
         return {**asdict(self), "ratio": self.ratio}
 
     def lines(self) -> list[str]:
-        """Return a short report."""
+        """Return a short report as lines."""
         created = "in batches" if self.create_mode == "batch" else "one by one"
-        bound = f"{self.bound} bound in {self.seconds:.2f} s"
+        bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
         return [
-            f"{self.workload}: {self.nodes} nodes, {self.pods} pods created {created}",
+            f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}",
             f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
             f"  all created after {self.create_seconds:.2f} s",
             f"  creation to binding: p50 {self.p50_seconds:.3f} s, p99 {self.p99_seconds:.3f} s",
@@ -63,12 +64,12 @@ class FailoverResult:
         return {"workload": "Failover", "gap_seconds": rounded, "median_seconds": medians}
 
     def lines(self) -> list[str]:
-        """Return a short report."""
+        """Return a short report as lines."""
         each = [
             f"  {signal}: median {median(gaps):.2f} s ({', '.join(f'{g:.2f}' for g in gaps)})"
             for signal, gaps in self.gaps.items()
         ]
-        return ["Failover: from the signal to the leader until the next pod is bound", *each]
+        return ["Failover: time from the signal until the next pod is bound", *each]
 
 
 @dataclass(slots=True)
@@ -83,11 +84,11 @@ class QueueResult:
         return {"workload": "Queue", **asdict(self)}
 
     def lines(self) -> list[str]:
-        """Return a short report."""
+        """Return a short report as lines."""
         each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
-        return [f"Queue: {self.pods:,} pods, the last event helps {self.helped}", *each]
+        return [f"Queue: {self.pods:,} waiting pods; CPU time per operation", *each]
 
 
 def median(values: list[float]) -> float:
-    """Return the middle value, of an even number the upper one; 0 for none."""
+    """Return the median, the upper one of an even number of values; 0 for no values."""
     return sorted(values)[len(values) // 2] if values else 0.0

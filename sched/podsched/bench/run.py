@@ -1,7 +1,7 @@
-"""Runs a workload on real processes and says what it reached.
+"""Runs a workload on real processes and measures its throughput.
 
-Throughput is the measured pods divided by the time from the first measured pod's creation until
-the last one is bound: creation, API server, etcd and scheduler all on this machine.
+Throughput is the number of measured pods divided by the time from the first one's creation until
+the last one is bound, with the client, API server, etcd and scheduler all on this machine.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What cluster to run and how to submit pods.
-
-    create_mode: batch (``batch_size`` pods a call) or single (one pod a call, ``in_flight`` calls).
-    """
+    """How to run workloads."""
 
     create_mode: str = "batch"
+    """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time."""
     batch_size: int = 500
     in_flight: int = 32
     replicas: int = 1
@@ -47,7 +45,7 @@ class BenchOptions:
 
 @asynccontextmanager
 async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
-    """Run a cluster of its own while in use. Raises ProcessFailed, EmbeddedEtcdError."""
+    """Run a cluster for the block. Raises ``ProcessFailed``, ``EmbeddedEtcdError``."""
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
         cluster = LocalCluster(
             LocalClusterOptions(
@@ -66,7 +64,7 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
 
 
 def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
-    """Return the processes that share the work, this one included."""
+    """Return the process IDs whose CPU time is measured, including this process."""
     named = {process.spec.name: process.pid for process in cluster.processes}
     return {**named, "etcd": cluster.etcd_pid, "bench": os.getpid()}
 
@@ -86,7 +84,7 @@ async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int 
 async def run_workload(
     workload: Workload, options: BenchOptions, progress: Progress
 ) -> BenchResult:
-    """Start a cluster, runs the workload and take the cluster down.
+    """Run a workload on a cluster of its own.
 
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
@@ -111,7 +109,7 @@ async def prepare(
     options: BenchOptions,
     progress: Progress,
 ) -> None:
-    """Nodes, gated pods and first pods; returns when these are bound."""
+    """Create nodes, gated pods and initial pods; return when the initial pods are bound."""
     high = PriorityClass(value=10)
     high.metadata.name = HIGH
     await client.create(high)
@@ -125,7 +123,7 @@ async def prepare(
     await counter.wait_for(
         map(key_of, first),
         options.timeout,
-        lambda n: progress("first pods", n, workload.first),
+        lambda n: progress("initial pods", n, workload.first),
     )
 
 
@@ -152,7 +150,7 @@ async def _create_pods(
 
 
 async def disturb(client: ApiClient, disturbance: Disturbance) -> None:
-    """Do what the disturbance says, until cancelled."""
+    """Carry out the disturbance's steps until cancelled."""
     began, tick = time.monotonic(), 0
     while True:
         step = disturbance.steps(tick)
@@ -164,7 +162,7 @@ async def disturb(client: ApiClient, disturbance: Disturbance) -> None:
 
 async def _delete(client: ApiClient, reference: Reference) -> None:
     kind, namespace, name = reference
-    with suppress(NotFound):  # It was preempted, for example.
+    with suppress(NotFound):  # preempted, for example
         await client.delete(kind, name, namespace)
 
 
@@ -212,7 +210,7 @@ async def _clocked(
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task. Raises what it had failed with: then the workload was another one."""
+    """Cancel a task; if it has failed, raise its error, because the result would be wrong."""
     if task.done():
         await task
     task.cancel()

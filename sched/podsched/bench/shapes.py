@@ -1,4 +1,4 @@
-"""The nodes and pods of the workloads, as kube-scheduler's scheduler_perf shapes them."""
+"""Nodes and pods of the workloads, with the shapes of kube-scheduler's scheduler_perf."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pod_template(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Pod:
-    """Return a pod to make copies of; without cpu and memory it requests nothing."""
+    """Return a pod template; empty ``cpu`` and ``memory`` mean no requests."""
     resources = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v}
     message = from_manifest(
         {
@@ -84,7 +84,7 @@ def service(name: str) -> Service:
 
 
 def copies(template: Pod, prefix: str, count: int) -> Iterator[Pod]:
-    """``count`` pods of a template, named prefix-number."""
+    """Yield ``count`` pods of a template, named prefix-number."""
     for index in range(count):
         pod = Pod()
         pod.CopyFrom(template)
@@ -93,5 +93,5 @@ def copies(template: Pod, prefix: str, count: int) -> Iterator[Pod]:
 
 
 def key_of(pod: Pod) -> str:
-    """namespace/name."""
+    """Return "namespace/name"."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"

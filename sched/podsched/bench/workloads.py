@@ -1,7 +1,7 @@
-"""The workloads: which nodes, which pods first, which pods are measured, what goes on beside.
+"""The workloads: nodes, initial pods, measured pods and background activity.
 
-Shapes are those of kube-scheduler's scheduler_perf: a node has 4 cpu, 32Gi and room for 110 pods;
-the default pod asks 100m and 500Mi.
+Shapes are those of kube-scheduler's scheduler_perf: a node has 4 CPUs, 32Gi and room for 110 pods;
+the default pod requests 100m and 500Mi.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podsched.bench.shapes import HOSTNAME, ZONE, node, pod_template
 
 
 def default_node(index: int) -> Node:
-    """Node number ``index`` of most workloads."""
+    """Return node number ``index`` of most workloads."""
     return node(f"node-{index:05d}")
 
 
@@ -46,13 +46,10 @@ def _first_is_roomy(index: int) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload of scheduler_perf's.
+    """``pods`` measured pods, with ``first`` bound and ``gated`` waiting before the clock starts.
 
-    ``gated`` pods wait and ``first`` are bound before the clock starts; then ``pods`` are
-    measured, while ``meanwhile`` goes on.
-
-    ``kube_scheduler``: pods/s of kube-scheduler v1.36 with API server and etcd in scheduler_perf,
-    on 2 cores; 0 if it was not measured.
+    ``meanwhile`` runs while pods are measured. ``kube_scheduler``: pods/s of kube-scheduler v1.36
+    with API server and etcd in scheduler_perf, on 2 cores; 0 if it was not measured.
     """
 
     name: str
@@ -107,7 +104,7 @@ def _light() -> Pod:
 
 
 def gated_template() -> Pod:
-    """Return a pod that waits for a gate nobody removes."""
+    """Return a pod with a scheduling gate that is never removed."""
     return pod_template(cpu="", memory="", schedulingGates=[{"name": "bench.podsched/wait"}])
 
 
