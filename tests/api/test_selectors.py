@@ -1,17 +1,11 @@
-"""Selectors over labels, fields and nodes."""
+"""Label selectors, of manifests and as text."""
 
 from __future__ import annotations
 
 import pytest
 
-from podsched.api.field_selectors import parse_field_selector
-from podsched.api.objects import LabelSelector, NodeSelector, Pod
-from podsched.api.selectors import (
-    SelectorError,
-    compile_node_selector,
-    compile_selector,
-    parse_selector,
-)
+from podsched.api.objects import LabelSelector
+from podsched.api.selectors import SelectorError, compile_selector, parse_selector
 
 
 @pytest.mark.parametrize(
@@ -62,56 +56,3 @@ def test_a_label_selector_with_an_unknown_operator_is_refused() -> None:
     selector.match_expressions.add(key="a", operator="Near", values=["b"])
     with pytest.raises(SelectorError):
         compile_selector(selector)
-
-
-def node_selector(*terms: tuple[str, str, list[str]]) -> NodeSelector:
-    selector = NodeSelector()
-    for key, operator, values in terms:
-        term = selector.node_selector_terms.add()
-        target = term.match_fields if key == "metadata.name" else term.match_expressions
-        target.add(key=key, operator=operator, values=values)
-    return selector
-
-
-def test_one_matching_node_term_is_enough() -> None:
-    terms = compile_node_selector(
-        node_selector(("zone", "In", ["a"]), ("metadata.name", "In", ["n7"]))
-    )
-    assert terms.matches({"zone": "a"}, "n1")
-    assert terms.matches({}, "n7")
-    assert not terms.matches({"zone": "b"}, "n1")
-
-
-def test_an_empty_node_term_matches_no_node() -> None:
-    selector = NodeSelector()
-    selector.node_selector_terms.add()
-    assert not compile_node_selector(selector).matches({}, "n1")
-
-
-@pytest.mark.parametrize(
-    ("operator", "label", "matches"),
-    [("Gt", "11", True), ("Gt", "10", False), ("Lt", "9", True), ("Gt", "1_1", False)],
-)
-def test_gt_and_lt_compare_whole_numbers(operator: str, label: str, matches: bool) -> None:
-    terms = compile_node_selector(node_selector(("gen", operator, ["10"])))
-    assert terms.matches({"gen": label}, "n") == matches
-
-
-def test_an_invalid_node_term_spoils_only_itself() -> None:
-    selector = node_selector(("gen", "Gt", ["many"]), ("zone", "Exists", []))
-    assert compile_node_selector(selector).matches({"zone": "", "gen": "3"}, "n")
-    assert not compile_node_selector(selector).matches({"gen": "3"}, "n")
-
-
-def test_field_selectors_compare_what_a_manifest_shows() -> None:
-    pod = Pod()
-    pod.spec.node_name, pod.status.phase = "n1", "Running"
-    assert parse_field_selector("spec.nodeName=n1,status.phase!=Failed").matches(pod)
-    assert not parse_field_selector("spec.nodeName=").matches(pod)
-    assert parse_field_selector("spec.hostNetwork=false").matches(pod)
-
-
-@pytest.mark.parametrize("text", ["spec.nodename=n1", "spec=x", "spec.containers=x"])
-def test_a_field_that_does_not_exist_is_refused(text: str) -> None:
-    with pytest.raises(SelectorError, match="field label not supported"):
-        parse_field_selector(text).matches(Pod())

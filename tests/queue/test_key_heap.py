@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,9 +32,16 @@ def test_a_heap_gives_what_sorting_would_give(steps: list[tuple[str, int, int]])
     assert heap.in_order() == [int(name) for name in sorted(model, key=lambda n: model[n])]
 
 
+class Item:
+    """Something that can be referred to weakly."""
+
+
 def test_removed_items_do_not_pile_up() -> None:
-    heap: KeyHeap[int] = KeyHeap()
+    heap: KeyHeap[Item] = KeyHeap()
+    kept: weakref.WeakSet[Item] = weakref.WeakSet()
     for number in range(10_000):
-        heap.add(str(number), (number,), number)
+        item = Item()
+        kept.add(item)
+        heap.add(str(number), (number,), item)
         heap.remove(str(number))
-    assert len(heap._list) < 100
+    assert len(kept) < 100

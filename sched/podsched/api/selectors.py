@@ -1,8 +1,7 @@
-"""Selectors over labels, fields and nodes, compiled once and matched often.
+"""Label selectors, compiled once and matched often.
 
-Label selectors follow k8s.io/apimachinery/pkg/labels, node selectors
-k8s.io/component-helpers/scheduling/corev1/nodeaffinity. Compiled selectors are immutable, hashable
-and interned by content, so that equal selectors of many pods are one object.
+They follow k8s.io/apimachinery/pkg/labels. Compiled selectors are immutable, hashable and interned
+by content, so that equal selectors of many pods are one object.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from podsched.api.objects import LabelSelector, NodeSelector, NodeSelectorRequirement
+from podsched.api.objects import LabelSelector
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 OPERATORS: Mapping[str, Operator] = {
@@ -235,83 +234,3 @@ class _Parser:
 def parse_selector(text: str) -> Selector:
     """Return a label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
     return _make(_Parser(text).requirements())
-
-
-# ---------------------------------------------------------------------------------- node selectors
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
-    """Requirements on a node's labels and fields (metadata.name); all must be met.
-
-    A term without requirements matches no node, and so does one that could not be compiled.
-    """
-
-    expressions: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
-    valid: bool = True
-
-    def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node of these labels and this name meets the term."""
-        if not self.valid or not (self.expressions or self.fields):
-            return False
-        if not all(requirement.matches(labels) for requirement in self.expressions):
-            return False
-        names = {"metadata.name": name}
-        return all(requirement.matches(names) for requirement in self.fields)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTerms:
-    """Terms of which one must match; no terms match no node."""
-
-    terms: tuple[NodeTerm, ...]
-
-    def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node of these labels and this name meets one of the terms."""
-        return any(term.matches(labels, name) for term in self.terms)
-
-
-def compile_node_selector(selector: NodeSelector) -> NodeTerms:
-    """Return the compiled form of a NodeSelector; terms that are invalid match no node."""
-    return _compile_node_selector(selector.SerializeToString(deterministic=True))
-
-
-@lru_cache(_CACHE)
-def _compile_node_selector(content: bytes) -> NodeTerms:
-    selector = NodeSelector.FromString(content)
-    return NodeTerms(
-        tuple(
-            _node_term(tuple(term.match_expressions), tuple(term.match_fields))
-            for term in selector.node_selector_terms
-        )
-    )
-
-
-def compile_node_term(
-    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
-) -> NodeTerm:
-    """Return the compiled form of one term, as preferred node affinity has it."""
-    return _node_term(expressions, fields)
-
-
-def _node_term(
-    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
-) -> NodeTerm:
-    try:
-        return NodeTerm(
-            tuple(requirement(e.key, e.operator, tuple(e.values)) for e in expressions),
-            tuple(_field_requirement(e) for e in fields),
-        )
-    except SelectorError:
-        return NodeTerm(valid=False)
-
-
-def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
-    if expression.operator not in ("In", "NotIn"):
-        raise SelectorError(f'"{expression.operator}" is not a valid node field selector operator')
-    if len(expression.values) != 1:
-        raise SelectorError("must be only one value for operators In and NotIn")
-    if expression.key != "metadata.name":
-        raise SelectorError(f'"{expression.key}" is not a valid field selector key')
-    return requirement(expression.key, expression.operator, tuple(expression.values))

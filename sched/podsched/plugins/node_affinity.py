@@ -11,7 +11,12 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from podsched.api.selectors import NodeTerm, NodeTerms, compile_node_selector, compile_node_term
+from podsched.api.node_selectors import (
+    NodeTerm,
+    NodeTerms,
+    compile_node_selector,
+    compile_node_term,
+)
 from podsched.config.plugin_args import NodeAffinityArgs
 from podsched.framework.events import (
     ActionType,

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsched.api.defaulting import (
-    DEFAULT_NAMESPACE,
-    add_default_tolerations,
-    default_object,
-    default_pod_spec,
-)
+from podsched.api.defaulting import default_object
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import AnyObject, Pod, PriorityClass
+from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate, validate_status
 from podsched.server import errors

@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from podsched.api.defaulting import generated_name
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
+from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, Namespace
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.api.selectors import NodeTerm, NodeTerms, Requirement
+from podsched.api.node_selectors import NodeTerm, NodeTerms
+from podsched.api.selectors import Requirement
 from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1

@@ -10,16 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from podsched.api.node_selectors import NodeTerm, NodeTerms, compile_node_selector
 from podsched.api.quantity import value
-from podsched.api.selectors import (
-    NodeTerm,
-    NodeTerms,
-    Requirement,
-    Selector,
-    SelectorError,
-    compile_node_selector,
-    compile_selector,
-)
+from podsched.api.selectors import Requirement, Selector, SelectorError, compile_selector
 from podsched.framework.nodes import ClusterView
 from podsched.plugins.volumes.claims import (
     ANN_SELECTED_NODE,

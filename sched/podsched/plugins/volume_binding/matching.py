@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.api.selectors import NodeTerm, NodeTerms, Requirement
+from podsched.api.node_selectors import NodeTerm, NodeTerms
+from podsched.api.selectors import Requirement
 from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.rows.matching import match_requirement

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.api.selectors import NodeTerms
+from podsched.api.node_selectors import NodeTerms
 from podsched.config.plugin_args import VolumeBindingArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns

@@ -1,0 +1,38 @@
+"""The metadata that the API server fills in when an object of any kind is created."""
+
+from __future__ import annotations
+
+import zlib
+
+from podsched.api import objects as o
+from podsched.api.kinds import kind_of
+
+DEFAULT_NAMESPACE = "default"
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_GENERATED_PREFIX = 63 - _SUFFIX_LENGTH
+
+
+def default_metadata(message: o.AnyObject, *, now: float, uid: str) -> None:
+    """Set name, namespace, uid, creation time and generation of a new object."""
+    metadata = message.metadata
+    if not metadata.name and metadata.generate_name:
+        metadata.name = generated_name(metadata.generate_name, uid)
+    if not metadata.namespace and kind_of(message).namespaced:
+        metadata.namespace = DEFAULT_NAMESPACE
+    metadata.uid = uid
+    metadata.generation = 1
+    metadata.resource_version = ""
+    metadata.creation_timestamp.CopyFrom(o.timestamp(now, whole=True))
+    metadata.ClearField("deletion_timestamp")
+    metadata.ClearField("deletion_grace_period_seconds")
+
+
+def generated_name(prefix: str, uid: str) -> str:
+    """Return the prefix and five letters that follow from the uid."""
+    number = zlib.crc32(uid.encode())
+    letters = []
+    for _ in range(_SUFFIX_LENGTH):
+        number, index = divmod(number, len(_SUFFIX_LETTERS))
+        letters.append(_SUFFIX_LETTERS[index])
+    return prefix[:_MAX_GENERATED_PREFIX] + "".join(letters)

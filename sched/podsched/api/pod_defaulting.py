@@ -1,0 +1,190 @@
+"""What the API server fills in when a pod is created.
+
+Source: pkg/apis/core/v1/defaults.go, the pod's create strategy, and the admission plugins Priority
+and DefaultTolerationSeconds. Defaults that only a kubelet would read are left out (termination
+message, service account and its volume, probes).
+
+The defaulted spec of a pod is remembered by content: pods of one template are defaulted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from podsched.api import objects as o
+from podsched.api import quantity, resources
+from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULING_GATED
+from podsched.api.field_errors import FieldError
+from podsched.api.metadata_defaulting import default_metadata
+from podsched.api.priorities import PriorityClasses
+from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
+
+DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_GRACE_PERIOD_SECONDS = 30
+DEFAULT_TOLERATION_SECONDS = 300
+_CACHE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _DefaultedSpec:
+    """A spec with its defaults, never handed out, and what is known of it."""
+
+    spec: o.PodSpec
+    qos_class: str
+    keyed_terms: bool
+    gated: bool
+
+
+def default_pod(
+    pod: o.Pod, *, now: float, uid: str, priority_classes: PriorityClasses
+) -> list[FieldError]:
+    """Fill in everything a new pod lacks, in place; return what priority admission forbids.
+
+    The status a client sends is dropped: a new pod is Pending.
+    """
+    default_metadata(pod, now=now, uid=uid)
+    known = _default_spec(pod.spec.SerializeToString(deterministic=True))
+    pod.spec.CopyFrom(known.spec)
+    if known.keyed_terms:
+        _merge_label_keys(pod)
+    errors = priority_classes.admit(pod.spec)
+    pod.status.Clear()
+    pod.status.phase = "Pending"
+    pod.status.qos_class = known.qos_class
+    if known.gated:
+        pod.status.conditions.add(
+            type=POD_SCHEDULED,
+            status=FALSE,
+            reason=REASON_SCHEDULING_GATED,
+            message="Scheduling is blocked due to non-empty scheduling gates",
+        )
+    return errors
+
+
+@lru_cache(_CACHE)
+def _default_spec(content: bytes) -> _DefaultedSpec:
+    spec = o.PodSpec.FromString(content)
+    default_pod_spec(spec)
+    add_default_tolerations(spec)
+    return _DefaultedSpec(
+        spec=spec,
+        qos_class=_qos_or_nothing(spec),
+        keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in _terms(spec)),
+        gated=bool(spec.scheduling_gates),
+    )
+
+
+def _qos_or_nothing(spec: o.PodSpec) -> str:
+    # A quantity that cannot be read is validation's to report, with its path.
+    try:
+        return resources.qos_class(o.Pod(spec=spec))
+    except quantity.QuantityError:
+        return ""
+
+
+def default_pod_spec(spec: o.PodSpec) -> None:
+    """Fill in the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
+    spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
+    spec.restart_policy = spec.restart_policy or "Always"
+    spec.dns_policy = spec.dns_policy or "ClusterFirst"
+    if not spec.HasField("termination_grace_period_seconds"):
+        spec.termination_grace_period_seconds = DEFAULT_GRACE_PERIOD_SECONDS
+    for container in (*spec.containers, *spec.init_containers):
+        _default_container(container, host_network=spec.host_network)
+    for volume in spec.volumes:
+        _default_volume(volume)
+    if spec.HasField("resources") and spec.resources.limits:
+        _default_pod_level_requests(spec)
+
+
+def _default_container(container: o.Container, *, host_network: bool) -> None:
+    if not container.image_pull_policy and container.image:
+        container.image_pull_policy = _pull_policy(container.image)
+    for port in container.ports:
+        port.protocol = port.protocol or "TCP"
+        if host_network and not port.host_port:
+            port.host_port = port.container_port
+    if container.resources.limits:
+        requests = container.resources.requests
+        for name, text in container.resources.limits.items():
+            if name not in requests:
+                requests[name] = text
+
+
+def _pull_policy(image: str) -> str:
+    name = image.rpartition("/")[2]
+    if "@" in name:
+        return "IfNotPresent"
+    tag = name.partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _default_volume(volume: o.Volume) -> None:
+    if len(volume.ListFields()) == (1 if volume.name else 0):
+        volume.empty_dir.SetInParent()
+    if volume.HasField("iscsi"):
+        volume.iscsi.iscsi_interface = volume.iscsi.iscsi_interface or "default"
+    if volume.HasField("rbd"):
+        volume.rbd.pool = volume.rbd.pool or "rbd"
+        volume.rbd.user = volume.rbd.user or "admin"
+        volume.rbd.keyring = volume.rbd.keyring or "/etc/ceph/keyring"
+    if volume.HasField("ephemeral"):
+        claim = volume.ephemeral.volume_claim_template.spec
+        claim.volume_mode = claim.volume_mode or "Filesystem"
+
+
+def _default_pod_level_requests(spec: o.PodSpec) -> None:
+    """Set the requests of the pod as a whole: what its containers request, else its limits."""
+    try:
+        together = resources.container_requests(
+            o.Pod(spec=spec), resources.RequestOptions(use_status=False)
+        )
+    except quantity.QuantityError:
+        return
+    requests = spec.resources.requests
+    for name, amount in together.items():
+        if name not in requests and resources.is_pod_level_resource(name):
+            requests[name] = quantity.format_decimal(amount)
+    for name, text in spec.resources.limits.items():
+        if name not in requests and resources.is_pod_level_resource(name):
+            requests[name] = text
+
+
+def add_default_tolerations(spec: o.PodSpec) -> None:
+    """Tolerate nodes that are not ready or unreachable for five minutes, unless the pod says."""
+    for taint in (TAINT_NOT_READY, TAINT_UNREACHABLE):
+        if any(t.key in (taint, "") and t.effect in (NO_EXECUTE, "") for t in spec.tolerations):
+            continue
+        spec.tolerations.add(
+            key=taint,
+            operator="Exists",
+            effect=NO_EXECUTE,
+            toleration_seconds=DEFAULT_TOLERATION_SECONDS,
+        )
+
+
+def _terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
+    if not spec.HasField("affinity"):
+        return []
+    terms: list[o.PodAffinityTerm] = []
+    for half in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        terms += half.required_during_scheduling_ignored_during_execution
+        preferred = half.preferred_during_scheduling_ignored_during_execution
+        terms += [weighted.pod_affinity_term for weighted in preferred]
+    return terms
+
+
+def _merge_label_keys(pod: o.Pod) -> None:
+    """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selector."""
+    labels: Mapping[str, str] = pod.metadata.labels
+    for term in _terms(pod.spec):
+        if not term.HasField("label_selector"):
+            continue
+        for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn")):
+            for key in keys:
+                if key in labels:
+                    term.label_selector.match_expressions.add(
+                        key=key, operator=operator, values=[labels[key]]
+                    )

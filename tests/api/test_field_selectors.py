@@ -1,0 +1,23 @@
+"""Field selectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.api.field_selectors import parse_field_selector
+from podsched.api.objects import Pod
+from podsched.api.selectors import SelectorError
+
+
+def test_field_selectors_compare_what_a_manifest_shows() -> None:
+    pod = Pod()
+    pod.spec.node_name, pod.status.phase = "n1", "Running"
+    assert parse_field_selector("spec.nodeName=n1,status.phase!=Failed").matches(pod)
+    assert not parse_field_selector("spec.nodeName=").matches(pod)
+    assert parse_field_selector("spec.hostNetwork=false").matches(pod)
+
+
+@pytest.mark.parametrize("text", ["spec.nodename=n1", "spec=x", "spec.containers=x"])
+def test_a_field_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(SelectorError, match="field label not supported"):
+        parse_field_selector(text).matches(Pod())

@@ -1,0 +1,165 @@
+"""What a new pod is given."""
+
+from __future__ import annotations
+
+from podsched.api.field_errors import FieldError
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import Pod, PriorityClass
+from podsched.api.pod_defaulting import default_pod
+from podsched.api.priorities import PriorityClasses
+
+NOW = 1_700_000_000.75
+UID = "0b1f6c7e-0000-4000-8000-000000000001"
+
+
+def priority_class(name: str, value: int, policy: str = "", default: bool = False) -> PriorityClass:
+    item = PriorityClass(value=value, preemption_policy=policy, global_default=default)
+    item.metadata.name = name
+    return item
+
+
+def new_pod() -> Pod:
+    pod = Pod()
+    pod.metadata.name = "web"
+    pod.spec.containers.add(name="main", image="nginx:1.27")
+    return pod
+
+
+def admit(pod: Pod, *classes: PriorityClass) -> list[FieldError]:
+    return default_pod(pod, now=NOW, uid=UID, priority_classes=PriorityClasses(classes))
+
+
+def test_a_new_pod_is_given_what_kubernetes_gives_it() -> None:
+    pod = new_pod()
+    assert admit(pod) == []
+    manifest = to_manifest(pod)
+    assert manifest["metadata"] == {
+        "name": "web",
+        "namespace": "default",
+        "uid": UID,
+        "generation": 1,
+        "creationTimestamp": "2023-11-14T22:13:20Z",
+    }
+    spec = manifest["spec"]
+    assert spec["schedulerName"] == "default-scheduler"
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert [(t["key"], t["tolerationSeconds"]) for t in spec["tolerations"]] == [
+        ("node.kubernetes.io/not-ready", 300),
+        ("node.kubernetes.io/unreachable", 300),
+    ]
+    assert manifest["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_a_grace_period_of_zero_stays_zero() -> None:
+    pod = new_pod()
+    pod.spec.termination_grace_period_seconds = 0
+    admit(pod)
+    assert pod.spec.termination_grace_period_seconds == 0
+
+
+def test_limits_become_requests_where_there_are_none() -> None:
+    pod = new_pod()
+    pod.spec.containers[0].resources.limits.update({"cpu": "2", "memory": "1Gi"})
+    pod.spec.containers[0].resources.requests["cpu"] = "1"
+    admit(pod)
+    assert dict(pod.spec.containers[0].resources.requests) == {"cpu": "1", "memory": "1Gi"}
+
+
+def test_a_toleration_of_every_taint_needs_no_other() -> None:
+    pod = new_pod()
+    pod.spec.tolerations.add(operator="Exists")
+    admit(pod)
+    assert len(pod.spec.tolerations) == 1
+
+
+def test_on_the_host_network_every_port_is_a_host_port() -> None:
+    pod = new_pod()
+    pod.spec.host_network = True
+    pod.spec.containers[0].ports.add(container_port=80)
+    admit(pod)
+    port = pod.spec.containers[0].ports[0]
+    assert (port.host_port, port.protocol) == (80, "TCP")
+
+
+def test_priority_and_policy_come_from_the_class() -> None:
+    pod = new_pod()
+    pod.spec.priority_class_name = "polite"
+    assert admit(pod, priority_class("polite", 9, "Never")) == []
+    assert (pod.spec.priority, pod.spec.preemption_policy) == (9, "Never")
+
+
+def test_without_a_class_the_global_default_is_taken() -> None:
+    pod = new_pod()
+    admit(pod, priority_class("usual", 5, default=True))
+    assert (pod.spec.priority_class_name, pod.spec.priority) == ("usual", 5)
+
+
+def test_system_classes_exist_everywhere() -> None:
+    pod = new_pod()
+    pod.spec.priority_class_name = "system-node-critical"
+    assert admit(pod) == []
+    assert pod.spec.priority == 2_000_001_000
+
+
+def test_an_unknown_class_is_refused() -> None:
+    pod = new_pod()
+    pod.spec.priority_class_name = "nonexistent"
+    (error,) = admit(pod)
+    assert "no PriorityClass with name nonexistent was found" in str(error)
+
+
+def test_a_priority_that_is_not_the_classs_is_refused() -> None:
+    pod = new_pod()
+    pod.spec.priority = 7
+    (error,) = admit(pod)
+    assert str(error).startswith("spec.priority: Forbidden: the integer value of priority (7)")
+
+
+def test_a_gated_pod_says_so_from_the_beginning() -> None:
+    pod = new_pod()
+    pod.spec.scheduling_gates.add(name="example.com/hold")
+    admit(pod)
+    (condition,) = pod.status.conditions
+    assert (condition.type, condition.status, condition.reason) == (
+        "PodScheduled",
+        "False",
+        "SchedulingGated",
+    )
+
+
+def test_label_keys_of_affinity_become_part_of_the_selector() -> None:
+    pod = new_pod()
+    pod.metadata.labels["version"] = "7"
+    anti_affinity = pod.spec.affinity.pod_anti_affinity
+    term = anti_affinity.required_during_scheduling_ignored_during_execution.add(topology_key="z")
+    term.label_selector.match_labels["app"] = "web"
+    term.match_label_keys.append("version")
+    term.mismatch_label_keys.append("absent")
+    admit(pod)
+    merged = pod.spec.affinity.pod_anti_affinity
+    (term,) = merged.required_during_scheduling_ignored_during_execution
+    (expression,) = term.label_selector.match_expressions
+    assert (expression.key, expression.operator) == ("version", "In")
+    assert list(expression.values) == ["7"]
+
+
+def test_pods_of_one_template_do_not_share_what_they_are_given() -> None:
+    one, other = new_pod(), new_pod()
+    admit(one)
+    one.spec.node_name = "n1"
+    one.spec.tolerations[0].toleration_seconds = 1
+    admit(other)
+    assert other.spec.node_name == ""
+    assert other.spec.tolerations[0].toleration_seconds == 300
+
+
+def test_a_generated_name_follows_from_the_uid() -> None:
+    names = set()
+    for uid in (UID, UID, "other"):
+        pod = new_pod()
+        pod.metadata.name, pod.metadata.generate_name = "", "web-"
+        default_pod(pod, now=NOW, uid=uid, priority_classes=PriorityClasses())
+        names.add(pod.metadata.name)
+    assert len(names) == 2
+    assert all(name.startswith("web-") and len(name) == 9 for name in names)
