@@ -24,13 +24,8 @@ from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.profiles import ALL
 from podsched.engine.evaluation.diagnosis import Diagnosis
-from podsched.engine.evaluation.filtering import (
-    PreFilterOutcome,
-    ProfileFilters,
-    rejected_everywhere,
-    run_filters,
-    run_pre_filter,
-)
+from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere, run_filters
+from podsched.engine.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime

@@ -1,1 +1,23 @@
-"""Where a pod can run, and how good each node is: pure functions and objects over columns."""
+"""Where a pod can run, and how good each node is: pure functions and objects over columns.
+
+    selection            one pod, or a batch of one class --> rows
+      sampling           percentageOfNodesToScore
+      batch_lookahead    many pods between two evaluations
+        front            the best rows, and the best of the rest
+        lookahead        rows with 1, 2, 3... more pods
+    class_evaluation     feasibility and scores of a class, kept current
+      plugin_inputs      PreFilter, and what plugins read beyond a row
+      feasibility        verdicts, feasible rows
+        nominated_rows   the pass with nominated pods
+      class_scores       scores, totals
+      class_columns      one plugin's answers for all rows
+    sharding, dry_run    requests to parts of the nodes in other processes, and their answers
+    pre_filtering, filtering, scoring    the plugins of a profile, run from scratch
+    diagnosis            why a pod fits no node
+
+What filters answer has five names: a plugin's ``Verdicts`` (bits and reasons, for many rows), the
+profile's ``FilterOutcome`` (per row the first plugin that rejects it), one row's ``Status``,
+PreFilter's merged ``PreFilterOutcome``, and the pod's ``Diagnosis``, which has both outcomes and
+makes kube-scheduler's message of them. ``EvaluationResult`` carries verdicts and scores of a part of
+the rows between processes.
+"""

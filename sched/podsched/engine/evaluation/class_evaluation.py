@@ -39,8 +39,9 @@ from podsched.engine.evaluation.class_scores import ClassScores
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.evaluation_result import EvaluationResult
 from podsched.engine.evaluation.feasibility import Feasibility
-from podsched.engine.evaluation.filtering import PreFilterOutcome, rejected_everywhere
+from podsched.engine.evaluation.filtering import rejected_everywhere
 from podsched.engine.evaluation.plugin_inputs import PluginInputs
+from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
 from podsched.engine.evaluation.refresh_scope import RefreshScope
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.plugin_metrics import EvaluationCost

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from podsched.engine.evaluation.filtering import PreFilterOutcome
+from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
 from podsched.framework.status import SUCCESS, Code, Status

@@ -27,8 +27,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from podsched.engine.evaluation.class_columns import FilterColumn, first_rejections
-from podsched.engine.evaluation.filtering import PreFilterOutcome, filter_one, renumbered
+from podsched.engine.evaluation.filtering import filter_one, renumbered
 from podsched.engine.evaluation.nominated_rows import NominatedRows
+from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
 from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
 from podsched.engine.runtime.plugin_calls import PluginFailure

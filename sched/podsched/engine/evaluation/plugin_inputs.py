@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from podsched.engine.evaluation.filtering import PreFilterMerge, PreFilterOutcome, pre_filter_one
+from podsched.engine.evaluation.pre_filtering import (
+    PreFilterMerge,
+    PreFilterOutcome,
+    pre_filter_one,
+)
 from podsched.engine.runtime.plugin_calls import guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
