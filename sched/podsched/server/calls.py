@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -18,6 +19,9 @@ from podsched.server.status import details, short
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
+
+#: Seconds that a response of a stream may stay unread.
+UNREAD_SECONDS = 30.0
 
 _Request = TypeVar("_Request")
 
@@ -54,16 +58,20 @@ def unary(
 def streaming(
     method: str,
     parse: Callable[[bytes], _Request],
-    handle: Callable[[_Request], AsyncIterator[bytes]],
+    handle: Callable[[_Request], AsyncGenerator[bytes, None]],
     observer: CallObserver | None,
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with one request and many responses."""
+    """Return the handler of a method with one request and many responses.
 
-    async def call(raw: bytes, context: Any) -> AsyncIterator[bytes]:
+    A client that does not read them is cut off.
+    """
+
+    async def call(raw: bytes, context: Any) -> None:
         async with _Call(method, context, observer) as under_way:
             request = under_way.request = _decoded(parse, raw)
-            async for response in handle(request):
-                yield response
+            async with aclosing(handle(request)) as responses:
+                async for response in responses:
+                    await _write(context, response)
 
     return grpc.unary_stream_rpc_method_handler(call)
 
@@ -108,9 +116,22 @@ def _code_of(error: BaseException | None) -> StatusCode:
         return StatusCode.OK
     if isinstance(error, ApiError):
         return error.code
-    if isinstance(error, asyncio.CancelledError | GeneratorExit):
+    if isinstance(error, asyncio.CancelledError):
         return StatusCode.CANCELLED
     return StatusCode.INTERNAL
+
+
+async def _write(context: Any, response: bytes) -> None:
+    """Send one response. Raises ApiError when the client leaves it unread for too long.
+
+    gRPC holds the writer back while the client's window is full, so what a client does not read
+    costs the server one response, but as long as it likes.
+    """
+    try:
+        async with asyncio.timeout(UNREAD_SECONDS):
+            await context.write(response)
+    except TimeoutError:
+        raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
 
 
 def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:

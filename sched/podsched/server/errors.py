@@ -225,5 +225,12 @@ def unavailable(cause: str) -> ApiError:
     return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
 
 
+def overloaded(cause: str) -> ApiError:
+    """Make the error for a server that has enough to do; another one may take the call."""
+    return ApiError(
+        StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, f"the server is overloaded: {cause}"
+    )
+
+
 def _cannot_be_fulfilled(kind: Kind, name: str, why: str) -> str:
     return f"Operation cannot be fulfilled on {named(kind, name)}: {why}"

@@ -92,7 +92,8 @@ class Batch(Generic[M]):
             try:
                 if len(raw) > MAX_OBJECT_BYTES:
                     raise errors.too_large(
-                        f"the object is {len(raw)} bytes, the limit is {MAX_OBJECT_BYTES}"
+                        f"the object is too large: {len(raw)} bytes, "
+                        f"the limit is {MAX_OBJECT_BYTES}"
                     )
                 message = self.decode(raw)
                 if len(raw) > LARGE_BYTES:
@@ -138,7 +139,7 @@ def check_lists(message: Message, path: str = "") -> None:
 
 def _check_size(raw: bytes, most: int) -> None:
     if len(raw) > most:
-        raise errors.too_large(f"the request is {len(raw)} bytes, the limit is {most}")
+        raise errors.too_large(f"the request is too large: {len(raw)} bytes, the limit is {most}")
 
 
 def _decoded(message: type[M], raw: bytes) -> M:

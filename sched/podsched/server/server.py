@@ -22,6 +22,9 @@ from podsched.store.protocol import Store
 #: The largest request; a batch of 5,000 large pods is about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
 
+#: Of one connection; kube-apiserver's --http2-max-streams-per-connection is of this order, too.
+MAX_STREAMS = 1000
+
 
 class ApiServer:
     """One API server on a store that its owner opened and closes."""
@@ -83,6 +86,8 @@ class ApiServer:
                 ("grpc.max_send_message_length", -1),
                 # Without it a second server on the same port would silently share it.
                 ("grpc.so_reuseport", 0),
+                # Calls at once on one connection; its others wait.
+                ("grpc.max_concurrent_streams", MAX_STREAMS),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),

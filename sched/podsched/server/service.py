@@ -6,7 +6,7 @@ handlers are generic and not the generated servicers, whose serializers want mes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import grpc
@@ -104,7 +104,7 @@ class ObjectsService:
         """Objects.List."""
         return (await self._lister.page(request)).encoded()
 
-    def watch(self, request: v1.WatchRequest) -> AsyncIterator[bytes]:
+    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[bytes, None]:
         """Objects.Watch."""
         return self._watcher.watch(request)
 

@@ -19,6 +19,11 @@ from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import ADDED, WatchRequest
 
 _CHANGES_AT_ONCE = 2000
+#: Watches served at once; kube-apiserver with its informers has some hundreds.
+MAX_WATCHES = 2000
+#: Bytes after which a response is sent. One or two of them are held for each client that does not
+#: read, so much less than a page of a list; larger ones are not faster.
+_RESPONSE_BYTES = 256 << 10
 #: Least seconds between two responses of one watch; the first after a pause is sent at once. On a
 #: busy stream what comes meanwhile goes out as one response: each costs server and client some
 #: 100 us, however much is in it.
@@ -52,6 +57,8 @@ class Watcher:
         )
         if request.from_revision < 0:
             raise errors.bad_request("from_revision must not be negative", "fromRevision")
+        if self.watching >= MAX_WATCHES:
+            raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")
         self.watching += 1
         try:
             async for response in self._stream(request, scope):
@@ -90,7 +97,7 @@ class Watcher:
                     pending.append(frames.event_frame(ADDED, entry.wrapped()))
                     self.sent += 1
                     size += len(pending[-1])
-                    if size >= frames.MAX_RESPONSE_BYTES:
+                    if size >= _RESPONSE_BYTES:
                         yield b"".join(pending)
                         pending, size = [], 0
         if pending:
@@ -128,7 +135,7 @@ class Watcher:
         kinds = scope.kinds
         for change in changes:
             if change.revision != revision:
-                if size >= frames.MAX_RESPONSE_BYTES:
+                if size >= _RESPONSE_BYTES:
                     self.sent += len(pending)
                     yield frames.watch_response(pending, revision)
                     pending, size = [], 0
