@@ -17,8 +17,8 @@ from podsched.api.etcd_keys import term_key
 from podsched.cache.columns import Columns
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
+from podsched.client.errors import Unavailable
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.writes.bind_batches import BinderUnavailable
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Put
 from podsched.testing.memory_store import MemoryStore
@@ -34,10 +34,10 @@ pytestmark = pytest.mark.integration
 class NeverBinder:
     """What is left when there is no actor: here nothing."""
 
-    async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
-        raise BinderUnavailable("directly")
+        raise Unavailable("directly")
 
 
 @dataclass
@@ -87,7 +87,7 @@ async def test_an_actor_binds_with_the_leaders_fence(api: Api) -> None:
     bindings = await pending(api, "a", "b")
     fence = await api.new_term()
     binder = await binder_of(FakeRay(), api.address, fence.term)
-    results = await binder.bind(bindings, fence, "")
+    results = await binder.bind_pods(bindings, fence=fence)
     assert [result.code for result in results] == [0, 0]
     bound = await api.client.get("Pod", "a", "default")
     assert bound.spec.node_name == "node-1"  # type: ignore[union-attr]
@@ -99,7 +99,7 @@ async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) ->
     fence = await api.new_term()
     binder = await binder_of(FakeRay(), api.address, fence.term)
     await api.new_term()
-    results = await binder.bind(bindings, fence, "")
+    results = await binder.bind_pods(bindings, fence=fence)
     assert [result.reason for result in results] == ["FENCE_LOST"]
 
 
@@ -107,8 +107,8 @@ async def test_without_an_actor_the_batch_goes_out_directly() -> None:
     ray = FakeRay()
     binder = await binder_of(ray, "127.0.0.1:1", 3)
     ray.kill_all()
-    with pytest.raises(BinderUnavailable, match="directly"):
-        await binder.bind([], api_pb2.Fence(), "")
+    with pytest.raises(Unavailable, match="directly"):
+        await binder.bind_pods([], fence=api_pb2.Fence())
 
 
 async def test_a_binder_actor_refuses_an_older_term() -> None:
@@ -136,7 +136,7 @@ async def test_an_actor_binds_through_tls_with_the_replicas_certificate(tmp_path
         of_term = TermActors(FakeRay(), options, fence.term, Columns(), NeverBinder())  # type: ignore[arg-type]
         for actor in of_term.binders:
             await actor.ensure()
-        results = await of_term.binder.bind(bindings, fence, "")
+        results = await of_term.binder.bind_pods(bindings, fence=fence)
         assert [result.code for result in results] == [0]
     finally:
         await client.close()

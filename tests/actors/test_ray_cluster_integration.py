@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from podsched.actors.local_ray import LocalRay
 from podsched.actors.ray_cluster import RayCluster, RayUnavailable
 from podsched.actors.term_actors import ActorOptions, TermActors
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.writes.bind_batches import Binder
+from podsched.engine.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 from support.engine_world import World
 from support.evaluations import seen
@@ -32,8 +32,8 @@ class DirectBinder:
     def __init__(self) -> None:
         self.batches = 0
 
-    async def bind(
-        self, bindings: list[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> list[api_pb2.BatchResult]:
         self.batches += 1
         return [api_pb2.BatchResult() for _ in bindings]
@@ -101,7 +101,9 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             await eventually(
                 "all binders are ready", lambda: all(b.ready for b in actors.binders), within=90
             )
-            results = await actors.binder.bind([api_pb2.Binding(name="p")], api_pb2.Fence(), "")
+            results = await actors.binder.bind_pods(
+                [api_pb2.Binding(name="p")], fence=api_pb2.Fence()
+            )
             assert len(results) == 1 and direct.batches == 1
 
             # An actor dies: local at once, and replaced.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.engine.writes.bind_batches import Assignment
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from support.engine_world import pod

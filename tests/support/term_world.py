@@ -12,15 +12,18 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
+from podsched.cache.changes import Anomaly, Change
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch
 from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
-from podsched.engine.cycle.scheduling_loop import LoopParts, SchedulingLoop
+from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import (
     ExtenderClient,
     Extenders,
@@ -31,7 +34,6 @@ from podsched.engine.extenders.wire import NodeTexts
 from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.engine.state import WATCHED_KINDS, build_state
 from podsched.engine.writes.event_recorder import EventRecorder
-from podsched.engine.writes.fenced_writes import ClientBinder
 from podsched.framework.plugin import (
     CycleState,
     PermitResult,
@@ -69,6 +71,7 @@ class Script:
         self.on_permit: Callable[[PodInfo], PermitResult] = lambda pod: PermitResult()
         self.on_pre_bind: Callable[[PodInfo], PreBindPlan] | None = None
         self.on_post_bind: Callable[[PodInfo], None] = lambda pod: None
+        self.on_bind: Callable[[PodInfo], Status] = lambda pod: SKIP
         self.on_post_filter: Callable[[PodInfo], PostFilterResult] = lambda pod: PostFilterResult(
             unschedulable()
         )
@@ -103,6 +106,10 @@ class Script:
         assert self.on_pre_bind is not None
         return self.on_pre_bind(pod)
 
+    def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        self._note("bind", pod)
+        return self.on_bind(pod)
+
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         self._note("postBind", pod)
         self.on_post_bind(pod)
@@ -123,6 +130,7 @@ class TermWorld:
         *,
         extenders: Sequence[Mapping[str, Any]] = (),
         connect: Connect | None = None,
+        remote_dry_run: RemoteDryRun | None = None,
         **settings: Any,
     ) -> None:
         """``connect`` makes the ways to the extenders; None: HTTP."""
@@ -153,9 +161,13 @@ class TermWorld:
         self.registry = MetricRegistry()
         self.meter = CycleMeter(self.registry, Tracer())
         self.state = build_state(
-            config, known, seed=1, observer=self.meter.queue, meter=self.meter.plugins
+            config,
+            known,
+            seed=1,
+            observer=self.meter.queue,
+            meter=self.meter.plugins,
+            listener=self,
         )
-        self.state.callbacks.handled = self.meter.queue.handled
         self.settings = SchedulerSettings(audit_period=0.0, **settings)
         self.changes = ClusterChanges()
         self.recorder = EventRecorder(
@@ -163,20 +175,21 @@ class TermWorld:
         )
         self.informer = self.cluster.informer(WATCHED_KINDS)
         self.fence = self.cluster.new_term(LOCK)
-        self.term = SchedulingLoop(self.parts(), self.changes)
+        self.placer = Placer(self.state, None, remote_dry_run)
+        self.term = SchedulingLoop(self.parts())
         self.ended: asyncio.Task[None] | None = None
 
     def parts(self) -> LoopParts:
-        binder = ClientBinder(self.cluster)
         return LoopParts(
             state=self.state,
             cluster=self.cluster,
             fence=self.fence,
-            decider=Placer(self.state),
-            binder=lambda: binder,
+            placer=self.placer,
+            binder=self.cluster,
             recorder=self.recorder,
             meter=self.meter,
             settings=self.settings,
+            changes=self.changes,
             extenders=self.extenders,
         )
 
@@ -184,6 +197,25 @@ class TermWorld:
         self.state.apply_batch(batch, self.clock())
         self.changes.notify()
         self.term.wake()
+
+    # ------------------------------------------------------------------ as a StateListener
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        self.term.deleted_while_assumed(pod)
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        self.term.deleted_while_pending(pod)
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        self.term.changed(changes, now)
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        self.meter.queue.handled(sort, seconds, count)
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        raise AssertionError(anomaly)
+
+    # ------------------------------------------------------------------ running it
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[TermWorld]:

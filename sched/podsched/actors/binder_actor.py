@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
-from podsched.engine.writes.bind_batches import BinderUnavailable
-from podsched.engine.writes.fenced_writes import ClientBinder
+from podsched.client.errors import ClientError
 from podsched.v1 import api_pb2
 
 
@@ -34,7 +33,7 @@ class BinderActor:
         self._guard = TermGuard(fingerprint)
         self._endpoints = endpoints
         self._options = options
-        self._binder: ClientBinder | None = None
+        self._client: ApiClient | None = None
 
     async def adopt(self, term: int, fingerprint: str) -> Adoption:
         return self._guard.adopt(term, fingerprint)
@@ -46,12 +45,14 @@ class BinderActor:
         refusal = self._guard.refusal(term)
         if refusal is not None:
             return refusal
-        if self._binder is None:
+        if self._client is None:
             # Here and not in the constructor: a channel belongs to the event loop it is made in.
-            self._binder = ClientBinder(ApiClient(self._endpoints, self._options))
+            self._client = ApiClient(self._endpoints, self._options)
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
-            results = await self._binder.bind(message.bindings, message.fence, traceparent)
-        except BinderUnavailable as exc:
+            results = await self._client.bind_pods(
+                message.bindings, fence=message.fence, traceparent=traceparent
+            )
+        except ClientError as exc:
             return NotBound(str(exc))
         return api_pb2.BatchResponse(results=results).SerializeToString()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsched.actors.binder_actor import NotBound
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayUnavailable
-from podsched.engine.writes.bind_batches import Binder
+from podsched.engine.writes.bind_queue import Binder
 from podsched.v1 import api_pb2
 
 #: A batch takes some 10 ms. One that takes longer than this is sent again directly, which is safe:
@@ -23,21 +22,29 @@ class RayBinder:
         self._direct = direct
         self._turn = 0
 
-    async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
+        """See ``Binder.bind_pods``."""
+        answer = await self._ask(bindings, fence, traceparent)
+        if answer is None:
+            return await self._direct.bind_pods(bindings, fence=fence, traceparent=traceparent)
+        return api_pb2.BatchResponse.FromString(answer).results
+
+    async def _ask(
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
+    ) -> bytes | None:
+        """Return an actor's answer; None when there is none."""
         actor = self._next()
         if actor is None:
-            return await self._direct.bind(bindings, fence, traceparent)
+            return None
         request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
         try:
             answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
         except RayUnavailable:
-            return await self._direct.bind(bindings, fence, traceparent)
-        if isinstance(answer, NotBound):
-            # The actor may be cut off from the API servers where this process is not.
-            return await self._direct.bind(bindings, fence, traceparent)
-        return api_pb2.BatchResponse.FromString(answer).results
+            return None
+        # An actor that did not bind may be cut off from the API servers where this process is not.
+        return answer if isinstance(answer, bytes) else None
 
     def _next(self) -> NamedActor | None:
         ready = [actor for actor in self._actors if actor.ready]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from podsched.actors.ray_cluster import RayCluster, RayMetrics
 from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted
 from podsched.cache.columns import Columns
-from podsched.engine.writes.bind_batches import Binder
+from podsched.engine.writes.bind_queue import Binder
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")

@@ -26,7 +26,7 @@ from podsched.cache.deltas import shard_of
 from podsched.client.channels import ClientOptions
 from podsched.config.profiles import Profile
 from podsched.config.settings import EvaluatorSettings
-from podsched.engine.writes.bind_batches import Binder
+from podsched.engine.writes.bind_queue import Binder
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")

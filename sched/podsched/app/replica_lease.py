@@ -1,4 +1,4 @@
-"""What a replica tells of itself, for ``sched status``: a Lease of its own, renewed every 2 s.
+"""What a replica says about itself, for ``sched status``: a Lease of its own, renewed every 2 s.
 
 Not part of the election and not fenced: standbys write it too.
 """
@@ -49,16 +49,16 @@ class ReplicaLease:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Renews until cancelled; errors are left to the next round, changes told at once."""
-        told: dict[str, str] = {}
+        """Renew until cancelled; a change is written at once, an error left to the next round."""
+        written: dict[str, str] = {}
         due = 0.0
         while True:
             about = dict(self._about())
             state = {key: value for key, value in about.items() if key != "seen"}
-            if state != told or time.monotonic() >= due:
+            if state != written or time.monotonic() >= due:
                 try:
                     await self._write(about)
-                    told, due = state, time.monotonic() + PERIOD
+                    written, due = state, time.monotonic() + PERIOD
                 except ClientError:
                     pass
             await asyncio.sleep(0.2)
@@ -90,7 +90,7 @@ class ReplicaLease:
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(lease)
 
-    async def leave(self) -> None:
+    async def remove(self) -> None:
         """Remove the Lease: the replica is stopping."""
         with contextlib.suppress(NotFound):
             await self._client.delete("Lease", self._name, NAMESPACE)

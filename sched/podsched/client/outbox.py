@@ -1,9 +1,16 @@
-"""Writes that many parts of a process ask for, sent in batches, the newest for each key.
+"""Writes that many parts of a process ask for, sent in batches.
 
-Guarantees: a key has at most one write waiting; batches go out one after another, each as soon as
-the one before it has been answered, so that load makes batches larger and not more; an outage is
-waited out with growing pauses, and what failed as a whole is sent again unless a newer write for
-the same key has come. What became of each item is told to its owner, who decides anew.
+What comes while a call is under way goes out with the next one, so that load makes batches larger
+and not more. A key has at most one write waiting: a newer one takes its place, or is merged with
+it.
+
+    put --> waiting --> under way --answered--> done, each item by itself
+               ^            |
+               |            '--failed as a whole--> given up
+               '-- retry ---'   (retryable, and not for longer than ``retry_for``)
+
+``run`` is one worker, which makes one call at a time; as many calls may be under way as workers
+run. Writes for the same key stay in order with one worker only.
 
 Not for writes that must all happen: only the last one for a key does.
 """
@@ -11,89 +18,134 @@ Not for writes that must all happen: only the last one for a key does.
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from podsched.client.errors import ClientError
 from podsched.lib.backoff import Backoff
-from podsched.v1.api_pb2 import BatchResult
-
-log = logging.getLogger(__name__)
+from podsched.telemetry.logs import get_logger
 
 T = TypeVar("T")
-Send = Callable[[Sequence[T]], Awaitable[Sequence[BatchResult]]]
-Answered = Callable[[str, T, BatchResult], None]
+
+_log = get_logger("outbox")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
-class Outbox(Generic[T]):
-    """Collects writes by key; `run` sends them until cancelled.
+def _newest(earlier: T, later: T) -> T:
+    return later
 
-    send: writes a batch; raises ClientError when it fails as a whole. answered: told what became of
-    each item. most: items in a batch.
-    """
+
+class Outbox(Generic[T]):
+    """Collects writes by key; ``run`` sends them until cancelled."""
 
     def __init__(
         self,
-        send: Send[T],
-        answered: Answered[T] | None = None,
+        send: Callable[[Sequence[T]], Awaitable[Sequence[Any]]],
+        answered: Callable[[str, T, Any], None] | None = None,
         *,
         most: int = 500,
+        merge: Callable[[T, T], T] = _newest,
+        retry_for: float = math.inf,
+        given_up: Callable[[Sequence[T], ClientError], None] | None = None,
         jitter: random.Random | None = None,
     ) -> None:
+        """Keep what the workers need; nothing is sent before ``run``.
+
+        ``send`` writes a batch of at most ``most`` items and returns a result for each, which
+        ``answered`` is called with, by key and item. It raises ClientError when it fails as a
+        whole. ``given_up`` gets the items that are not tried again, since the error is not
+        retryable or ``retry_for`` seconds have passed; without it such an error ends ``run``.
+        ``merge`` makes one item of two for the same key, the earlier and the later.
+        """
         self._send = send
         self._answered = answered
         self._most = most
+        self._merge = merge
+        self._retry_for = retry_for
+        self._given_up = given_up
         self._jitter = jitter or random.Random()
         self._waiting: dict[str, T] = {}
+        self._under_way: list[dict[str, T]] = []
         self._something = asyncio.Event()
 
     def __len__(self) -> int:
+        """Return the number of items that are not under way."""
         return len(self._waiting)
 
+    @property
+    def calls(self) -> int:
+        """Batches under way, or between two tries."""
+        return len(self._under_way)
+
     def put(self, key: str, item: T) -> None:
-        """Send this for the key, instead of what was waiting for it."""
-        self._waiting[key] = item
+        """Send this for the key, in place of what is waiting for it."""
+        earlier = self._waiting.get(key)
+        self._waiting[key] = item if earlier is None else self._merge(earlier, item)
         self._something.set()
 
     def drop(self, key: str) -> None:
-        """Return what was waiting for the key is not to be sent any more."""
+        """Do not send what is waiting for the key, nor send it again."""
         self._waiting.pop(key, None)
+        for batch in self._under_way:
+            batch.pop(key, None)
+
+    def drop_oldest(self) -> None:
+        """Drop what has waited longest; something must be waiting."""
+        self._waiting.pop(next(iter(self._waiting)))
 
     async def run(self) -> None:
-        """Send until cancelled. Errors that sending again cannot mend end it, unless retryable."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        """Send what is put, until cancelled."""
         while True:
-            await self._something.wait()
-            batch = self._take()
-            if not batch:
+            if not self._waiting:
                 self._something.clear()
-                continue
+                await self._something.wait()
+            await self.flush(self._most)
+
+    async def flush(self, most: int) -> None:
+        """Send what is waiting in one call, ``most`` items of it, and wait for the outcome."""
+        batch = self._take(most)
+        if not batch:
+            return
+        self._under_way.append(batch)
+        try:
+            await self._deliver(batch)
+        finally:
+            self._under_way = [other for other in self._under_way if other is not batch]
+
+    async def _deliver(self, batch: dict[str, T]) -> None:
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + self._retry_for
+        while batch:
+            sent = list(batch.items())
             try:
-                results = await self._send([item for _, item in batch])
+                results = await self._send([item for _, item in sent])
             except ClientError as error:
-                if not error.retryable:
-                    raise
-                log.info("a batch of %d writes has to wait: %s", len(batch), error)
-                self._put_back(batch)
-                await asyncio.sleep(backoff.next_delay())
+                if not error.retryable or clock() >= give_up_at:
+                    if self._given_up is None:
+                        raise
+                    self._given_up([item for _, item in sent], error)
+                    return
+                _log.info("A batch of writes has to wait", writes=len(sent), error=str(error))
+                await asyncio.sleep(pause.next_delay())
+                self._renew(batch)
                 continue
-            backoff.reset()
             if self._answered is not None:
-                for (key, item), result in zip(batch, results, strict=True):
+                for (key, item), result in zip(sent, results, strict=True):
                     self._answered(key, item, result)
+            return
 
-    def _take(self) -> list[tuple[str, T]]:
-        if len(self._waiting) <= self._most:
-            batch = list(self._waiting.items())
-            self._waiting.clear()
+    def _take(self, most: int) -> dict[str, T]:
+        if len(self._waiting) <= most:
+            batch, self._waiting = self._waiting, {}
             return batch
-        keys = [key for key, _ in zip(self._waiting, range(self._most), strict=False)]
-        return [(key, self._waiting.pop(key)) for key in keys]
+        keys = [key for key, _ in zip(self._waiting, range(most), strict=False)]
+        return {key: self._waiting.pop(key) for key in keys}
 
-    def _put_back(self, batch: list[tuple[str, T]]) -> None:
-        """In front of what has come meanwhile."""
-        self._waiting = {**dict(batch), **self._waiting}
+    def _renew(self, batch: dict[str, T]) -> None:
+        """Send with a batch what has come for its keys since it was sent."""
+        for key in batch.keys() & self._waiting.keys():
+            batch[key] = self._merge(batch[key], self._waiting.pop(key))

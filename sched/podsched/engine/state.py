@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from podsched.cache.cache import Cache
 from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
@@ -76,36 +77,47 @@ class PluginHandle:
         return self.waiting.reject(uid, "a plugin's decision")
 
 
-def _ignore_pod(pod: PodInfo) -> None:
-    pass
+class StateListener(Protocol):
+    """Whom a state reports to what it makes of the informer's events."""
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """Note that a pod is gone that was being bound."""
+        ...
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """Note that a pod is gone that waited to be scheduled."""
+        ...
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """Note cluster events that the queue has handled by now."""
+        ...
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        """Count so many events of a sort ("PodAdd"), which took so many seconds together."""
+        ...
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        """Note an event that contradicts what the cache knew."""
+        ...
 
 
-def _ignore_anomaly(anomaly: Anomaly) -> None:
-    pass
+class NoListener:
+    """A ``StateListener`` for states that nothing schedules from."""
 
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        pass
 
-def _ignore_handled(sort: str, seconds: float, count: int) -> None:
-    pass
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        pass
 
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        pass
 
-def _ignore_changes(changes: Sequence[Change], now: float) -> None:
-    pass
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        pass
 
-
-@dataclass(slots=True)
-class StateCallbacks:
-    """Whom to tell.
-
-    ``deleted_while_assumed`` gets pods that are being bound and are gone, ``deleted_while_pending``
-    those that were waiting; ``changed`` the cluster events after the queue has handled them, with
-    the time; ``handled`` how many events of a sort ("PodAdd") took how many seconds together.
-    """
-
-    deleted_while_assumed: Callable[[PodInfo], None] = _ignore_pod
-    deleted_while_pending: Callable[[PodInfo], None] = _ignore_pod
-    anomaly: Callable[[Anomaly], None] = _ignore_anomaly
-    changed: Callable[[Sequence[Change], float], None] = _ignore_changes
-    handled: Callable[[str, float, int], None] = _ignore_handled
+    def anomaly(self, anomaly: Anomaly) -> None:
+        pass
 
 
 @dataclass(slots=True)
@@ -116,7 +128,7 @@ class SchedulingState:
     queue: SchedulingQueue
     profiles: Mapping[str, ProfileRuntime]
     waiting: WaitingPods = field(default_factory=WaitingPods)
-    callbacks: StateCallbacks = field(default_factory=StateCallbacks)
+    listener: StateListener = field(default_factory=NoListener)
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Take over a batch of the informer; ``now`` is the queue's monotonic time."""
@@ -136,7 +148,7 @@ class SchedulingState:
         ended = time.monotonic()
         if sort is not None:
             kind, change = sort
-            self.callbacks.handled(kind + _ACTIONS[change], ended - began, count)
+            self.listener.handled(kind + _ACTIONS[change], ended - began, count)
         return ended
 
     def apply(self, event: Event, now: float) -> None:
@@ -145,7 +157,7 @@ class SchedulingState:
             return
         applied = self.cache.apply(event.kind, event.old, event.new)
         if applied.anomaly is not None:
-            self.callbacks.anomaly(applied.anomaly)
+            self.listener.anomaly(applied.anomaly)
         self.wake(applied, now)
         if applied.pending is not None:
             self._pending(applied.pending, now)
@@ -155,7 +167,7 @@ class SchedulingState:
         for change in applied.changes:
             self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
         if applied.changes:
-            self.callbacks.changed(applied.changes, now)
+            self.listener.changed(applied.changes, now)
 
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
@@ -163,14 +175,14 @@ class SchedulingState:
             if new is None and old is not None and not self.cache.pod(old.uid):
                 self.queue.delete(old, now, bound=True)
             elif new is None and old is not None and self.cache.is_assumed(old.uid):
-                self.callbacks.deleted_while_assumed(old)
+                self.listener.deleted_while_assumed(old)
             return
         if new is None:
             assert old is not None
             bound = self.cache.pod(old.uid) is not None
             self.queue.delete(old, now, bound=bound)
             if not bound:
-                self.callbacks.deleted_while_pending(old)
+                self.listener.deleted_while_pending(old)
             return
         if new.cls.scheduler_name not in self.profiles:
             return
@@ -188,6 +200,7 @@ def build_state(
     max_in_unschedulable: float = 300.0,
     observer: QueueObserver | None = None,
     meter: EngineMeter | None = None,
+    listener: StateListener | None = None,
 ) -> SchedulingState:
     """Return an empty state for a configuration.
 
@@ -212,7 +225,7 @@ def build_state(
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
     )
-    return SchedulingState(cache, queue, runtimes, waiting)
+    return SchedulingState(cache, queue, runtimes, waiting, listener or NoListener())
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:

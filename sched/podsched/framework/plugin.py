@@ -55,7 +55,7 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a plugin's Filter and Score depend on, so that the engine repeats no work in vain.
+    """What a plugin's answers depend on, so that the engine repeats no work in vain.
 
     Read once, when the profile's plugins are made. The defaults promise nothing: a plugin that
     declares no traits is asked again whenever its answer might have changed.
@@ -72,6 +72,8 @@ class Traits:
     #: ``normalize`` maps a score by that score, the smallest and the largest alone; it is not
     #: repeated for rows whose score did not change while these two stay the same.
     normalizes_by_extremes: bool = False
+    #: Bind succeeds for every pod, so that the plugin need not be asked.
+    binds_every_pod: bool = False
 
 
 @runtime_checkable
@@ -258,8 +260,14 @@ class PreBindPlugin(Protocol):
 
 @runtime_checkable
 class BindPlugin(Protocol):
-    """Says how the pod is bound: SUCCESS means "through the API's Bind", SKIP leaves it to the
-    next plugin.
+    """Takes a pod that is ready to be bound, or leaves it to the next Bind plugin.
+
+    Like all plugins it does no I/O: the engine calls the API's Bind for a pod that it took. The
+    plugins are asked in the profile's order. SKIP hands the pod on to the next one, SUCCESS ends
+    the asking. Any other status means that the pod is not bound: it is unreserved and goes back
+    to the queue, unschedulable for a rejection, with error backoff for an error. So it does when
+    all plugins skip it. Pods that some other program binds are for an extender with a bind verb,
+    which is asked before the plugins.
     """
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...

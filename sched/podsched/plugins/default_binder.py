@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.plugins.without_args import WithoutArgs
@@ -14,6 +14,7 @@ class DefaultBinder(WithoutArgs):
     """Bind: always through the API."""
 
     name: ClassVar[str] = "DefaultBinder"
+    traits: ClassVar[Traits] = Traits(binds_every_pod=True)
 
     def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Return SUCCESS: the engine calls the API's Bind."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from podsched.api.manifest import from_manifest
+from podsched.cache.changes import Change
 from podsched.client.informer import Event, EventType
 from podsched.config.load import default_config
 from podsched.engine.cycle.auditor import UNKNOWN_EVENT, Auditor, RecentEvents
 from podsched.engine.cycle.placement import Placer
-from podsched.engine.state import SchedulingState, build_state
+from podsched.engine.state import NoListener, SchedulingState, build_state
 from podsched.framework.events import ClusterEventWithHint
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
@@ -45,14 +48,23 @@ class Deaf:
         return ()
 
 
+class Noting(NoListener):
+    """Passes on what the queue has handled."""
+
+    def __init__(self, recent: RecentEvents) -> None:
+        self._recent = recent
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        self._recent.note(changes, now)
+
+
 def world(*, deaf: bool) -> tuple[SchedulingState, Auditor]:
     plugins = dict(factories())
     make = plugins["NodeResourcesFit"]
     if deaf:
         plugins["NodeResourcesFit"] = lambda args, handle: Deaf(make(args, handle))
-    state = build_state(default_config(), plugins, seed=1)
     recent = RecentEvents()
-    state.callbacks.changed = recent.note
+    state = build_state(default_config(), plugins, seed=1, listener=Noting(recent))
     return state, Auditor(state, Placer(state), recent, sample=10)
 
 

@@ -230,7 +230,7 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
     async with world.running():
         world.pod("a")
         await asyncio.sleep(1)
-        [waiting] = world.term.waiting
+        [waiting] = world.state.waiting
         assert waiting.node_name == "n1"
         waiting.allow("Script")
         await asyncio.sleep(1)
@@ -238,8 +238,8 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
         waiting.allow("SecondScript")
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
-        assert len(world.term.waiting) == 0
-        assert not world.term._slow
+        assert len(world.state.waiting) == 0
+        assert not world.term.binding_tasks
         world.check()
 
 
@@ -253,13 +253,13 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
     async with world.running():
         world.pod("a")
         await asyncio.sleep(1)
-        [waiting] = world.term.waiting
+        [waiting] = world.state.waiting
         waiting.allow("Script")
-        assert world.term._preempt_in_pre_bind(waiting.pod, "DefaultPreemption")
+        assert world.term.binding.preempt(waiting.pod, "DefaultPreemption")
         await asyncio.sleep(0.1)
-        assert len(world.term.waiting) == 0
+        assert len(world.state.waiting) == 0
         assert world.log.count("Script.unreserve a") == 1
-        assert not world.term._slow
+        assert not world.term.binding_tasks
         world.check()
 
 
@@ -308,7 +308,7 @@ async def test_a_pod_deleted_while_it_waits_gives_its_place_back() -> None:
         world.cluster.delete("Pod", "default/gone")
         await asyncio.sleep(0.1)
         assert world.state.cache.assumed_count == 0
-        assert len(world.term.waiting) == 0
+        assert len(world.state.waiting) == 0
         world.pod("next", cpu="4")
         await asyncio.sleep(0.5)
         assert world.nodes_of("next") == ["n1"]
@@ -560,12 +560,20 @@ async def test_the_nominated_node_is_taken_though_another_scores_higher() -> Non
 
 
 @pytest.mark.parametrize("write", ["bind", "patch", "status"])
-async def test_a_lost_fence_ends_the_term_whatever_write_notices_it(write: str) -> None:
+async def test_a_lost_fence_ends_the_term_whatever_write_notices_it(
+    write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = TermWorld()
     world.node("n1")
     if write == "patch":
         world.script.on_pre_bind = lambda pod: PreBindPlan(patches=(annotate(pod.name, "yes"),))
-        world.term._statuses.submit = lambda patch: None  # type: ignore[method-assign]
+
+        async def accept(
+            patches: list[api_pb2.PodStatusPatch], *, fence: api_pb2.Fence
+        ) -> list[api_pb2.BatchResult]:
+            return [api_pb2.BatchResult()] * len(patches)
+
+        monkeypatch.setattr(world.cluster, "patch_pod_statuses", accept)
     async with world.running():
         assert world.ended is not None
         world.cluster.new_term(LOCK)
@@ -600,12 +608,12 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(world.term._decider, "decide", broken)
+    monkeypatch.setattr(world.placer, "decide", broken)
     async with world.running():
         assert world.ended is not None
         world.pod("a")
         await asyncio.sleep(1)
-        with pytest.raises(ExceptionGroup):
+        with pytest.raises(ZeroDivisionError):
             await world.ended
         world.ended = asyncio.create_task(asyncio.sleep(0))
 
@@ -644,3 +652,30 @@ async def test_a_pod_that_found_no_room_beside_one_that_is_turned_down_gets_it()
     async with world.running():
         await asyncio.sleep(1.5)
         assert world.nodes_of("a", "b") == ["", "n1"]
+
+
+async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left_assumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=600)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async with world.running():
+        assert world.ended is not None
+        world.pod("a")
+        await asyncio.sleep(1)
+        [waiting] = world.state.waiting
+        monkeypatch.setattr(world.meter, "permitted", broken)
+        for name in ("Script", "SecondScript"):
+            waiting.allow(name)
+        with pytest.raises(ZeroDivisionError) as raised:
+            await world.ended
+        assert "binding cycle of default/a" in raised.value.__notes__[0]
+        assert not world.state.cache.is_assumed("uid-a")
+        assert world.place("a") == "backoff"
+        assert "Script.unreserve a" in world.log
+        world.ended = asyncio.create_task(asyncio.sleep(0))

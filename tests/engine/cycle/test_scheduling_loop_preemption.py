@@ -164,7 +164,7 @@ async def test_a_victim_waiting_at_permit_loses_its_place_and_stays_pending() ->
         assert not world.stored("low").metadata.HasField("deletion_timestamp")
         assert world.events("low", "Preempted") == ["Preempted by pod uid-high on node n1"]
         assert "0/1 nodes are available: 1 preempted." in world.events("low", "FailedScheduling")
-        assert len(world.term.waiting) == 0
+        assert len(world.state.waiting) == 0
         world.check()
 
 

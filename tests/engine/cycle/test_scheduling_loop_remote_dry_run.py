@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from podsched.engine.cycle.placement import Placer
 from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.verdicts import Rows
 from support.term_world import TermWorld
@@ -36,8 +35,8 @@ class SlowDryRun:
 
 
 def full_cluster() -> tuple[TermWorld, SlowDryRun]:
-    world, trials = TermWorld(), SlowDryRun()
-    world.term._decider = Placer(world.state, None, trials)
+    trials = SlowDryRun()
+    world = TermWorld(remote_dry_run=trials)
     world.node("n1")
     world.pod("low", cpu="4", on="n1")
     return world, trials

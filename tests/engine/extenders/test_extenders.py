@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from podsched.client.errors import FenceLost
-from podsched.engine.cycle.scheduling_loop import LONGEST_TURN
+from podsched.engine.cycle.scheduling_cycle import MAX_WAIT_FOR_EXTENDERS
 from podsched.engine.extenders.binding import CONFIRMED_WITHIN
 from podsched.engine.extenders.placement import CHANGED_MEANWHILE
 from podsched.engine.extenders.wire import ExtenderError
+from podsched.framework.plugin import PermitResult
+from podsched.framework.status import Code, Status
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node
 from support.extender_world import ScriptedExtender, keep_victims, names_in, passing
-from support.term_world import TermWorld
+from support.term_world import LOCK, TermWorld
 
 pytestmark = pytest.mark.looptime
 
@@ -351,12 +353,12 @@ async def test_a_pod_that_somebody_else_binds_while_extenders_are_asked_is_left_
 
 async def test_a_pod_that_matters_more_does_not_wait_for_the_whole_run_of_others() -> None:
     world, (first,) = extended(ALL)
-    first.delay = LONGEST_TURN
+    first.delay = MAX_WAIT_FOR_EXTENDERS
     world.node("n1", cpu="32")
     async with world.running():
         for at in range(10):
             world.pod(f"low-{at}")
-        await asyncio.sleep(LONGEST_TURN / 2)
+        await asyncio.sleep(MAX_WAIT_FOR_EXTENDERS / 2)
         world.pod("high", priority=100)
         await asyncio.sleep(10)
         order = [args["Pod"]["metadata"]["name"] for _, args in first.calls]
@@ -368,15 +370,18 @@ async def test_a_pod_that_matters_more_does_not_wait_for_the_whole_run_of_others
 
 async def test_a_lost_fence_ends_the_term_while_an_extender_is_asked() -> None:
     world, (first,) = extended({**ALL, "ignorable": True})
-    first.delay = 10
     world.node("n1")
+    world.script.on_permit = lambda pod: PermitResult(Status(Code.WAIT), timeout=2)
     async with world.running():
-        world.pod("a")
+        world.pod("refused")
         await asyncio.sleep(1)
-        world.term._fence_lost()
+        first.delay = 10
+        world.pod("a")
+        world.cluster.new_term(LOCK)
         assert world.ended is not None
+        # The status of the pod that was refused by then is the first write that fails.
         with pytest.raises(FenceLost):
-            await asyncio.wait_for(world.ended, 1)
+            await asyncio.wait_for(world.ended, 2)
         assert world.cluster.bound == []
 
 

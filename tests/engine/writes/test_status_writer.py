@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from podsched.client.errors import ServerBug, Unavailable
-from podsched.engine.writes.status_writer import RETRIES, StatusWriter
+from podsched.client.errors import FenceLost, ServerBug, Unavailable
+from podsched.engine.writes.status_writer import RETRY_FOR, StatusWriter
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
@@ -52,20 +52,16 @@ class Server:
 class World:
     def __init__(self) -> None:
         self.server = Server()
-        self.fences_lost = 0
-        self.writer = StatusWriter(self.server.send, self._lost_fence)
-
-    def _lost_fence(self) -> None:
-        self.fences_lost += 1
+        self.writer = StatusWriter(self.server.send)
+        self.running = asyncio.create_task(self.writer.run())
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     made = World()
-    running = asyncio.create_task(made.writer.run())
     yield made
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    made.running.cancel()
+    await asyncio.gather(made.running, return_exceptions=True)
 
 
 async def test_what_comes_while_a_call_is_under_way_goes_out_together(world: World) -> None:
@@ -132,11 +128,11 @@ async def test_nothing_is_kept_of_another_pod_of_the_same_name(world: World) -> 
     assert not sent.HasField("nominated_node_name")
 
 
-async def test_a_lost_fence_is_told(world: World) -> None:
+async def test_a_lost_fence_ends_the_writer(world: World) -> None:
     world.server.reason = "FENCE_LOST"
     world.writer.submit(patch("a", "1"))
-    await asyncio.sleep(5)
-    assert world.fences_lost == 1
+    with pytest.raises(FenceLost):
+        await world.running
 
 
 async def test_a_patch_that_is_refused_is_dropped(world: World) -> None:
@@ -144,7 +140,7 @@ async def test_a_patch_that_is_refused_is_dropped(world: World) -> None:
     world.writer.submit(patch("a", "1"))
     await asyncio.sleep(5)
     assert world.server.sent() == [["a"]]
-    assert not world.fences_lost
+    assert not world.running.done()
 
 
 async def test_a_call_that_does_not_get_through_is_repeated(world: World) -> None:
@@ -155,13 +151,29 @@ async def test_a_call_that_does_not_get_through_is_repeated(world: World) -> Non
 
 
 async def test_repeating_has_a_bound_and_later_patches_are_sent(world: World) -> None:
-    world.server.faults = [Unavailable("no server")] * RETRIES
+    world.server.faults = [Unavailable("no server")] * 100
     world.writer.submit(patch("a", "1"))
+    await asyncio.sleep(RETRY_FOR + 5)
+    tries = len(world.server.calls)
+    assert 1 < tries < 8
     await asyncio.sleep(30)
-    assert world.server.sent() == [["a"]] * RETRIES
+    assert len(world.server.calls) == tries
+    world.server.faults.clear()
     world.writer.submit(patch("b", "1"))
     await asyncio.sleep(5)
     assert world.server.sent()[-1] == ["b"]
+
+
+async def test_a_patch_that_is_repeated_takes_up_what_came_meanwhile(world: World) -> None:
+    world.server.faults = [Unavailable("no server")]
+    world.writer.submit(patch("a", "old", nominated="n1"))
+    await asyncio.sleep(0.5)
+    world.writer.submit(patch("a", "new"))
+    await asyncio.sleep(5)
+    first, second = world.server.calls
+    assert [c.message for c in first[0].conditions] == ["old"]
+    assert [c.message for c in second[0].conditions] == ["new"]
+    assert second[0].nominated_node_name == "n1"
 
 
 async def test_a_call_that_fails_for_another_reason_is_not_repeated(world: World) -> None:

@@ -71,10 +71,10 @@ class Auditor:
     """Looks at some unschedulable pods after others, in turn."""
 
     def __init__(
-        self, state: SchedulingState, decider: Placer, recent: RecentEvents, sample: int
+        self, state: SchedulingState, placer: Placer, recent: RecentEvents, sample: int
     ) -> None:
         self._state = state
-        self._decider = decider
+        self._placer = placer
         self._recent = recent
         self._sample = sample
         self._at = 0
@@ -105,7 +105,7 @@ class Auditor:
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
         # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
-        choice = Selector(self._decider.evaluation(runtime, pod.cls)).select(pod)
+        choice = Selector(self._placer.evaluation(runtime, pod.cls)).select(pod)
         if choice is None:
             return None
         node_name = self._state.cache.columns.names[choice.row]

@@ -14,7 +14,7 @@ from podsched.config.plugins import ExtensionPoint
 from podsched.engine.cycle.auditor import MissedWakeUp
 from podsched.engine.cycle.placement import Decision
 from podsched.engine.runtime.plugin_metrics import EngineMeter
-from podsched.engine.writes.bind_batches import Assignment
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.failure import REASON_SCHEDULER_ERROR, Failure, status_patch
+from podsched.engine.cycle.failure import (
+    REASON_SCHEDULER_ERROR,
+    REASON_UNSCHEDULABLE,
+    Failure,
+    status_patch,
+)
 from podsched.engine.cycle.preemption import Preemption
+from podsched.engine.cycle.reserve_permit import run_unreserve
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2
 
 _log = get_logger("scheduler")
 
 
 class FailureHandler:
-    """Tells of failures and returns pods to the queue, for one term."""
+    """Reports failures and returns pods to the queue, for one term.
+
+    A ``PreemptionReport``, too: an attempt that failed may have asked for evictions.
+    """
 
     def __init__(
         self,
@@ -25,20 +39,24 @@ class FailureHandler:
         recorder: EventRecorder,
         statuses: StatusWriter,
         meter: CycleMeter,
+        activator: Activator,
         clock: Callable[[], float],
     ) -> None:
         self._state = state
         self._recorder = recorder
         self._statuses = statuses
         self._meter = meter
+        self._activator = activator
         self._clock = clock
 
+    # ------------------------------------------------------------------ before a pod is assumed
+
     def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
-        """Return an attempt that met an error: the pod is tried again after error backoff."""
+        """End an attempt that met an error: the pod is tried again after error backoff."""
         self._meter.errored(queued)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
         self.record(queued.info, message)
-        self.write(queued.info, REASON_SCHEDULER_ERROR, message)
+        self._write_without_node(queued.info, REASON_SCHEDULER_ERROR, message)
         self.requeue(queued, set(), set())
 
     def requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
@@ -51,8 +69,55 @@ class FailureHandler:
             pending_plugins=pending,
         )
 
+    # ------------------------------------------------------------------ after it was assumed
+
+    def undo(
+        self,
+        runtime: ProfileRuntime,
+        assignment: Assignment,
+        status: Status,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Take the assumption back; try the pod again, and those in whose way it stood.
+
+        ``at_once``: no time has passed since the pod was assumed, so it stood in nobody's way but
+        those decided on together with it. Source: unreserveAndForget and handleBindingCycleError.
+        """
+        pod, cache = assignment.pod, self._state.cache
+        run_unreserve(runtime, assignment)
+        change = cache.forget(pod) if cache.is_assumed(pod.uid) else None
+        known = cache.cluster.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or known.node_name:
+            self._state.queue.done(pod.uid)
+            self._meter.dropped(assignment.queued)
+        else:
+            self._return_to_queue(assignment, status)
+        if change is not None and at_once:
+            self._state.queue.note_for_in_flight(change.event, change.old, change.new)
+        elif change is not None:
+            # Its own room does not help the pod: it would be tried, and rejected, again and again.
+            self._state.queue.move_all_to_active_or_backoff(
+                change.event, change.old, change.new, self._clock(), except_uid=pod.uid
+            )
+        self._activator.notify()
+
+    def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
+        if not status.code.rejects:
+            self.fail_with_error(assignment.queued, status.message)
+            return
+        pod = assignment.pod
+        self._meter.unschedulable(assignment.queued)
+        self.record(pod, status.message)
+        self._write_without_node(pod, REASON_UNSCHEDULABLE, status.message)
+        plugins = {status.plugin} if status.plugin else set()
+        pending = plugins if status.code is Code.PENDING else set()
+        self.requeue(assignment.queued, plugins - pending, pending)
+
+    # ------------------------------------------------------------------ events and statuses
+
     def record(self, pod: PodInfo, message: str) -> None:
-        """Return the FailedScheduling event."""
+        """Record the FailedScheduling event."""
         self._recorder.record(
             pod.pod.metadata,
             type_="Warning",
@@ -62,8 +127,28 @@ class FailureHandler:
             controller=pod.cls.scheduler_name,
         )
 
-    def record_preempted(self, victim: PodInfo, preemption: Preemption) -> None:
-        """Return the Preempted event on a victim."""
+    def write_status(self, pod: PodInfo, failure: Failure) -> None:
+        """Write the condition, unless the pod's status says it already."""
+        known = self._state.cache.cluster.pods.get(pod.key)
+        patch = status_patch(known if known is not None else pod, failure)
+        if patch is not None:
+            self._statuses.submit(patch)
+
+    def write_nomination(self, pod: PodInfo, node_name: str) -> None:
+        """Write the pod's nominatedNodeName alone; "" clears it."""
+        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch.nominated_node_name = node_name
+        self._statuses.submit(patch)
+
+    def _write_without_node(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Report an attempt that failed after, or without, a choice: no node is kept for it."""
+        self._state.cache.nominator.delete(pod.uid)
+        self.write_status(pod, Failure(reason, message, nominated_node_name=""))
+
+    # ------------------------------------------------------------------ preemption
+
+    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        """Record the Preempted event on a victim."""
         pod = preemption.pod
         self._recorder.record(
             victim.pod.metadata,
@@ -74,14 +159,10 @@ class FailureHandler:
             controller=pod.cls.scheduler_name,
         )
 
-    def write(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Tells of an attempt that failed after, or without, a choice: no node is kept for it."""
-        self._state.cache.nominator.delete(pod.uid)
-        self.write_status(pod, Failure(reason, message, nominated_node_name=""))
-
-    def write_status(self, pod: PodInfo, failure: Failure) -> None:
-        """Write the condition, unless the pod's status says it already."""
-        known = self._state.cache.cluster.pods.get(pod.key)
-        patch = status_patch(known if known is not None else pod, failure)
-        if patch is not None:
-            self._statuses.submit(patch)
+    def preemption_finished(
+        self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
+    ) -> None:
+        """Count a preemption; ``try_again`` where no deletion will wake the preemptor."""
+        if try_again:
+            self._activator.activate([preemption.pod])
+        self._meter.preemption_finished(result, seconds)

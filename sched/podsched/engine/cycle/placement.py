@@ -62,12 +62,13 @@ class Placer:
     def __init__(
         self,
         state: SchedulingState,
-        elsewhere: RemoteEvaluator | None = None,
-        trials: RemoteDryRun | None = None,
+        remote_evaluator: RemoteEvaluator | None = None,
+        remote_dry_run: RemoteDryRun | None = None,
     ) -> None:
+        """Without the remote ones everything is computed locally."""
         self._state = state
-        self._elsewhere = elsewhere
-        self._trials = trials
+        self._remote_evaluator = remote_evaluator
+        self._remote_dry_run = remote_dry_run
         self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
         self._rotation = Rotation()
 
@@ -93,9 +94,11 @@ class Placer:
 
         Locally there is nothing to prepare. ``traceparent`` is the attempt's.
         """
-        if self._elsewhere is None:
+        if self._remote_evaluator is None:
             return False
-        return await self._elsewhere.prepare(self.evaluation(runtime, pod.cls), pod, traceparent)
+        return await self._remote_evaluator.prepare(
+            self.evaluation(runtime, pod.cls), pod, traceparent
+        )
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
         """Decisions for pods of one class, in their order; at least one, maybe not for all."""
@@ -133,10 +136,10 @@ class Placer:
         If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
         ``traceparent`` is the attempt's.
         """
-        trials = self._trials
-        if trials is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
+        remote = self._remote_dry_run
+        if remote is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
             return False
-        if not trials.worth(len(decision.diagnosis.outcome.rows)):
+        if not remote.worth(len(decision.diagnosis.outcome.rows)):
             return False
         first = runtime.post_filter[0] if runtime.post_filter else None
         if first is None or not isinstance(plugin := first.plugin, DryRunPlugin):
@@ -152,10 +155,10 @@ class Placer:
             except PluginFailure:
                 # PostFilter fails in the same way, and that is reported.
                 return number > 0
-            if plan is None or not trials.worth(len(plan.rows)):
+            if plan is None or not remote.worth(len(plan.rows)):
                 return number > 0
             request = dry_run_request(runtime, decision.state, pod, cluster)
-            answers = await trials.dry_run(request, plan.rows, traceparent)
+            answers = await remote.dry_run(request, plan.rows, traceparent)
             if not answers:
                 break
             plugin.learn_dry_run(pod, cluster, plan, merged(answers))

@@ -16,7 +16,7 @@ from podsched.client.errors import ClientError
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
-from podsched.engine.writes.bind_batches import Assignment
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
 from podsched.framework.status import SUCCESS, Code, Status, error

@@ -22,15 +22,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
 from podsched.api.reasons import StatusCode, StatusReason
-from podsched.engine.cycle.waiting_pods import WaitingPods
+from podsched.client.errors import ClientError
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import EvictionListener
+from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -44,6 +45,8 @@ GONE = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
 
 #: Seconds after which the cache has certainly been told of an eviction.
 SEEN_WITHIN = 5.0
+
+Evict = Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 
 _log = get_logger("scheduler")
 
@@ -64,86 +67,90 @@ class Preemption:
 
     @property
     def evicts_anybody(self) -> bool:
-        """False when all victims are terminating already, on behalf of somebody else maybe."""
+        """Whether some victim is not terminating already, on behalf of somebody else maybe."""
         return not all(victim.terminating for victim in self.victims.pods)
+
+
+class AssumedPods(Protocol):
+    """The pods on their way to a node, of which a preemptor may take the place."""
+
+    def preempt(self, victim: PodInfo, plugin: str) -> bool:
+        """Return a pod that waits at Permit or in PreBind to the queue; False if it does not."""
+        ...
+
+
+class PreemptionReport(Protocol):
+    """Whom the outcomes of preemptions are reported to."""
+
+    def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        """Note that a victim lost its place, or is being evicted."""
+        ...
+
+    def preemption_finished(
+        self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
+    ) -> None:
+        """Note the end, "success" or "error"; ``try_again`` where no deletion will wake the pod."""
+        ...
 
 
 class Evictor:
     """Carries preemptions out, each in a task of its own."""
 
     def __init__(
-        self,
-        evict: Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]],
-        waiting: WaitingPods,
-        cancel_pre_bind: Callable[[PodInfo, str], bool],
-        preempted: Callable[[PodInfo, Preemption], None],
-        activate: Callable[[PodInfo], None],
-        finished: Callable[[str, float], None],
+        self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
     ) -> None:
-        """``cancel_pre_bind`` ends the binding cycle of a pod in PreBind on behalf of a plugin, False
-        when it is in none; ``preempted`` records the event on a victim, ``activate`` has the preemptor tried again,
-        ``finished`` counts (result, seconds).
-        """
+        """``evict`` asks the API for evictions; it raises ClientError."""
         self._evict = evict
-        self._waiting = waiting
-        self._cancel_pre_bind = cancel_pre_bind
-        self._preempted = preempted
-        self._activate = activate
-        self._finished = finished
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._assumed = assumed
+        self._report = report
+        self._tasks = tasks
 
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         _tell(preemption, "evictions_started", preemption.pod, preemption.victims)
-        task = asyncio.create_task(self._run(preemption), name=f"preempt for {preemption.pod.key}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def stop(self) -> None:
-        """Cancel what is under way."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.start(self._run(preemption), f"preempt for {preemption.pod.key}")
 
     async def _run(self, preemption: Preemption) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        result = "error"
+        result, try_again = "error", False
         try:
             *first, last = (v for v in preemption.victims.pods if not v.terminating)
             await self._evict_all(first, preemption)
             _tell(preemption, "preemptor_released", preemption.pod)
-            gone = await self._evict_all([last], preemption)
+            try_again = await self._evict_all([last], preemption)
             result = "success"
-            if gone:
-                self._activate(preemption.pod)
-        except EvictionFailed:
-            _tell(preemption, "preemptor_released", preemption.pod)
+        except EvictionFailed as failure:
+            _log.warning("Preemption failed", pod=preemption.pod.key, error=str(failure))
+            try_again = True
             _tell(preemption, "evictions_ended", preemption.victims)
-            self._activate(preemption.pod)
         else:
             # The cache sees the evictions a moment after they were answered.
             loop.call_later(SEEN_WITHIN, _tell, preemption, "evictions_ended", preemption.victims)
         finally:
             _tell(preemption, "preemptor_released", preemption.pod)
-            self._finished(result, loop.time() - began)
+        seconds = loop.time() - began
+        self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
-        """Whether one of them had gone by itself. Raises EvictionFailed."""
+        """Return whether one of them had gone by itself. Raises EvictionFailed."""
         requests, evicted = [], []
         for victim in victims:
-            if self._takes_place_of(victim, preemption.plugin):
-                self._preempted(victim, preemption)
+            if self._assumed.preempt(victim, preemption.plugin):
+                self._report.preempted(victim, preemption)
             else:
-                requests.append(self._request(victim, preemption))
+                requests.append(_request(victim, preemption))
                 evicted.append(victim)
         if not requests:
             return False
-        results = await self._evict(requests)
+        try:
+            results = await self._evict(requests)
+        except ClientError as error:
+            raise EvictionFailed(str(error)) from error
         failure, gone = "", False
         for victim, result in zip(evicted, results, strict=True):
             if result.code == StatusCode.OK:
-                self._preempted(victim, preemption)
+                self._report.preempted(victim, preemption)
             elif result.reason in GONE:
                 gone = True
             else:
@@ -152,27 +159,21 @@ class Evictor:
             raise EvictionFailed(failure)
         return gone
 
-    def _takes_place_of(self, victim: PodInfo, plugin: str) -> bool:
-        """Whether the victim was on its way to the node, and is no longer."""
-        waiting = self._waiting.get(victim.uid)
-        if waiting is not None and waiting.preempt(plugin, PREEMPTED):
-            return True
-        return self._cancel_pre_bind(victim, plugin)
 
-    def _request(self, victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
-        scheduler = preemption.pod.cls.scheduler_name
-        return api_pb2.EvictRequest(
-            namespace=victim.namespace,
-            name=victim.name,
-            preconditions=api_pb2.Preconditions(uid=victim.uid),
-            ignore_disruption_budgets=True,
-            condition=v1.PodCondition(
-                type=DISRUPTION_TARGET,
-                status="True",
-                reason=REASON_PREEMPTION_BY_SCHEDULER,
-                message=f"{scheduler}: preempting to accommodate a higher priority pod",
-            ),
-        )
+def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
+    scheduler = preemption.pod.cls.scheduler_name
+    return api_pb2.EvictRequest(
+        namespace=victim.namespace,
+        name=victim.name,
+        preconditions=api_pb2.Preconditions(uid=victim.uid),
+        ignore_disruption_budgets=True,
+        condition=v1.PodCondition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=REASON_PREEMPTION_BY_SCHEDULER,
+            message=f"{scheduler}: preempting to accommodate a higher priority pod",
+        ),
+    )
 
 
 def _tell(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.writes.bind_batches import Assignment
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.fit_error import fit_error_message
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.telemetry.logs import get_logger

@@ -69,13 +69,13 @@ class ExtendedPlacer:
     def __init__(
         self,
         state: SchedulingState,
-        decider: Placer,
+        placer: Placer,
         extenders: Extenders,
         running: Callable[[int], None] = lambda change: None,
     ) -> None:
         """``running`` hears of calls for scores that begin (1) and end (-1)."""
         self._state = state
-        self._decider = decider
+        self._placer = placer
         self._extenders = extenders
         self._running = running
 
@@ -90,10 +90,10 @@ class ExtendedPlacer:
         now. ``traceparent`` is the attempt's.
         """
         clients = self._extenders.deciding(queued.info.cls.spec)
-        await self._decider.prepare(runtime, queued.info, traceparent)
+        await self._placer.prepare(runtime, queued.info, traceparent)
         try:
             for _ in range(MAX_TRIES):
-                selector = self._decider.selector(runtime, queued.info.cls)
+                selector = self._placer.selector(runtime, queued.info.cls)
                 decision = await _Attempt(selector, queued, clients, self._running).run()
                 evaluation = selector.evaluation
                 failed = evaluation.failure is not None
@@ -125,7 +125,7 @@ class ExtendedPlacer:
         two_steps = any(isinstance(named.plugin, PreemptionPlugin) for named in runtime.post_filter)
         assert decision.diagnosis is not None
         if not clients or not two_steps or not decision.diagnosis.num_all_nodes:
-            return self._decider.post_filter(runtime, decision)
+            return self._placer.post_filter(runtime, decision)
         result = None
         for named in runtime.post_filter:
             try:
@@ -147,7 +147,7 @@ class ExtendedPlacer:
         clients: Sequence[ExtenderClient],
     ) -> PostFilterResult:
         plugin, pod = named.plugin, decision.queued.info
-        cluster, runner = self._state.cache.cluster, self._decider.runner(runtime, decision)
+        cluster, runner = self._state.cache.cluster, self._placer.runner(runtime, decision)
         name, wording = named.name, POST_FILTER_WORDING
         if not isinstance(plugin, PreemptionPlugin):
             call = plugin.post_filter

@@ -1,24 +1,26 @@
-"""Events about pods, as kube-scheduler records them: best effort, in batches, never in the way of
-scheduling.
+"""Events about pods, as kube-scheduler records them: best effort, never in the way of scheduling.
 
-The same event (object, reason, message) said again within ten minutes raises its count instead of
-making another object. The buffer is bounded and drops the oldest, as kube-scheduler's broadcaster
-drops what it cannot hold. What the API server did not take is written anew when it is said again.
-While the scheduler is busy only a trickle is written, so that events do not compete with binds.
+The same event (object, reason, message) recorded again within ten minutes raises its count instead
+of making another object. The buffer is bounded and drops the oldest, as kube-scheduler's
+broadcaster drops what it cannot hold. What the API server did not take is written anew when it is
+recorded again. While the scheduler is busy only a trickle is written, so that events do not compete
+with binds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from podsched.client.errors import ClientError
+from podsched.client.outbox import Outbox
 from podsched.v1 import objects_pb2 as v1
 
-#: Longest note in bytes; longer ones end in " ..." (S13).
+#: Longest note in bytes, as in ``truncateMessage``; longer ones end in " ...".
 NOTE_LIMIT = 1024
 BUFFER = 20_000
 BATCH = 200
@@ -32,7 +34,7 @@ COUNT_UP_FOR = 1800.0
 
 @dataclass(slots=True)
 class EventRecord:
-    """One thing worth telling about a pod; ``at`` is wall time in seconds."""
+    """Something that happened to a pod; ``at`` is wall time in seconds."""
 
     namespace: str
     name: str
@@ -75,7 +77,8 @@ class EventRecorder:
         self._instance = instance
         self._busy = busy
         self._wall = wall
-        self._pending: deque[EventRecord] = deque(maxlen=BUFFER)
+        self._outbox: Outbox[EventRecord] = Outbox(self._send, retry_for=0.0, given_up=self._forget)
+        self._numbers = count()
         self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
         self._sequence = 0
         self.dropped = 0
@@ -91,9 +94,11 @@ class EventRecorder:
         controller: str = "default-scheduler",
     ) -> None:
         """Note an event; return at once."""
-        if len(self._pending) == BUFFER:
+        if len(self._outbox) == BUFFER:
+            self._outbox.drop_oldest()
             self.dropped += 1
-        self._pending.append(
+        self._outbox.put(
+            str(next(self._numbers)),
             EventRecord(
                 pod.namespace,
                 pod.name,
@@ -104,7 +109,7 @@ class EventRecorder:
                 shorten(message),
                 controller,
                 self._wall(),
-            )
+            ),
         )
 
     async def run(self) -> None:
@@ -115,9 +120,9 @@ class EventRecorder:
 
     async def flush(self, limit: int = BUFFER) -> None:
         """Write up to ``limit`` recorded events; those that cannot be written are dropped."""
-        records = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
-        if not records:
-            return
+        await self._outbox.flush(limit)
+
+    async def _send(self, records: Sequence[EventRecord]) -> Sequence[object]:
         new: list[v1.Event] = []
         repeated: dict[str, v1.Event] = {}
         for record in records:
@@ -126,11 +131,13 @@ class EventRecorder:
                 new.append(event)
             else:
                 repeated[event.metadata.name] = event
-        try:
-            await self._write(new, list(repeated.values()))
-        except ClientError:
-            for record in records:
-                self._seen.pop(_key(record), None)
+        await self._write(new, list(repeated.values()))
+        return ()
+
+    def _forget(self, records: Sequence[EventRecord], failure: ClientError) -> None:
+        """Begin anew with events that were not written."""
+        for record in records:
+            self._seen.pop(_key(record), None)
 
     def _event(self, record: EventRecord) -> v1.Event:
         seen = self._remember(record)
@@ -179,5 +186,5 @@ def _key(record: EventRecord) -> tuple[str, str, str]:
 
 
 def _counts_up(seen: _Seen, at: float) -> bool:
-    """Whether an event said again at a time belongs to the object of the earlier ones."""
+    """Whether an event at a time counts up the object of the earlier ones."""
     return at - seen.last <= AGGREGATE_FOR and at - seen.first <= COUNT_UP_FOR

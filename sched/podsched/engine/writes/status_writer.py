@@ -1,24 +1,23 @@
-"""Status patches of pods, in batches: what comes while a call is under way goes out with the next.
+"""Status patches of pods, in batches.
 
 A later patch of a pod replaces what an earlier one that has not been sent says of the same thing
-(a condition, the nomination): only the last says how things are. Best effort, like
+(a condition, the nomination), for the last one is how things are. Best effort, like
 kube-scheduler's: a patch that fails is dropped, since the next attempt writes a new one; a call
 that did not get through is repeated for a while.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from podsched.api.reasons import StatusReason
-from podsched.client.errors import ClientError, Unavailable
+from podsched.client.errors import ClientError, FenceLost
+from podsched.client.outbox import Outbox
+from podsched.engine.writes.fence import raise_if_fence_lost
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 
-BATCH = 500
-RETRIES = 5
-PAUSE = 0.2
+#: Seconds for which a call that does not get through is repeated.
+RETRY_FOR = 5.0
 
 _log = get_logger("status")
 
@@ -28,50 +27,44 @@ PatchStatuses = Callable[
 
 
 class StatusWriter:
-    """Sends PodStatusPatches; ``fence_lost`` is called when the term turns out to be over."""
+    """Sends PodStatusPatches."""
 
-    def __init__(self, send: PatchStatuses, fence_lost: Callable[[], None]) -> None:
-        self._send = send
-        self._fence_lost = fence_lost
-        self._waiting: dict[str, api_pb2.PodStatusPatch] = {}
-        self._wake = asyncio.Event()
+    def __init__(self, send: PatchStatuses) -> None:
+        """``send`` returns a result for each patch and raises ClientError."""
+        self._send_patches = send
+        self._outbox: Outbox[api_pb2.PodStatusPatch] = Outbox(
+            self._send, merge=_merged, retry_for=RETRY_FOR, given_up=self._given_up
+        )
 
     def submit(self, patch: api_pb2.PodStatusPatch) -> None:
-        key = f"{patch.namespace}/{patch.name}"
-        earlier = self._waiting.pop(key, None)
-        if earlier is not None and earlier.uid == patch.uid:
-            _keep_unsaid(earlier, patch)
-        self._waiting[key] = patch
-        self._wake.set()
+        """Write a patch with the next call."""
+        self._outbox.put(f"{patch.namespace}/{patch.name}", patch)
 
     async def run(self) -> None:
-        """Send until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._waiting:
-                keys = list(self._waiting)[:BATCH]
-                await self._write([self._waiting.pop(key) for key in keys])
+        """Send until cancelled. Raises FenceLost when the term is over."""
+        await self._outbox.run()
 
-    async def _write(self, patches: list[api_pb2.PodStatusPatch]) -> None:
-        for _ in range(RETRIES):
-            try:
-                results = await self._send(patches)
-            except Unavailable:
-                await asyncio.sleep(PAUSE)
-                continue
-            except ClientError as exc:
-                _log.warning("Could not write pod statuses", pods=len(patches), error=str(exc))
-                return
-            if any(result.reason == StatusReason.FENCE_LOST for result in results):
-                self._fence_lost()
-            return
-        _log.warning("Could not write pod statuses: no API server answers", pods=len(patches))
+    async def _send(
+        self, patches: Sequence[api_pb2.PodStatusPatch]
+    ) -> Sequence[api_pb2.BatchResult]:
+        results = await self._send_patches(patches)
+        raise_if_fence_lost(results)
+        return results
+
+    def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
+        if isinstance(failure, FenceLost):
+            raise failure
+        _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
 
 
-def _keep_unsaid(earlier: api_pb2.PodStatusPatch, patch: api_pb2.PodStatusPatch) -> None:
-    """Take over from an earlier patch what the later one does not speak of."""
-    if earlier.HasField("nominated_node_name") and not patch.HasField("nominated_node_name"):
-        patch.nominated_node_name = earlier.nominated_node_name
-    said = {condition.type for condition in patch.conditions}
-    patch.conditions.extend(c for c in earlier.conditions if c.type not in said)
+def _merged(
+    earlier: api_pb2.PodStatusPatch, later: api_pb2.PodStatusPatch
+) -> api_pb2.PodStatusPatch:
+    """Return the later patch with what only the earlier one sets, if it is of the same pod."""
+    if earlier.uid != later.uid:
+        return later
+    if earlier.HasField("nominated_node_name") and not later.HasField("nominated_node_name"):
+        later.nominated_node_name = earlier.nominated_node_name
+    types = {condition.type for condition in later.conditions}
+    later.conditions.extend(c for c in earlier.conditions if c.type not in types)
+    return later

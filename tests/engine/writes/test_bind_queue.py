@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from podsched.engine.writes.bind_batches import (
+from podsched.client.errors import FenceLost, Invalid, OutcomeUnknown, Unavailable
+from podsched.engine.writes.bind_queue import (
     BATCH,
     IN_FLIGHT,
     RETRY_FOR,
     Assignment,
-    BinderUnavailable,
-    BindFailure,
-    BindingQueue,
+    BindQueue,
 )
+from podsched.framework.status import Status
+from podsched.lib.tasks import TaskSet
 from podsched.v1 import api_pb2
 from support.engine_pods import assignment
 
@@ -42,41 +43,45 @@ class Api:
         self.down = False
         self.answer: Answer = all_bound
 
-    async def bind(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
         self.batches.append([binding.name for binding in bindings])
         self.traceparents.append(traceparent)
         await asyncio.sleep(1)
         if self.down:
-            raise BinderUnavailable("nobody answers")
+            raise Unavailable("nobody answers")
         if self.faults:
             raise self.faults.pop(0)
         return self.answer(bindings)
 
 
 class World:
-    """A queue on the API above, and what it said of each pod."""
+    """A queue on the API above, and what it reported of each pod."""
 
     def __init__(self) -> None:
         self.api = Api()
-        self.bound: list[str] = []
-        self.failed: dict[str, BindFailure] = {}
-        self.fences_lost = 0
-        fence = api_pb2.Fence(lock="l", term=7)
-        self.queue = BindingQueue(
-            lambda: self.api, fence, self._bound, self._failed, self._lost_fence
-        )
+        self.names: list[str] = []
+        self.failed: dict[str, str] = {}
+        self.problems: list[str] = []
+        self.tasks = TaskSet("the test")
+        self.queue = BindQueue(self.api, api_pb2.Fence(lock="l", term=7), self)
+        self.queue.start(self.tasks)
+        self.running = asyncio.create_task(self.tasks.run())
 
-    def _bound(self, assignments: Sequence[Assignment]) -> None:
-        self.bound += [a.pod.name for a in assignments]
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        self.problems.append(problem)
 
-    def _failed(self, item: Assignment, failure: BindFailure) -> None:
-        assert item.pod.name not in self.failed
-        self.failed[item.pod.name] = failure
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        self.names += [a.pod.name for a in assignments]
 
-    def _lost_fence(self) -> None:
-        self.fences_lost += 1
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        assert assignment.pod.name not in self.failed
+        self.failed[assignment.pod.name] = status.message
+
+    async def stop(self) -> None:
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
 
     def submit(self, *names: str) -> None:
         self.queue.submit([assignment(name) for name in names])
@@ -85,10 +90,8 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     made = World()
-    running = asyncio.create_task(made.queue.run())
     yield made
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await made.stop()
 
 
 async def test_what_is_ready_together_goes_out_in_one_call(world: World) -> None:
@@ -96,14 +99,14 @@ async def test_what_is_ready_together_goes_out_in_one_call(world: World) -> None
     world.submit("c")
     await asyncio.sleep(2)
     assert world.api.batches == [["a", "b", "c"]]
-    assert world.bound == ["a", "b", "c"]
+    assert world.names == ["a", "b", "c"]
 
 
 async def test_what_comes_while_all_calls_are_out_makes_the_next_batch(world: World) -> None:
     for name in "abc":
         world.submit(name)
         await asyncio.sleep(0.1)
-    assert world.queue.in_flight == IN_FLIGHT == 3
+    assert world.queue.calls == IN_FLIGHT == 3
     for name in "defg":
         world.submit(name)
         await asyncio.sleep(0.1)
@@ -122,11 +125,11 @@ async def test_a_batch_is_bounded(world: World) -> None:
 async def test_a_call_of_unknown_outcome_is_repeated_and_the_pod_reported_bound_once(
     world: World,
 ) -> None:
-    world.api.faults = [BinderUnavailable("the connection broke")]
+    world.api.faults = [OutcomeUnknown("the connection broke")]
     world.submit("a")
     await asyncio.sleep(5)
     assert world.api.batches == [["a"], ["a"]]
-    assert world.bound == ["a"]
+    assert world.names == ["a"]
     assert not world.failed
 
 
@@ -136,7 +139,7 @@ async def test_being_bound_to_the_same_node_already_is_a_success(world: World) -
     ]
     world.submit("a")
     await asyncio.sleep(2)
-    assert world.bound == ["a"]
+    assert world.names == ["a"]
 
 
 async def test_being_bound_to_another_node_is_a_failure_of_this_pod_alone(world: World) -> None:
@@ -146,20 +149,47 @@ async def test_being_bound_to_another_node_is_a_failure_of_this_pod_alone(world:
     ]
     world.submit("a", "b")
     await asyncio.sleep(2)
-    assert world.failed == {"a": BindFailure("ALREADY_BOUND", "is on n2")}
-    assert world.bound == ["b"]
+    assert world.failed == {"a": "is on n2"}
+    assert world.names == ["b"]
 
 
-async def test_a_lost_fence_fails_all_that_is_left_and_is_told_once(world: World) -> None:
+async def test_a_lost_fence_ends_the_queue_and_nothing_more_is_sent(world: World) -> None:
     world.api.answer = fence_lost
     world.submit(*(f"p{i}" for i in range(BATCH * 2)))
-    await asyncio.sleep(3)
+    with pytest.raises(FenceLost, match="not you"):
+        await world.running
     world.submit("late")
     await asyncio.sleep(3)
-    assert world.fences_lost == 1
-    assert len(world.failed) == BATCH * 2 + 1
-    assert {failure.reason for failure in world.failed.values()} == {"FENCE_LOST"}
+    assert not world.names and not world.failed
     assert not any("late" in batch for batch in world.api.batches)
+
+
+async def test_what_was_bound_before_the_fence_was_lost_is_reported(world: World) -> None:
+    world.api.answer = lambda bindings: [*all_bound(bindings[:1]), *fence_lost(bindings[1:])]
+    world.submit("a", "b")
+    with pytest.raises(FenceLost):
+        await world.running
+    assert world.names == ["a"]
+    assert not world.failed
+
+
+async def test_a_call_that_cannot_be_repeated_fails_its_pods_alone(world: World) -> None:
+    world.api.faults = [Invalid("nonsense")]
+    world.submit("a")
+    await asyncio.sleep(2)
+    world.submit("b")
+    await asyncio.sleep(2)
+    assert world.failed == {"a": "nonsense"}
+    assert world.names == ["b"]
+    assert world.problems == ["nonsense", ""]
+
+
+async def test_a_batch_that_raises_ends_the_queue(world: World) -> None:
+    world.api.faults = [ZeroDivisionError("a bug")]
+    world.submit("a")
+    with pytest.raises(ZeroDivisionError) as raised:
+        await world.running
+    assert raised.value.__notes__ == ['in task "bind 0" of the test']
 
 
 async def test_a_call_that_never_gets_through_is_given_up(world: World) -> None:
@@ -168,7 +198,7 @@ async def test_a_call_that_never_gets_through_is_given_up(world: World) -> None:
     await asyncio.sleep(RETRY_FOR)
     assert not world.failed
     await asyncio.sleep(5)
-    assert world.failed == {"a": BindFailure("UNAVAILABLE", "nobody answers")}
+    assert world.failed == {"a": "nobody answers"}
     calls = len(world.api.batches)
     await asyncio.sleep(60)
     assert len(world.api.batches) == calls
@@ -181,7 +211,7 @@ async def test_after_giving_up_later_pods_are_bound(world: World) -> None:
     world.api.down = False
     world.submit("b")
     await asyncio.sleep(2)
-    assert world.bound == ["b"]
+    assert world.names == ["b"]
 
 
 async def test_a_batch_carries_the_trace_of_its_first_traced_pod(world: World) -> None:
@@ -194,11 +224,10 @@ async def test_a_batch_carries_the_trace_of_its_first_traced_pod(world: World) -
 
 async def test_calls_under_way_end_with_the_queue() -> None:
     world = World()
-    running = asyncio.create_task(world.queue.run())
     world.submit("a")
     await asyncio.sleep(0.5)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    assert world.queue.calls == 1
+    await world.stop()
     await asyncio.sleep(5)
-    assert world.queue.in_flight == 0
-    assert not world.bound
+    assert world.queue.calls == 0
+    assert not world.names

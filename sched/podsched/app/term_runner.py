@@ -1,0 +1,218 @@
+"""What a replica knows, and the term that schedules while it leads.
+
+standby --start_term--> catching up --informer has seen the term--> scheduling
+   ^                                                                    |
+   '------------------------- end_term: the state anew <----------------'
+
+The state is kept in standby, too, so that leading begins with work and not with loading. It is
+built anew after each term, for the old one is full of assumptions that nobody will confirm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsched.cache.changes import Anomaly, Change
+from podsched.cache.columns import Columns
+from podsched.client.cluster import Cluster, InformerPort
+from podsched.client.errors import FenceLost
+from podsched.client.informer import Batch, Event, EventType
+from podsched.config.load import SchedulerConfiguration
+from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.controllers.manager import ControllerManager
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.loop_parts import LoopParts
+from podsched.engine.cycle.placement import Placer, RemoteEvaluator
+from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.extenders.calls import Extenders
+from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
+from podsched.engine.writes.bind_queue import Binder
+from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.framework.plugin import PluginFactory
+from podsched.framework.pods import PodInfo
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ControllerMetrics
+from podsched.v1 import api_pb2
+
+_log = get_logger("replica")
+
+
+class TermActors(Protocol):
+    """The actors of one term; ``run`` keeps them until it is cancelled."""
+
+    @property
+    def evaluator(self) -> RemoteEvaluator: ...
+    @property
+    def dry_run(self) -> RemoteDryRun: ...
+    @property
+    def binder(self) -> Binder: ...
+
+    async def run(self) -> None: ...
+
+
+class Actors(Protocol):
+    """Where a term's actors come from."""
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerParts:
+    """What a replica's terms have in common."""
+
+    identity: str
+    config: SchedulerConfiguration
+    settings: SchedulerSettings
+    controllers: ControllerSettings
+    factories: Mapping[str, PluginFactory]
+    cluster: Cluster
+    informer: InformerPort
+    actors: Actors
+    extenders: Extenders | None
+    meter: CycleMeter
+    controller_metrics: ControllerMetrics | None = None
+
+
+class TermRunner:
+    """One replica's scheduling state and terms.
+
+    It is the ``StateListener`` of its state: what concerns assumed and waiting pods goes to the
+    loop of the term, if there is one.
+    """
+
+    def __init__(self, parts: RunnerParts, tasks: TaskSet) -> None:
+        """Keep what all terms need; a term runs as one of ``tasks`` and fails them when it fails."""
+        self._parts = parts
+        self._tasks = tasks
+        self._changes = ClusterChanges()
+        self._loop: SchedulingLoop | None = None
+        self._controllers: ControllerManager | None = None
+        self._term: asyncio.Task[None] | None = None
+        self.state = self._new_state()
+        self.recorder = EventRecorder(
+            parts.cluster.record_events,
+            parts.identity,
+            lambda: bool(self._loop and self._loop.busy),
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def _new_state(self) -> SchedulingState:
+        parts = self._parts
+        return build_state(
+            parts.config,
+            parts.factories,
+            seed=zlib.crc32(parts.identity.encode()),
+            max_in_unschedulable=parts.settings.pod_max_in_unschedulable_pods_duration,
+            observer=parts.meter.queue,
+            meter=parts.meter.plugins,
+            listener=self,
+        )
+
+    def handle(self, batch: Batch) -> None:
+        """Take over a batch of the informer."""
+        self.state.apply_batch(batch, asyncio.get_running_loop().time())
+        self._changes.notify()
+        if self._loop is not None:
+            self._loop.wake()
+        if self._controllers is not None:
+            self._controllers.handle(batch)
+
+    def update_gauges(self) -> None:
+        """Bring the metrics up to date that are read off the state."""
+        under_way = self._loop.binding_tasks if self._loop is not None else 0
+        self._parts.meter.gauges(self.state.queue, self.state.cache, under_way)
+
+    # ------------------------------------------------------------------ terms
+
+    def start_term(self, fence: api_pb2.Fence) -> None:
+        """Begin to lead; a term that still runs ends."""
+        self.end_term()
+        self._term = self._tasks.start(self._lead(fence), f"term {fence.term}")
+
+    def end_term(self) -> None:
+        """Stop leading and start over from what the informer knows."""
+        if self._term is not None:
+            self._term.cancel()
+            self._term = None
+        self._controllers = None
+        if self._loop is not None:
+            self._loop = None
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.state = self._new_state()
+        now = asyncio.get_running_loop().time()
+        for kind in WATCHED_KINDS:
+            for key, obj in self._parts.informer.objects(kind).items():
+                self.state.apply(Event(EventType.ADDED, kind, key, None, obj), now)
+
+    async def _lead(self, fence: api_pb2.Fence) -> None:
+        parts = self._parts
+        # All that earlier terms wrote has a lower revision than this term's: once the informer has
+        # come so far, nothing of it is missing.
+        await parts.informer.wait_for_revision(fence.term)
+        actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
+        self._loop = SchedulingLoop(self._loop_parts(fence, actors))
+        self._controllers = ControllerManager(
+            parts.cluster,
+            parts.informer,
+            parts.controllers,
+            fence,
+            self.recorder,
+            metrics=parts.controller_metrics,
+        )
+        tasks = TaskSet(f"term {fence.term}")
+        tasks.start(self._loop.run(), "scheduling", endless=True)
+        tasks.start(self._controllers.run(), "controllers", endless=True)
+        tasks.start(actors.run(), "actors", endless=True)
+        try:
+            await tasks.run()
+        except FenceLost:
+            _log.warning("The fence is lost: another replica leads", term=fence.term)
+
+    def _loop_parts(self, fence: api_pb2.Fence, actors: TermActors) -> LoopParts:
+        return LoopParts(
+            state=self.state,
+            cluster=self._parts.cluster,
+            fence=fence,
+            placer=Placer(self.state, actors.evaluator, actors.dry_run),
+            binder=actors.binder,
+            recorder=self.recorder,
+            meter=self._parts.meter,
+            settings=self._parts.settings,
+            changes=self._changes,
+            extenders=self._parts.extenders,
+        )
+
+    # ------------------------------------------------------------------ as a StateListener
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_assumed(pod)
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_pending(pod)
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.changed(changes, now)
+
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        """See ``StateListener``."""
+        self._parts.meter.queue.handled(sort, seconds, count)
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        """See ``StateListener``."""
+        _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)

@@ -1,0 +1,44 @@
+"""What wakes the scheduling loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.queue.scheduling_queue import SchedulingQueue
+
+
+class Activator:
+    """Moves pods to activeQ and wakes the loop, which sleeps while there is nothing to pop."""
+
+    def __init__(self, queue: SchedulingQueue, clock: Callable[[], float]) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._wake = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake the loop: something happened that may have put pods into the queue."""
+        self._wake.set()
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Try these pods again, whatever they wait for."""
+        self._queue.activate(pods, self._clock())
+        self._wake.set()
+
+    def activate_wanted(self, state: CycleState) -> None:
+        """Try the pods again that plugins of a cycle put into ``pods_to_activate``."""
+        if state.pods_to_activate:
+            pods = list(state.pods_to_activate.values())
+            state.pods_to_activate.clear()
+            self.activate(pods)
+
+    async def wait(self, timeout: float | None) -> None:
+        """Sleep until the loop is woken, at most for so many seconds."""
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError:
+            pass

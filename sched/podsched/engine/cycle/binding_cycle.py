@@ -1,0 +1,298 @@
+"""The binding cycle: what happens to a pod from the moment it is assumed until it is bound.
+
+    assumed, reserved --(Permit waits, or PreBind has to act)--> own task: Permit --> PreBind
+         |                                                                   |
+         '------------------ most pods --------------------> bind <----------'
+                                                               |
+        extender that binds such pods --> Bind plugins --> BindPods, in batches --> PostBind
+
+A pod that is rejected, meets an error or is preempted on the way is undone and goes back to the
+queue. A task that fails with an exception ends the term; its pod is undone, too.
+
+Source: bindingCycle and bind in ``schedule_one.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from podsched.engine.cycle.activation import Activator
+from podsched.engine.cycle.bind import asks_bind_plugins, run_bind
+from podsched.engine.cycle.failure_handler import FailureHandler
+from podsched.engine.cycle.loop_parts import LoopParts
+from podsched.engine.cycle.pre_bind import run_pre_bind
+from podsched.engine.cycle.preemption import PREEMPTED
+from podsched.engine.cycle.reserve_permit import refused, run_post_bind
+from podsched.engine.cycle.waiting_pods import WaitingPod
+from podsched.engine.extenders.binding import bind_by_extender
+from podsched.engine.extenders.calls import ExtenderClient
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.writes.bind_queue import Assignment, BindQueue
+from podsched.engine.writes.shared_calls import SharedCalls
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.tracing import SpanName
+from podsched.v1 import api_pb2
+
+#: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
+#: gains nothing and makes a failover forget more.
+MAX_AHEAD = 1024
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """A pod at Permit or PreBind; ``preempted_by``: the plugin on whose behalf it was cancelled.
+
+    That is "" where the pod was deleted, None where nobody cancelled it but the end of the term.
+    """
+
+    task: asyncio.Task[Status]
+    preempted_by: str | None = None
+
+    def cancel(self, plugin: str) -> None:
+        self.preempted_by = plugin
+        self.task.cancel()
+
+
+class BindingCycle:
+    """The binding cycles of one term. It owns all assignments, and so hears what becomes of them.
+
+    Satisfies ``Outcomes`` (of Bind) and ``AssumedPods`` (for preemption).
+    """
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        tasks: TaskSet,
+        failures: FailureHandler,
+        activator: Activator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._changes = parts.changes
+        self._extenders = parts.extenders
+        self._recorder = parts.recorder
+        self._meter = parts.meter
+        self._tasks = tasks
+        self._failures = failures
+        self._activator = activator
+        self._clock = clock
+        self._queue = BindQueue(parts.binder, parts.fence, self)
+        self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
+            lambda patches: parts.cluster.patch_many(patches, fence=parts.fence)
+        )
+        self._cycles: dict[str, _Cycle] = {}
+        self._with_extenders = 0
+        self._room = asyncio.Event()
+
+    def start(self) -> None:
+        """Start the tasks that write."""
+        self._queue.start(self._tasks)
+        self._patches.start(self._tasks, "patch objects")
+
+    # ------------------------------------------------------------------ how much is under way
+
+    @property
+    def ahead(self) -> int:
+        """Assignments that have come to Bind and were not sent yet, or are with an extender."""
+        return len(self._queue) + self._with_extenders
+
+    @property
+    def under_way(self) -> int:
+        """Batches of bindings, and pods at Permit or PreBind."""
+        return self._queue.calls + len(self._cycles)
+
+    async def wait_for_room(self) -> None:
+        """Return when it makes sense to assume more pods."""
+        while self.ahead > MAX_AHEAD:
+            self._room.clear()
+            await self._room.wait()
+
+    # ------------------------------------------------------------------ Permit and PreBind
+
+    def wait_and_pre_bind(
+        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
+    ) -> None:
+        """Begin the cycle of a pod that cannot be bound at once, in a task of its own.
+
+        ``timeouts``: by plugin, the seconds that Permit makes it wait at most.
+        """
+        pod, node_name = assignment.pod, assignment.node_name
+        waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
+        # Where the pod will be bound to is published before anything has to be waited for, so that
+        # a scheduler that takes over keeps the node for it.
+        self._failures.write_nomination(pod, node_name)
+        task = self._tasks.start(
+            self._run(runtime, assignment, waiting),
+            f"binding cycle of {pod.key}",
+            ended=partial(self._ended, runtime, assignment),
+        )
+        self._cycles[pod.uid] = _Cycle(task)
+
+    async def _run(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
+        began = self._clock()
+        if waiting is not None:
+            status = refused(await waiting.outcome())
+            self._state.waiting.remove(assignment.pod.uid)
+            self._meter.permitted(assignment.queued, status, began, self._clock())
+            if not status.ok:
+                return status
+        began = self._clock()
+        self._state.queue.done(assignment.pod.uid)
+        cluster = self._state.cache.cluster
+        status = await run_pre_bind(runtime, assignment, cluster, self._patches.call, self._changes)
+        if status.ok:
+            assignment.decided_at = self._clock()
+            self._meter.phase(assignment.queued, SpanName.PRE_BIND, began, assignment.decided_at)
+        return status
+
+    def _ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
+    ) -> None:
+        """Follow up what became of a pod at Permit and PreBind, its first step taken or not."""
+        uid = assignment.pod.uid
+        cycle = self._cycles.pop(uid)
+        self._state.waiting.remove(uid)
+        if task.cancelled():
+            if cycle.preempted_by is None:
+                return  # The term is over: all that is assumed is forgotten with it.
+            status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
+        elif (bug := task.exception()) is not None:
+            status = error(f"binding cycle failed: {bug!r}")
+        else:
+            status = task.result()
+        if status.ok:
+            self.bind(runtime, [assignment])
+        else:
+            self._failures.undo(runtime, assignment, status)
+
+    def preempt(self, victim: PodInfo, plugin: str) -> bool:
+        """Return a pod at Permit or PreBind to the queue, for a plugin that needs its place.
+
+        False when the pod is at neither.
+        """
+        waiting = self._state.waiting.get(victim.uid)
+        if waiting is not None and waiting.preempt(plugin, PREEMPTED):
+            return True
+        cycle = self._cycles.get(victim.uid)
+        if cycle is None or cycle.task.done():
+            return False
+        cycle.cancel(plugin)
+        return True
+
+    def deleted(self, pod: PodInfo) -> None:
+        """End the cycle of a pod that was deleted."""
+        waiting = self._state.waiting.get(pod.uid)
+        cycle = self._cycles.get(pod.uid)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        elif cycle is not None:
+            cycle.cancel("")
+
+    # ------------------------------------------------------------------ Bind
+
+    def bind(
+        self,
+        runtime: ProfileRuntime,
+        assignments: Sequence[Assignment],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Bind pods of a profile: by an extender that binds such pods, else by the Bind plugins.
+
+        ``at_once``: they were assumed just now, and are still the queue's pods in flight.
+        """
+        if self._extenders is not None:
+            assignments = [a for a in assignments if not self._start_extender(runtime, a)]
+        if assignments:
+            self._bind_by_plugins(runtime, assignments, at_once=at_once)
+
+    def _bind_by_plugins(
+        self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool
+    ) -> None:
+        if asks_bind_plugins(runtime):
+            assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
+        if at_once:
+            # Not before: a pod that is rejected in flight waits for an event that can help.
+            for assignment in assignments:
+                self._state.queue.done(assignment.pod.uid)
+        self._queue.submit(assignments)
+
+    def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:
+        status = run_bind(runtime, assignment)
+        if not status.ok:
+            self._failures.undo(runtime, assignment, status, at_once=at_once)
+        return status.ok
+
+    def _start_extender(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
+        """Return False when no extender binds this pod."""
+        assert self._extenders is not None
+        binders = self._extenders.binders(assignment.pod.cls.spec)
+        if not binders:
+            return False
+        self._state.queue.done(assignment.pod.uid)
+        self._with_extenders += 1
+        self._tasks.start(
+            self._bind_by_extender(runtime, assignment, binders[0]),
+            f"extender binds {assignment.pod.key}",
+            ended=partial(self._extender_ended, runtime, assignment),
+        )
+        return True
+
+    async def _bind_by_extender(
+        self, runtime: ProfileRuntime, assignment: Assignment, client: ExtenderClient
+    ) -> None:
+        status = await bind_by_extender(client, assignment, self._state.cache, self._changes)
+        if status.skipped:
+            self._bind_by_plugins(runtime, [assignment], at_once=False)
+        elif status.ok:
+            self.bound([assignment])
+        else:
+            self.bind_failed(assignment, status)
+
+    def _extender_ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
+    ) -> None:
+        self._with_extenders -= 1
+        self._room.set()
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._failures.undo(runtime, assignment, error(f"extender bind failed: {bug!r}"))
+
+    # ------------------------------------------------------------------ outcomes of Bind
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """Count a call that binds a batch."""
+        self._meter.bind_called(assignments, seconds, problem)
+
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        """Finish the cycles of pods that are bound: PostBind, the event, what plugins activate."""
+        now = self._clock()
+        cache = self._state.cache
+        for assignment in assignments:
+            pod, node = assignment.pod, assignment.node_name
+            cache.finish_binding(pod.uid)
+            runtime = self._state.profiles[pod.cls.scheduler_name]
+            run_post_bind(runtime, assignment)
+            self._activator.activate_wanted(assignment.state)
+            self._recorder.record(
+                pod.pod.metadata,
+                type_="Normal",
+                reason="Scheduled",
+                action="Binding",
+                message=f"Successfully assigned {pod.key} to {node}",
+                controller=pod.cls.scheduler_name,
+            )
+        self._meter.bound(assignments, now)
+        self._room.set()
+
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        """Return a pod that could not be bound to the queue."""
+        self._room.set()
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+        self._failures.undo(runtime, assignment, status)

@@ -1,0 +1,32 @@
+"""What a term of leadership works with, put together by the replica."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.client.cluster import Cluster
+from podsched.config.settings import SchedulerSettings
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import Placer
+from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.extenders.calls import Extenders
+from podsched.engine.state import SchedulingState
+from podsched.engine.writes.bind_queue import Binder
+from podsched.engine.writes.event_recorder import EventRecorder
+from podsched.v1 import api_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """The parts that outlive the loop's own, or are made elsewhere."""
+
+    state: SchedulingState
+    cluster: Cluster
+    fence: api_pb2.Fence
+    placer: Placer
+    binder: Binder
+    recorder: EventRecorder
+    meter: CycleMeter
+    settings: SchedulerSettings
+    changes: ClusterChanges
+    extenders: Extenders | None = None

@@ -1,0 +1,275 @@
+"""The scheduling cycle: a run of pods of one class, from activeQ to assumed, or back to the queue.
+
+    popped --skipped (deleted, bound)------------------------------------------> done
+    popped --no node fits--> PostFilter (evictions) --> status, event, requeued
+    popped --error---------------------------------> status, event, requeued (error backoff)
+    popped --assumed--> Reserve --> Permit --> the binding cycle
+                           '----------'--rejected--> undone, requeued
+
+It is synchronous between two awaits: pods are decided on and assumed in one go, so nothing it read
+can change under it. It awaits only what others compute for it: remote evaluators and extenders.
+
+Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from podsched.engine.cycle.activation import Activator
+from podsched.engine.cycle.binding_cycle import BindingCycle
+from podsched.engine.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.engine.cycle.failure_handler import FailureHandler
+from podsched.engine.cycle.loop_parts import LoopParts
+from podsched.engine.cycle.placement import Decision
+from podsched.engine.cycle.pre_bind import wants_pre_bind
+from podsched.engine.cycle.preemption import Evictor, Preemption
+from podsched.engine.cycle.reserve_permit import run_permit, run_reserve
+from podsched.engine.extenders.placement import ExtendedPlacer
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.writes.bind_queue import Assignment
+from podsched.framework.plugin import PostFilterResult
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.preemption import EvictionListener
+from podsched.framework.status import Code
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import SpanName
+
+_log = get_logger("scheduler")
+
+#: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
+#: back to the queue, where more important ones may have come.
+MAX_WAIT_FOR_EXTENDERS = 0.1
+
+
+class SchedulingCycle:
+    """The scheduling cycles of one term."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        failures: FailureHandler,
+        binding: BindingCycle,
+        evictor: Evictor,
+        activator: Activator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._placer = parts.placer
+        self._meter = parts.meter
+        self._failures = failures
+        self._binding = binding
+        self._evictor = evictor
+        self._activator = activator
+        self._clock = clock
+        self._extended: ExtendedPlacer | None = None
+        if parts.extenders is not None:
+            running = parts.meter.prioritizing_extender
+            self._extended = ExtendedPlacer(parts.state, parts.placer, parts.extenders, running)
+
+    async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        """Decide on pods of one class that were popped at a time, and follow the decisions up."""
+        pods = self._not_skipped(batch)
+        if not pods:
+            return
+        runtime = self._state.profiles[pods[0].info.cls.scheduler_name]
+        self._meter.popped(pods, now)
+        if self._extended is not None and self._extended.takes(pods[0].info.cls):
+            await self._schedule_extended(self._extended, runtime, pods, now)
+            return
+        remaining = pods
+        while remaining:
+            remaining = await self._schedule_some(runtime, remaining, now)
+            if remaining:
+                await asyncio.sleep(0)
+
+    async def _schedule_some(
+        self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float
+    ) -> list[QueuedPodInfo]:
+        """Decide on the first pods, at least one; return the others that can still be scheduled."""
+        first = pods[0]
+        if await self._placer.prepare(runtime, first.info, self._meter.traceparent(first)):
+            # Time has passed: some of the pods may be gone by now.
+            pods = self._not_skipped(pods)
+            if not pods:
+                return pods
+        began = self._clock()
+        decisions = self._placer.decide(runtime, pods)
+        phases = self._placer.evaluation(runtime, first.info.cls).cost.phases
+        self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
+        remaining = pods[len(decisions) :]
+        unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
+        self._follow_up(runtime, decisions, popped_at)
+        if unplaced is not None:
+            remaining = await self._follow_up_unplaced(runtime, unplaced, remaining, popped_at)
+        return remaining
+
+    def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        return [queued for queued in pods if not self._skip(queued)]
+
+    def _skip(self, queued: QueuedPodInfo) -> bool:
+        """Drop a pod that is being deleted or gone, or is assumed or bound already.
+
+        Source: skipPodSchedule.
+        """
+        pod = queued.info
+        known = self._state.cache.cluster.pods.get(pod.key)
+        if pod.terminating:
+            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
+        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
+            return False
+        self._state.queue.done(pod.uid)
+        self._meter.dropped(queued)
+        return True
+
+    # ------------------------------------------------------------------ decisions
+
+    def _follow_up(
+        self, runtime: ProfileRuntime, decisions: Sequence[Decision], popped_at: float
+    ) -> None:
+        ready = []
+        for decision in decisions:
+            if decision.error is not None:
+                self._failures.fail_with_error(decision.queued, decision.error.message)
+            elif decision.diagnosis is not None:
+                result = self._placer.post_filter(runtime, decision)
+                self._no_node_fits(runtime, decision, result)
+            else:
+                assignment = self._assignment(decision, popped_at)
+                if self._reserve_and_permit(runtime, assignment):
+                    ready.append(assignment)
+            self._activator.activate_wanted(decision.state)
+        self._binding.bind(runtime, ready, at_once=True)
+
+    async def _follow_up_unplaced(
+        self,
+        runtime: ProfileRuntime,
+        decision: Decision,
+        others: list[QueuedPodInfo],
+        popped_at: float,
+    ) -> list[QueuedPodInfo]:
+        """Follow up that a pod fits nowhere, after actors have tried whom it may preempt.
+
+        That takes time: the pod may fit by now, and it and the others may be gone. Returns the
+        others that are not.
+        """
+        queued, decisions = decision.queued, [decision]
+        traceparent = self._meter.traceparent(queued)
+        if await self._placer.prepare_post_filter(runtime, decision, traceparent):
+            others = self._not_skipped(others)
+            decisions = [] if self._skip(queued) else self._placer.decide(runtime, [queued])
+        self._follow_up(runtime, decisions, popped_at)
+        return others
+
+    async def _schedule_extended(
+        self,
+        extended: ExtendedPlacer,
+        runtime: ProfileRuntime,
+        pods: Sequence[QueuedPodInfo],
+        popped_at: float,
+    ) -> None:
+        """Decide on one pod after another, since extenders are asked about each."""
+        for at, queued in enumerate(pods):
+            began = self._clock()
+            if at and began - popped_at > MAX_WAIT_FOR_EXTENDERS:
+                self._state.queue.return_unattempted(pods[at:], began)
+                for returned in pods[at:]:
+                    self._meter.postponed(returned)
+                return
+            if at and self._skip(queued):
+                continue
+            decision = await extended.decide(runtime, queued, self._meter.traceparent(queued))
+            if decision is None:
+                self._skip(queued)
+                continue
+            self._meter.decided(runtime.scheduler_name, [decision], began, self._clock())
+            if decision.diagnosis is None:
+                self._follow_up(runtime, [decision], popped_at)
+                continue
+            result = await extended.post_filter(runtime, decision)
+            if not self._skip(queued):
+                self._no_node_fits(runtime, decision, result)
+            self._activator.activate_wanted(decision.state)
+
+    # ------------------------------------------------------------------ a node was found
+
+    def _assignment(self, decision: Decision, popped_at: float) -> Assignment:
+        return Assignment(
+            decision.queued,
+            decision.node_name,
+            decision.state,
+            popped_at,
+            self._clock(),
+            self._meter.traceparent(decision.queued),
+        )
+
+    def _reserve_and_permit(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
+        """Return whether the pod can be bound at once."""
+        timeouts: dict[str, float] = {}
+        began = self._clock()
+        status = run_reserve(runtime, assignment)
+        self._meter.phase(assignment.queued, SpanName.RESERVE, began, self._clock(), status.message)
+        if status.ok:
+            status, timeouts = run_permit(runtime, assignment)
+        if not status.ok:
+            self._failures.undo(runtime, assignment, status, at_once=True)
+            return False
+        if timeouts or (runtime.pre_bind and wants_pre_bind(runtime, assignment)):
+            self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
+            return False
+        return True
+
+    # ------------------------------------------------------------------ no node was found
+
+    def _no_node_fits(
+        self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None
+    ) -> None:
+        queued, diagnosis = decision.queued, decision.diagnosis
+        assert diagnosis is not None
+        pod = queued.info
+        if result is not None:
+            if not result.status.ok:
+                diagnosis.post_filter_message = result.status.message
+            if result.status.code is Code.ERROR:
+                _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
+            self._nominate(runtime, pod, result)
+        self._meter.unschedulable(queued)
+        message = diagnosis.fit_error()
+        self._failures.record(pod, message)
+        nominated = result.nominated_node_name if result is not None else None
+        if not diagnosis.num_all_nodes:
+            self._state.cache.nominator.delete(pod.uid)
+            nominated = ""
+        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._failures.requeue(queued, diagnosis.unschedulable_plugins, diagnosis.pending_plugins)
+
+    def _nominate(self, runtime: ProfileRuntime, pod: PodInfo, result: PostFilterResult) -> None:
+        """Keep the node that PostFilter found for the pod, and have its victims evicted."""
+        node_name, victims = result.nominated_node_name, result.victims
+        if node_name is None:
+            return
+        if not node_name:
+            self._state.cache.nominator.delete(pod.uid)
+            return
+        self._state.cache.nominate(pod, node_name)
+        if victims is None:
+            return
+        self._meter.preempting(pod.uid, node_name, len(victims.pods))
+        plugin = runtime.plugins.get(result.status.plugin)
+        listener = plugin if isinstance(plugin, EvictionListener) else None
+        preemption = Preemption(pod, node_name, victims, result.status.plugin, listener)
+        if preemption.evicts_anybody:
+            self._clear_lower_nominations(pod, node_name)
+            self._evictor.start(preemption)
+
+    def _clear_lower_nominations(self, pod: PodInfo, node_name: str) -> None:
+        """Take the nomination from pods of lower priority: the room being made is not for them.
+
+        Source: prepareCandidate in ``framework/preemption``.
+        """
+        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
+            if other.priority < pod.priority:
+                self._state.cache.nominator.delete(other.uid)
+                self._failures.write_nomination(other, "")
+                self._activator.activate([other])

@@ -1,0 +1,154 @@
+"""Bind, in batches: what is ready while calls are under way goes out together as the next one.
+
+Every assignment ends in exactly one of ``Outcomes.bound`` and ``Outcomes.bind_failed``, unless the
+fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more to write.
+A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to the node it
+is bound to already is a success, so repeating it is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.client.errors import ClientError, FenceLost
+from podsched.client.outbox import Outbox
+from podsched.engine.writes.fence import raise_if_fence_lost
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.v1 import api_pb2
+
+#: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
+BATCH = 256
+#: Calls at a time: while the store commits one, the server validates the next.
+IN_FLIGHT = 3
+#: Seconds for which a call that does not get through is repeated.
+RETRY_FOR = 15.0
+
+
+class Binder(Protocol):
+    """Makes BindPods calls: an ``ApiClient``, or Ray actors."""
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        """Return a result for each binding. Raises ClientError when the call fails as a whole."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Assignment:
+    """A pod on its way to a node, from assume to the end of the binding cycle.
+
+    Times are monotonic seconds.
+    """
+
+    queued: QueuedPodInfo
+    node_name: str
+    state: CycleState
+    popped_at: float
+    #: When it was handed on to be bound: after the decision, or after PreBind.
+    decided_at: float
+    #: That of the attempt, "" when it is not sampled.
+    traceparent: str = ""
+
+    @property
+    def pod(self) -> PodInfo:
+        return self.queued.info
+
+    def binding(self) -> api_pb2.Binding:
+        """Return the message that asks the API for it."""
+        pod = self.queued.info
+        return api_pb2.Binding(
+            namespace=pod.namespace, name=pod.name, uid=pod.uid, node_name=self.node_name
+        )
+
+
+class Outcomes(Protocol):
+    """Whom the outcomes of Bind are reported to: the owner of the assignments."""
+
+    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
+        """Count a call; ``problem`` is "" where it got through."""
+        ...
+
+    def bound(self, assignments: Sequence[Assignment]) -> None:
+        """Finish the binding cycles of pods that are bound."""
+        ...
+
+    def bind_failed(self, assignment: Assignment, status: Status) -> None:
+        """Undo an assignment that could not be bound."""
+        ...
+
+
+class BindQueue:
+    """Sends assignments to the API server and reports the outcome of each."""
+
+    def __init__(self, binder: Binder, fence: api_pb2.Fence, outcomes: Outcomes) -> None:
+        self._binder = binder
+        self._fence = fence
+        self._outcomes = outcomes
+        self._outbox: Outbox[Assignment] = Outbox(
+            self._send, most=BATCH, retry_for=RETRY_FOR, given_up=self._given_up
+        )
+
+    def __len__(self) -> int:
+        """Return the number of assignments not yet sent."""
+        return len(self._outbox)
+
+    @property
+    def calls(self) -> int:
+        """Batches under way."""
+        return self._outbox.calls
+
+    def start(self, tasks: TaskSet) -> None:
+        """Start the workers that send what is submitted."""
+        for number in range(IN_FLIGHT):
+            tasks.start(self._outbox.run(), f"bind {number}", endless=True)
+
+    def submit(self, assignments: Sequence[Assignment]) -> None:
+        """Bind these pods as soon as a call is free."""
+        for assignment in assignments:
+            self._outbox.put(assignment.pod.uid, assignment)
+
+    async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        bindings = [assignment.binding() for assignment in batch]
+        traceparent = next((a.traceparent for a in batch if a.traceparent), "")
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            results = await self._binder.bind_pods(
+                bindings, fence=self._fence, traceparent=traceparent
+            )
+        except ClientError as failure:
+            self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
+            raise
+        self._outcomes.bind_called(batch, clock() - began, "")
+        self._report(batch, results)
+        return results
+
+    def _report(self, batch: Sequence[Assignment], results: Sequence[api_pb2.BatchResult]) -> None:
+        bound = []
+        for assignment, result in zip(batch, results, strict=True):
+            if result.code == StatusCode.OK or _is_there_already(assignment, result):
+                bound.append(assignment)
+            elif result.reason != StatusReason.FENCE_LOST:
+                self._outcomes.bind_failed(assignment, error(result.message))
+        if bound:
+            self._outcomes.bound(bound)
+        if len(bound) < len(batch):
+            raise_if_fence_lost(results)
+
+    def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
+        if isinstance(failure, FenceLost):
+            raise failure
+        for assignment in batch:
+            self._outcomes.bind_failed(assignment, error(str(failure)))
+
+
+def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
+    return result.reason == StatusReason.ALREADY_BOUND and result.node_name == assignment.node_name

@@ -1,0 +1,81 @@
+"""Calls that many tasks make at once, put together; each task waits for the answer to its own part.
+
+Evictions of many preemptions and the patches of many PreBind plugins go out this way. Each request
+is answered by itself, so that one task does not fail with another.
+
+Non-goal: retries. Neither call may be repeated when its outcome is unknown; whoever asked tries
+again as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Generic, TypeVar
+
+from podsched.client.errors import ClientError, FenceLost
+from podsched.client.outbox import Outbox
+from podsched.engine.writes.fence import raise_if_fence_lost
+from podsched.lib.tasks import TaskSet
+from podsched.v1 import api_pb2
+
+T = TypeVar("T")
+
+#: Requests in one call at most, and calls at a time.
+BATCH = 256
+IN_FLIGHT = 2
+
+Results = Sequence[api_pb2.BatchResult]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request(Generic[T]):
+    message: T
+    answer: asyncio.Future[api_pb2.BatchResult]
+
+
+class SharedCalls(Generic[T]):
+    """``call`` is ``send`` with the calls of several tasks put together."""
+
+    def __init__(self, send: Callable[[Sequence[T]], Awaitable[Results]]) -> None:
+        """``send`` returns a result for each message and raises ClientError."""
+        self._send_messages = send
+        self._outbox: Outbox[_Request[T]] = Outbox(
+            self._send, self._answered, most=BATCH, retry_for=0.0, given_up=self._failed
+        )
+        self._numbers = count()
+
+    def start(self, tasks: TaskSet, name: str) -> None:
+        """Start the workers that make the calls."""
+        for number in range(IN_FLIGHT):
+            tasks.start(self._outbox.run(), f"{name} {number}", endless=True)
+
+    async def call(self, messages: Sequence[T]) -> Results:
+        """Return the results, parallel to the messages.
+
+        Raises:
+            ClientError: a call that had a part of the messages failed as a whole.
+        """
+        new_future = asyncio.get_running_loop().create_future
+        requests = [_Request(message, new_future()) for message in messages]
+        for request in requests:
+            self._outbox.put(str(next(self._numbers)), request)
+        return await asyncio.gather(*(request.answer for request in requests))
+
+    async def _send(self, requests: Sequence[_Request[T]]) -> Results:
+        results = await self._send_messages([request.message for request in requests])
+        raise_if_fence_lost(results)
+        return results
+
+    def _answered(self, _: str, request: _Request[T], result: api_pb2.BatchResult) -> None:
+        if not request.answer.done():
+            request.answer.set_result(result)
+
+    def _failed(self, requests: Sequence[_Request[T]], failure: ClientError) -> None:
+        if isinstance(failure, FenceLost):
+            raise failure
+        for request in requests:
+            if not request.answer.done():
+                request.answer.set_exception(failure)

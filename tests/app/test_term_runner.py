@@ -1,0 +1,174 @@
+"""A replica's state and terms: what a term leaves behind, and what ends one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from podsched.api.objects import Lease
+from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
+from podsched.cache.columns import Columns
+from podsched.config.load import default_config
+from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import RemoteEvaluator
+from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.state import WATCHED_KINDS
+from podsched.engine.writes.bind_queue import Binder
+from podsched.lib.tasks import TaskSet
+from podsched.plugins.registry import factories
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.tracing import Tracer
+from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import objects_pb2 as v1
+from support.engine_world import node, pod
+
+pytestmark = pytest.mark.looptime
+
+PENDING = {"schedulerName": "default-scheduler", "priority": 0}
+LOCK = "kube-system/kube-scheduler"
+
+
+class NoActors:
+    """Everything is done locally; ``failure`` ends what keeps the actors."""
+
+    evaluator: RemoteEvaluator | None = None
+    dry_run: RemoteDryRun | None = None
+
+    def __init__(self, binder: Binder) -> None:
+        self.binder = binder
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended = False
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
+        return self  # type: ignore[return-value]
+
+    async def run(self) -> None:
+        try:
+            await self.failure
+        finally:
+            self.ended = True
+
+
+class World:
+    """A runner that follows a cluster in memory."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.informer = self.cluster.informer(WATCHED_KINDS)
+        self.actors = NoActors(self.cluster)
+        self.tasks = TaskSet("the replica")
+        parts = RunnerParts(
+            "replica-1",
+            default_config(),
+            SchedulerSettings(identity="replica-1"),
+            ControllerSettings(),
+            factories(),
+            self.cluster,
+            self.informer,
+            self.actors,
+            None,
+            CycleMeter(MetricRegistry(), Tracer()),
+        )
+        self.runner = TermRunner(parts, self.tasks)
+        self.tasks.start(self.informer.run(self.runner.handle), "informer")
+        self.running = asyncio.create_task(self.tasks.run())
+
+    def lead(self) -> None:
+        fence = self.cluster.new_term(LOCK)
+        self.runner.start_term(fence)
+        # The informer sees the term with the record that every acquisition writes.
+        record = Lease()
+        record.metadata.namespace, record.metadata.name = "kube-system", f"term-{fence.term}"
+        self.cluster.create(record)
+
+    def node_of(self, name: str) -> str:
+        stored = self.cluster.object("Pod", f"default/{name}")
+        assert isinstance(stored, v1.Pod)
+        return stored.spec.node_name
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    made.running.cancel()
+    await asyncio.gather(made.running, return_exceptions=True)
+
+
+async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_again(
+    world: World,
+) -> None:
+    cluster = world.cluster
+    cluster.create(node("n1"))
+    nominee = pod("nominee", {**PENDING, "priority": 10, "schedulingGates": [{"name": "g"}]})
+    nominee.status.nominated_node_name = "n1"
+    for item in (
+        pod("running", {**PENDING, "nodeName": "n1"}),
+        pod("theirs", {"schedulerName": "theirs"}),
+        nominee,
+    ):
+        cluster.create(item)
+    world.lead()
+    await asyncio.sleep(1)
+    cluster.create(pod("assumed", {**PENDING, "priority": 5}))
+    cluster.create(pod("waiting", PENDING))
+    await asyncio.sleep(0)
+    state = world.runner.state
+    queued = state.queue.pop(0.0)
+    assert queued is not None and queued.info.uid == "uid-assumed"
+    state.cache.assume(queued.info, "n1")
+    state.queue.done("uid-assumed")
+    world.runner.end_term()
+    assert world.runner.state is not state
+    cache, queue = world.runner.state.cache, world.runner.state.queue
+    assert cache.assumed_count == 0
+    assert (cache.node_count, cache.pod_count) == (1, 1)
+    assert queue.place("uid-assumed") == queue.place("uid-waiting") == "active"
+    assert queue.place("uid-nominee") == "gated"
+    assert queue.place("uid-theirs") == ""
+    assert cache.cluster.nominated_node("uid-nominee") == "n1"
+    queue.check_invariants()
+    # The informer goes on where it was.
+    cluster.create(pod("new", PENDING))
+    await asyncio.sleep(0.05)
+    assert world.runner.state.queue.place("uid-new") == "active"
+
+
+async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(world: World) -> None:
+    world.cluster.create(node("n1"))
+    world.lead()
+    await asyncio.sleep(1)
+    world.cluster.new_term(LOCK)
+    world.cluster.create(pod("a", PENDING))
+    await asyncio.sleep(5)
+    assert world.actors.ended
+    assert not world.running.done()
+    assert world.node_of("a") == ""
+    world.actors.failure = asyncio.get_running_loop().create_future()
+    world.lead()
+    await asyncio.sleep(5)
+    assert world.node_of("a") == "n1"
+
+
+async def test_what_keeps_the_actors_of_a_term_does_not_fail_unnoticed(world: World) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    world.actors.failure.set_exception(ZeroDivisionError("a bug"))
+    with pytest.raises(ZeroDivisionError) as raised:
+        await world.running
+    task, term = raised.value.__notes__
+    assert task.startswith('in task "actors" of term ')
+    assert term.endswith(" of the replica")
+
+
+async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    assert not world.actors.ended
+    world.runner.end_term()
+    await asyncio.sleep(1)
+    assert world.actors.ended
+    assert len(world.tasks) == 1, "the informer"
