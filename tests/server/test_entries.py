@@ -1,4 +1,4 @@
-"""What cannot be read, as other programs may put it into etcd, stops nobody who does not ask for it."""
+"""What cannot be read in etcd, as other programs may have put it, harms nobody else."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class PreemptionWorld(World):
         elif kind < 0.85 and self.placed:
             number = self.random.randrange(len(self.placed))
             placed = self.placed[number]
-            # As the cache does when an update of the pod arrives. Always another time: where nothing
+            # As the cache does when an update of the pod arrives. Always another time: if nothing
             # changes, cached results keep the former object of the same pod, rightly.
             started = replace(placed, start_time=placed.start_time + self.random.randrange(1, 100))
             row = self.cluster.nodes.row_of(placed.node_name)

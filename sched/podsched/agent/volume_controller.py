@@ -60,6 +60,10 @@ class VolumeClient(Protocol):
     ) -> AnyObject: ...
 
 
+def _volume_name(claim: AnyObject | None) -> str:
+    return cast(PersistentVolumeClaim, claim).spec.volume_name if claim is not None else ""
+
+
 class VolumeController:
     """Call ``changed`` for every event of ``VOLUME_KINDS`` and Node, and ``run`` as a task."""
 
@@ -95,12 +99,13 @@ class VolumeController:
 
     def _claim_changed(self, event: Event) -> None:
         self._claims[event.key] = None
-        for item in (event.old, event.new):
-            name = cast(PersistentVolumeClaim, item).spec.volume_name if item is not None else ""
+        before, after = (_volume_name(item) for item in (event.old, event.new))
+        for name in (before, after):
             if name:
                 self._volumes[name] = None
-        if event.new is None:
-            # A volume may refer to the claim although the claim does not name it.
+        if event.new is None or before != after:
+            # A volume may refer to a claim that does not name it: it is free again. Decisions
+            # on objects older than the last writes give one claim two volumes.
             for name, volume in self._view().volumes.items():
                 ref = volume.spec.claim_ref
                 if f"{ref.namespace}/{ref.name}" == event.key:
