@@ -14,7 +14,7 @@ Expired, which kube-scheduler never enters either (its durationToExpireAssumedPo
                                       the pod is deleted after finish_binding
 
 A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed:
-whoever binds it learns of it by a ``PendingChange``, gives up and forgets it.
+its binding cycle learns of it by a ``PendingChange``, gives up and forgets it.
 
 A pod on a node that is not there (not seen yet, or removed before its pods) is kept apart by the
 node's name and counted as soon as the node comes.

@@ -1,4 +1,4 @@
-"""What an informer's event led to in the cache, as values for whoever owns the queue."""
+"""What an informer's event led to in the cache, as values for the owner of the queue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PendingChange:
     """A change of a pod without a node: added (no ``old``), updated, or deleted (no ``new``).
 
     ``assumed``: the cache holds the pod as assumed, so it is not in the queue. When such a pod was
-    deleted, whoever binds it has to give up and ``forget`` it.
+    deleted, its binding cycle has to give up and ``forget`` it.
     """
 
     old: PodInfo | None

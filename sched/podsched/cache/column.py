@@ -16,8 +16,8 @@ class Column(Generic[Scalar]):
     """A NumPy array of one value per row with a read-only ``view`` for plugins.
 
     ``cells`` is the same memory as a memoryview: reading and writing single cells through it takes
-    half the time of NumPy's scalars. All three are replaced when the column grows, so nobody may
-    keep them.
+    half the time of NumPy's scalars. All three are replaced when the column grows, so they
+    must not be kept.
     """
 
     __slots__ = ("_fill", "array", "cells", "view")

@@ -51,7 +51,7 @@ class Columns:
         self._journal = Journal()
         #: The rows where only start times of pods changed. No Filter or Score depends on them, so
         #: that nothing need be evaluated again; but among victims of equal priority preemption
-        #: spares those that started first, so whoever copies or remembers dry runs has to know.
+        #: spares those that started first: copies of the columns and remembered dry runs need it.
         self._start_times = Journal()
 
     # ------------------------------------------------------------------ nodes

@@ -9,8 +9,8 @@ Terms are queries too: each term that pods have, such as one of required anti-af
 counter of the pods that have it (``TermQuery``), from the first such pod to the last
 (``TermTotal``). A family of terms is looked at from when a plugin first asks for it.
 
-Counters that nobody asked for in a long time are dropped when there are too many; asked for again
-they are built again, with a new version.
+Counters that have not been asked for in a long time are dropped when there are too many; when they
+are asked for again they are built again, with a new version.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def compare_pods(
     A pod of the store must be in the cache if it has a node, and in the queue if it has none and
     one of the cache's profiles is responsible for it. ``queued`` are the pods that wait there,
     ``in_flight`` those whose attempt is running: it works on the version that it began with. An
-    assumed pod is never redundant nor different: whoever binds it finds out.
+    assumed pod is never redundant nor different: its binding cycle notices such changes.
     """
     unfinished = {p.metadata.uid: p for p in stored if p.status.phase not in FINISHED_PHASES}
     held = {pod.uid: (pod, stage) for pod, stage in cache.held_pods()}

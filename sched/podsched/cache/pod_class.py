@@ -64,7 +64,7 @@ class PodClasses:
         spec = pod.spec
         if spec.node_name:
             # A fresh message each time: one that is kept and refilled never gives back the memory
-            # of what it held (2 to 6 kB a pod, for ever).
+            # of what it held (2 to 6 kB a pod).
             unbound = v1.PodSpec()
             unbound.CopyFrom(spec)
             unbound.node_name = ""

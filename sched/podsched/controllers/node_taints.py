@@ -147,5 +147,5 @@ def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
 
 
 def is_lost(node: Node) -> bool:
-    """Whether the node is not Ready, or nobody knows."""
+    """Whether the node is not Ready, or its state is unknown."""
     return bool(no_execute_key(node.status.conditions))

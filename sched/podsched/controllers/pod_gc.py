@@ -1,4 +1,4 @@
-"""Deletes pods nobody else would: of nodes and owners that are gone, and finished ones in excess.
+"""Deletes leftover pods: of nodes or owners that are gone, and finished ones in excess.
 
 Looked for once a period; deleted at once, whatever their grace period, except ownerless ones, which
 get theirs. A node or owner must have been gone for a quarantine as this leader has seen it: it may

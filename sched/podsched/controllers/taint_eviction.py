@@ -1,10 +1,10 @@
 """NoExecute eviction: pods leave tainted nodes when their tolerations end.
 
 A pod that does not tolerate one of its node's NoExecute taints leaves at once; one that tolerates
-all, but not for ever, leaves when the first of its tolerationSeconds is over, counted from the
-taint's timeAdded or the pod's binding, whichever is later: the same time whoever leads. A taint
-that goes in time cancels it. Source: pkg/controller/tainteviction of Kubernetes 1.36, which counts
-from when the controller saw the taint.
+all, but not without limit, leaves when the first of its tolerationSeconds is over, counted from the
+taint's timeAdded or the pod's binding, whichever is later: the same time under every leader. The
+eviction is cancelled if the taint goes in time. Source: pkg/controller/tainteviction of Kubernetes
+1.36, which counts from when the controller saw the taint.
 
     the node has a NoExecute taint  -->  scheduled at ...  --time-->  evicted
                                               '--taint gone, or tolerated-->  cancelled

@@ -1,8 +1,8 @@
 """What a running scheduler knows, written to its log on request (kube-scheduler's SIGUSR2).
 
-A request compares the cache and the queue with the informer's store, checks the books of both and
-dumps them. Comparing and checking take some 25 µs per node in one go; dumping gives way to other
-tasks after every ``NODES_AT_ONCE`` nodes, so that a leader of a large cluster keeps its lease.
+A request compares the cache and the queue with the informer's store, checks the invariants of both
+and dumps them. Comparing and checking take some 25 µs per node in one go; dumping gives way to
+other tasks after every ``NODES_AT_ONCE`` nodes, so that a leader of a large cluster keeps its lease.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which plugin wants to hear of which event, and what its queueing hint says.
+"""Which plugin registered for which event, and what its queueing hint answers.
 
 After kube-scheduler's ``isPodWorthRequeuing``: only plugins that rejected the pod are asked; the
 answer Queue of a plugin that said Pending sends the pod to activeQ at once, that of another one
@@ -139,7 +139,7 @@ class HintTable:
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[Hashable] | None:
-        """Ask an index; one that fails leaves nobody out."""
+        """Ask an index; one that fails leaves no pod out."""
         try:
             return index.candidates(old, new)
         except Exception as error:  # As above.

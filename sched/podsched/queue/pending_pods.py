@@ -1,4 +1,4 @@
-"""The pods that wait for an attempt: where each of them is, and how it gets elsewhere.
+"""The pods that wait for an attempt: where each of them is, and how it moves on.
 
 Three places: activeQ (a heap), the backoff queues, and unschedulablePods, which also has the gated
 pods. Whoever enters activeQ or a backoff queue passes PreEnqueue first, and is gated when a plugin
