@@ -18,6 +18,6 @@
 What filters answer has five names: a plugin's ``Verdicts`` (bits and reasons, for many rows), the
 profile's ``FilterOutcome`` (per row the first plugin that rejects it), one row's ``Status``,
 PreFilter's merged ``PreFilterOutcome``, and the pod's ``Diagnosis``, which has both outcomes and
-makes kube-scheduler's message of them. ``EvaluationResult`` carries verdicts and scores of a part of
-the rows between processes.
+makes kube-scheduler's message of them. ``EvaluationResult`` carries verdicts and scores of a part
+of the rows between processes.
 """

@@ -1,0 +1,74 @@
+"""A score column asks for new normalised scores only where they can have changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from podsched.engine.evaluation.class_columns import FilterColumn, ScoreColumn
+from podsched.engine.runtime.profile_runtime import Named
+from podsched.framework.plugin import CycleState, Traits
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Reason, Scores, Verdicts
+
+CPU = Reason(Code.UNSCHEDULABLE, "Insufficient cpu")
+PODS = Reason(Code.UNSCHEDULABLE, "Too many pods")
+ALL = np.arange(4)
+
+
+def by_extremes(state: CycleState, raw: Scores) -> Scores:
+    low, high = int(raw.min()), int(raw.max())
+    return (raw - low) * 100 // max(high - low, 1)
+
+
+@pytest.fixture
+def column() -> ScoreColumn:
+    """Raw scores 0, 5, 5, 10 of four feasible rows, weighed."""
+    traits = Traits(normalizes_by_extremes=True, depends_on_feasible=False)
+    made = ScoreColumn(Named("P", None, 1, traits=traits, normalize=by_extremes))  # type: ignore[arg-type]
+    made.clear(4)
+    made.put(ALL, np.array([0, 5, 5, 10]))
+    assert made.weigh(CycleState(), ALL, ALL)
+    return made
+
+
+def changed(column: ScoreColumn, row: int, raw: int) -> bool:
+    """Have the row scored anew; whether other rows' scores changed with it."""
+    rows = np.array([row], dtype=np.intp)
+    column.put(rows, np.array([raw]))
+    return column.weigh(CycleState(), rows, ALL)
+
+
+def test_a_score_between_the_extremes_changes_its_own_row_alone(column: ScoreColumn) -> None:
+    assert not changed(column, 1, 8)
+    assert column.scores.tolist() == [0, 80, 50, 100]
+
+
+def test_a_new_extreme_changes_all_rows(column: ScoreColumn) -> None:
+    assert changed(column, 3, 20)
+    assert column.scores.tolist() == [0, 25, 25, 100]
+
+
+def test_a_row_that_is_neither_extreme_may_go_without_changing_others(column: ScoreColumn) -> None:
+    assert column.keeps_others_without(ALL).tolist() == [False, True, True, False]
+
+
+def test_reasons_keep_their_bits_when_later_verdicts_number_them_differently() -> None:
+    column = FilterColumn(0, Named("P", None))  # type: ignore[arg-type]
+    column.clear(4)
+    first = Verdicts(np.array([1, 0, 0, 0], dtype=np.uint64), (CPU,))
+    column.put(ALL, first, all_rows=True)
+    second = Verdicts(np.array([1, 2], dtype=np.uint64), (PODS, CPU))
+    column.put(np.array([1, 2]), second, all_rows=False)
+    assert column.reasons == [CPU, PODS]
+    assert column.bits.tolist() == [1, 2, 1, 0]
+    assert column.rejects
+
+
+def test_a_column_that_passes_all_rows_rejects_nothing_any_more() -> None:
+    column = FilterColumn(0, Named("P", None))  # type: ignore[arg-type]
+    column.clear(4)
+    column.put(ALL, Verdicts(np.ones(4, dtype=np.uint64), (CPU,)), all_rows=True)
+    column.put(ALL, Verdicts(np.zeros(4, dtype=np.uint64), ()), all_rows=True)
+    assert not column.rejects
+    assert not column.bits.any()
