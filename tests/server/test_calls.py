@@ -1,0 +1,167 @@
+"""Handlers as gRPC sees them: how a call ends, and what is observed of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from podsched.api.kinds import KINDS
+from podsched.server import errors
+from podsched.server.calls import streaming, unary
+from podsched.v1.api_pb2 import GetRequest
+
+REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
+
+
+class Aborted(Exception):
+    """What gRPC raises in a handler that has aborted its call."""
+
+
+class Context:
+    """A gRPC context that keeps how the call was ended."""
+
+    def __init__(self, *metadata: tuple[str, str]) -> None:
+        self.metadata = metadata
+        self.ended: tuple[grpc.StatusCode, str] | None = None
+        self.trailers: dict[str, bytes] = {}
+        self.written: list[bytes] = []
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return self.metadata
+
+    def set_trailing_metadata(self, trailers: tuple[tuple[str, bytes], ...]) -> None:
+        self.trailers = dict(trailers)
+
+    async def write(self, response: bytes) -> None:
+        self.written.append(response)
+
+    async def abort(self, code: grpc.StatusCode, message: str) -> None:
+        self.ended = (code, message)
+        raise Aborted(message)
+
+
+class Calls:
+    """A ``CallObserver`` that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+        self.requests: list[Any] = []
+        self.parents: list[str] = []
+
+    def call_ended(
+        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
+    ) -> None:
+        assert method == "Get"
+        assert started <= ended
+        self.codes.append(code)
+        self.requests.append(request)
+        self.parents.append(parent)
+
+
+async def answered(request: GetRequest) -> bytes:
+    return request.name.encode()
+
+
+async def refused(_: GetRequest) -> bytes:
+    raise errors.not_found(KINDS["Pod"], "web")
+
+
+async def broken(_: GetRequest) -> bytes:
+    raise ZeroDivisionError("a secret")
+
+
+async def cancelled(_: GetRequest) -> bytes:
+    raise asyncio.CancelledError
+
+
+async def two_then_refused(_: GetRequest) -> AsyncGenerator[bytes, None]:
+    yield b"1"
+    yield b"2"
+    raise errors.expired("the history is gone")
+
+
+async def one_and_no_more(_: GetRequest) -> AsyncGenerator[bytes, None]:
+    yield b"1"
+    await asyncio.Event().wait()
+
+
+async def test_an_answer_is_observed_with_its_request_and_the_callers_trace() -> None:
+    calls = Calls()
+    handler = unary("Get", GetRequest.FromString, answered, calls)
+    answer = await handler.unary_unary(REQUEST, Context(("traceparent", "00-a-b-01")))
+    assert answer == b"web"
+    assert (calls.codes, calls.parents) == (["OK"], ["00-a-b-01"])
+    assert calls.requests[0].name == "web"
+
+
+async def test_a_refusal_is_a_status_with_details() -> None:
+    calls, context = Calls(), Context()
+    handler = unary("Get", GetRequest.FromString, refused, calls)
+    with pytest.raises(Aborted):
+        await handler.unary_unary(REQUEST, context)
+    assert context.ended == (grpc.StatusCode.NOT_FOUND, 'pods "web" not found')
+    assert b"NOT_FOUND" in context.trailers["grpc-status-details-bin"]
+    assert calls.codes == ["NOT_FOUND"]
+
+
+async def test_bytes_that_are_no_request_are_a_bad_request() -> None:
+    calls, context = Calls(), Context()
+    handler = unary("Get", GetRequest.FromString, answered, calls)
+    with pytest.raises(Aborted):
+        await handler.unary_unary(b"\xff\xff\xff", context)
+    assert context.ended is not None
+    assert context.ended[0] is grpc.StatusCode.INVALID_ARGUMENT
+    assert (calls.codes, calls.requests) == (["INVALID_ARGUMENT"], [None])
+
+
+async def test_a_bug_tells_the_client_an_id_and_the_log_the_error() -> None:
+    calls, context = Calls(), Context()
+    handler = unary("Get", GetRequest.FromString, broken, calls)
+    with capture_logs() as lines, pytest.raises(Aborted):
+        await handler.unary_unary(REQUEST, context)
+    assert context.ended is not None
+    code, message = context.ended
+    assert code is grpc.StatusCode.INTERNAL
+    assert "secret" not in message
+    (line,) = lines
+    assert line["incident"] in message
+    assert isinstance(line["exc_info"], ZeroDivisionError)
+    assert calls.codes == ["INTERNAL"]
+
+
+async def test_a_call_that_the_client_cancels_is_observed_as_such() -> None:
+    calls, context = Calls(), Context()
+    handler = unary("Get", GetRequest.FromString, cancelled, calls)
+    with pytest.raises(asyncio.CancelledError):
+        await handler.unary_unary(REQUEST, context)
+    assert context.ended is None
+    assert calls.codes == ["CANCELLED"]
+
+
+async def test_a_stream_ends_with_the_status_of_its_error() -> None:
+    calls, context = Calls(), Context()
+    handler = streaming("Get", GetRequest.FromString, two_then_refused, calls)
+    with pytest.raises(Aborted):
+        await handler.unary_stream(REQUEST, context)
+    assert context.written == [b"1", b"2"]
+    assert context.ended is not None
+    assert context.ended[0] is grpc.StatusCode.OUT_OF_RANGE
+    assert calls.codes == ["OUT_OF_RANGE"]
+
+
+async def test_a_stream_that_the_client_leaves_is_observed_as_cancelled() -> None:
+    calls, context = Calls(), Context()
+    handler = streaming("Get", GetRequest.FromString, one_and_no_more, calls)
+    under_way = asyncio.create_task(handler.unary_stream(REQUEST, context))
+    await asyncio.sleep(0)
+    under_way.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await under_way
+    assert context.written == [b"1"]
+    assert context.ended is None
+    assert calls.codes == ["CANCELLED"]
