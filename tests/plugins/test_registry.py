@@ -9,7 +9,14 @@ import pytest
 from podsched.cache.objects import ClusterState
 from podsched.config.plugins import IN_TREE_PLUGINS
 from podsched.engine.simulation import SimulatedHandle
-from podsched.framework.plugin import Plugin
+from podsched.framework.plugin import (
+    DeclaresTraits,
+    FilterPlugin,
+    Plugin,
+    PreScorePlugin,
+    ScorePlugin,
+    traits_of,
+)
 from podsched.plugins import registry
 
 
@@ -21,6 +28,25 @@ def test_every_plugin_is_listed_under_its_name_and_made_from_arguments_and_handl
     plugin = registry.BUILT_IN[name](model and model(), SimulatedHandle(ClusterState()))
     assert isinstance(plugin, Plugin)
     assert plugin.name == name
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_plugin_that_filters_or_scores_declares_its_traits(name: str) -> None:
+    model = IN_TREE_PLUGINS[name].args
+    plugin = registry.BUILT_IN[name](model and model(), SimulatedHandle(ClusterState()))
+    if isinstance(plugin, FilterPlugin | ScorePlugin):
+        assert isinstance(plugin, DeclaresTraits)
+        assert not plugin.traits.reads_pods, "or batches of pods are placed one by one"
+
+
+def test_only_spreading_scores_by_which_nodes_are_feasible() -> None:
+    depending = set()
+    for name, factory in registry.BUILT_IN.items():
+        model = IN_TREE_PLUGINS[name].args
+        plugin = factory(model and model(), SimulatedHandle(ClusterState()))
+        if isinstance(plugin, PreScorePlugin) and traits_of(plugin).depends_on_feasible:
+            depending.add(name)
+    assert depending == {"PodTopologySpread"}, "others would repeat PreScore for every pod"
 
 
 def test_the_registry_has_the_in_tree_plugins_that_run_in_default_order() -> None:

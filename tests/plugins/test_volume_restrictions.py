@@ -13,11 +13,13 @@ from podsched.plugins.volume_restrictions import (
     REASON_DISK,
     REASON_IN_USE,
     VolumeRestrictions,
-    _after_claim_added,
-    _after_pod_deleted,
 )
 from podsched.v1 import objects_pb2 as v1
-from support.volume_world import VolumeWorld, claim
+from support.volume_world import (
+    VolumeWorld,
+    claim,
+    hint_on,
+)
 
 RWOP = ("ReadWriteOncePod",)
 
@@ -150,19 +152,19 @@ def test_a_deleted_pod_wakes_those_whose_disk_or_claim_it_held() -> None:
     world = VolumeWorld({"n1": {}})
     pod = world.pod("p", "a", volumes=[pd("d")])
     queue, skip = QueueingHint.QUEUE, QueueingHint.SKIP
-    assert _after_pod_deleted(pod, deleted(world, "a"), None) is queue
-    assert _after_pod_deleted(pod, deleted(world, volumes=[pd("d")]), None) is queue
-    assert _after_pod_deleted(pod, deleted(world, "b", volumes=[pd("e")]), None) is skip
-    assert _after_pod_deleted(pod, deleted(world, "a", namespace="x"), None) is skip
-    assert _after_pod_deleted(pod, deleted(world, "a", node=""), None) is skip
+    assert hint_on(VolumeRestrictions(), pod, deleted(world, "a"), None) is queue
+    assert hint_on(VolumeRestrictions(), pod, deleted(world, volumes=[pd("d")]), None) is queue
+    assert hint_on(VolumeRestrictions(), pod, deleted(world, "b", volumes=[pd("e")]), None) is skip
+    assert hint_on(VolumeRestrictions(), pod, deleted(world, "a", namespace="x"), None) is skip
+    assert hint_on(VolumeRestrictions(), pod, deleted(world, "a", node=""), None) is skip
 
 
 def test_a_claim_that_appears_wakes_the_pod_that_mounts_it() -> None:
     world = VolumeWorld({}, claim("a"), claim("b"))
     pod = world.pod("p", "a")
     a, b = (world.cluster.get("PersistentVolumeClaim", "default", name) for name in "ab")
-    assert _after_claim_added(pod, None, a) is QueueingHint.QUEUE
-    assert _after_claim_added(pod, None, b) is QueueingHint.SKIP
+    assert hint_on(VolumeRestrictions(), pod, None, a) is QueueingHint.QUEUE
+    assert hint_on(VolumeRestrictions(), pod, None, b) is QueueingHint.SKIP
 
 
 def test_a_deleted_pod_is_shown_only_to_those_that_want_what_it_used() -> None:

@@ -10,11 +10,14 @@ from podsched.framework.events import QueueingHint
 from podsched.framework.status import Code
 from podsched.plugins.volume_zone import (
     REASON,
-    _after_claim_change,
-    _after_class_added,
-    _after_volume_change,
 )
-from support.volume_world import VolumeWorld, claim, storage_class, volume
+from support.volume_world import (
+    VolumeWorld,
+    claim,
+    hint_on,
+    storage_class,
+    volume,
+)
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA = "failure-domain.beta.kubernetes.io/zone"
@@ -79,7 +82,7 @@ def test_claims_that_wait_for_their_pod_and_ephemeral_volumes_are_passed_over() 
     assert world.pre_filter(world.zone, world.pod("q", volumes=[{"ephemeral": {}}])).status.skipped
 
 
-def test_events_wake_only_whom_they_can_help() -> None:
+def test_events_wake_only_the_pods_that_they_can_help() -> None:
     queue, skip = QueueingHint.QUEUE, QueueingHint.SKIP
     world = VolumeWorld(
         {}, claim("c"), claim("d"), storage_class("late"), storage_class("now", mode="Immediate"),
@@ -88,12 +91,12 @@ def test_events_wake_only_whom_they_can_help() -> None:
     pod = world.pod("p", "c")
     get = world.cluster.get
     late, now = get("StorageClass", "", "late"), get("StorageClass", "", "now")
-    assert (_after_class_added(pod, None, late), _after_class_added(pod, None, now)) == (
+    assert (hint_on(world.zone, pod, None, late), hint_on(world.zone, pod, None, now)) == (
         queue,
         skip,
     )
     c, d = (get("PersistentVolumeClaim", "default", name) for name in "cd")
-    assert (_after_claim_change(pod, d, c), _after_claim_change(pod, c, d)) == (queue, skip)
+    assert (hint_on(world.zone, pod, d, c), hint_on(world.zone, pod, c, d)) == (queue, skip)
     v, w, x = (get("PersistentVolume", "", name) for name in "vwx")
-    assert _after_volume_change(pod, None, v) is queue
-    assert (_after_volume_change(pod, x, v), _after_volume_change(pod, v, w)) == (queue, skip)
+    assert hint_on(world.zone, pod, None, v) is queue
+    assert (hint_on(world.zone, pod, x, v), hint_on(world.zone, pod, v, w)) == (queue, skip)

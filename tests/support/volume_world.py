@@ -11,8 +11,9 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.config.plugin_args import VolumeBindingArgs
+from podsched.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from podsched.framework.nodes import NodeColumns
-from podsched.framework.plugin import CycleState, ObjectPatch, PreFilterResult
+from podsched.framework.plugin import CycleState, EnqueueExtensions, ObjectPatch, PreFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.plugins.node_volume_limits.plugin import NodeVolumeLimits
@@ -208,3 +209,14 @@ class VolumeWorld:
                 message.spec.claim_ref.name = ref["name"]
                 message.spec.claim_ref.uid = ref["uid"]
             self.cluster.put(patch.kind, message)
+
+
+def hint_on(plugin: EnqueueExtensions, pod: PodInfo, old: Any, new: Any) -> QueueingHint:
+    """What the plugin's hint says of an object that was added, changed or deleted."""
+    kind = (new or old).DESCRIPTOR.name
+    resource = next(one for one in Resource if one.value.rpartition("/")[2] == kind)
+    changed = ActionType.ADD if old is None else ActionType.UPDATE
+    event = ClusterEvent(resource, ActionType.DELETE if new is None else changed)
+    registered = next(r for r in plugin.events_to_register() if r.event.matches(event))
+    assert registered.hint is not None
+    return registered.hint(pod, old, new)

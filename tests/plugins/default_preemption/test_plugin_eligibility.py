@@ -27,11 +27,11 @@ class Room:
         self.runtime = next(iter(self.state.profiles.values()))
         self.decider = Placer(self.state)
         for name in ("n1", "n2"):
-            self._told("Node", node(name))
-            self._told("Pod", self._pod(f"on-{name}", 0, node_name=name))
-        self._told("Pod", self._pod("preemptor", 100))
+            self._add("Node", node(name))
+            self._add("Pod", self._pod(f"on-{name}", 0, node_name=name))
+        self._add("Pod", self._pod("preemptor", 100))
 
-    def _told(self, kind: str, message: object) -> None:
+    def _add(self, kind: str, message: object) -> None:
         self.state.cache.apply(kind, None, message)
 
     def _pod(self, name: str, priority: int, node_name: str = "") -> v1.Pod:

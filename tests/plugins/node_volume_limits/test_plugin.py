@@ -16,10 +16,6 @@ from podsched.plugins.node_volume_limits.attachable_volumes import AttachableVol
 from podsched.plugins.node_volume_limits.plugin import (
     REASON,
     NodeVolumeLimits,
-    _after_attachment_deleted,
-    _after_claim_added,
-    _after_csi_node_updated,
-    _after_pod_deleted,
 )
 from podsched.v1 import objects_pb2 as v1
 from support.volume_world import (
@@ -28,12 +24,14 @@ from support.volume_world import (
     attachment,
     claim,
     csi_node,
+    hint_on,
     storage_class,
     volume,
 )
 
 EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
 EBS_VOLUME: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+LIMITS = NodeVolumeLimits(None, VolumeWorld({}))
 
 
 def bound(*names: str, driver: str = EBS) -> list[Manifest]:
@@ -225,7 +223,7 @@ def test_a_csi_node_wakes_pods_when_it_allows_more(
     old = VolumeWorld({}, csi_node("n", {EBS: before, GCE: 3}))
     new = VolumeWorld({}, csi_node("n", {EBS: after, GCE: 3}))
     pod = new.pod("p", "a")
-    assert _after_csi_node_updated(pod, of(old, "CSINode", "n"), of(new, "CSINode", "n")) is hint
+    assert hint_on(LIMITS, pod, of(old, "CSINode", "n"), of(new, "CSINode", "n")) is hint
 
 
 def test_a_deleted_pod_wakes_others_when_it_had_volumes_on_a_node() -> None:
@@ -238,11 +236,11 @@ def test_a_deleted_pod_wakes_others_when_it_had_volumes_on_a_node() -> None:
         message.spec.node_name = node
         return message
 
-    assert _after_pod_deleted(pod, gone("n", "b"), None) is QUEUE
-    assert _after_pod_deleted(pod, gone("n", volumes=[EBS_VOLUME]), None) is QUEUE
-    assert _after_pod_deleted(pod, gone("n", volumes=[{"ephemeral": {}}]), None) is QUEUE
-    assert _after_pod_deleted(pod, gone("n", volumes=[{"emptyDir": {}}]), None) is SKIP
-    assert _after_pod_deleted(pod, gone("", "b"), None) is SKIP
+    assert hint_on(LIMITS, pod, gone("n", "b"), None) is QUEUE
+    assert hint_on(LIMITS, pod, gone("n", volumes=[EBS_VOLUME]), None) is QUEUE
+    assert hint_on(LIMITS, pod, gone("n", volumes=[{"ephemeral": {}}]), None) is QUEUE
+    assert hint_on(LIMITS, pod, gone("n", volumes=[{"emptyDir": {}}]), None) is SKIP
+    assert hint_on(LIMITS, pod, gone("", "b"), None) is SKIP
 
 
 def test_claims_and_detached_volumes_wake_the_pods_that_wait_for_them() -> None:
@@ -251,8 +249,8 @@ def test_claims_and_detached_volumes_wake_the_pods_that_wait_for_them() -> None:
     a, own = (of(world, "PersistentVolumeClaim", name, "default") for name in ("a", "p-v0"))
     mounting, ephemeral = world.pod("m", "a"), world.pod("p", volumes=[{"ephemeral": {}}])
     inline, other = world.pod("i", volumes=[EBS_VOLUME]), world.pod("o", volumes=[{"rbd": {}}])
-    assert _after_claim_added(mounting, None, a) is QUEUE
-    assert _after_claim_added(ephemeral, None, own) is QUEUE
-    assert _after_claim_added(mounting, None, own) is SKIP
+    assert hint_on(LIMITS, mounting, None, a) is QUEUE
+    assert hint_on(LIMITS, ephemeral, None, own) is QUEUE
+    assert hint_on(LIMITS, mounting, None, own) is SKIP
     for pod, hint in ((mounting, QUEUE), (ephemeral, QUEUE), (inline, QUEUE), (other, SKIP)):
-        assert _after_attachment_deleted(pod, detached, None) is hint
+        assert hint_on(LIMITS, pod, detached, None) is hint

@@ -11,13 +11,6 @@ from podsched.framework.events import QueueingHint, Resource
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
-from podsched.plugins.volume_binding.events import (
-    _after_capacity_change,
-    _after_claim_change,
-    _after_class_change,
-    _after_csi_node_change,
-    _after_driver_change,
-)
 from podsched.plugins.volume_binding.plugin import VolumeBinding
 from podsched.v1 import objects_pb2 as v1
 from support.volume_world import (
@@ -27,11 +20,13 @@ from support.volume_world import (
     VolumeWorld,
     claim,
     csi_node,
+    hint_on,
     storage_class,
     volume,
 )
 
 NODES = {"a": {"zone": "a"}, "b": {"zone": "b"}}
+BINDING = VolumeWorld({}).binding
 
 
 def world(*objects: Manifest) -> VolumeWorld:
@@ -332,7 +327,7 @@ def test_storage_capacity_wakes_pods_when_the_largest_volume_grows() -> None:
     one, two = pool(capacity="1Gi"), pool(capacity="2Gi")
     limited = pool(capacity="9Gi", maximum_volume_size="1Gi")
     said = [
-        _after_capacity_change(pod, *change)
+        hint_on(BINDING, pod, *change)
         for change in ((None, one), (one, two), (two, one), (one, limited), (pool(), one))
     ]
     assert said == [QUEUE, QUEUE, SKIP, SKIP, QUEUE]
@@ -342,9 +337,9 @@ def test_a_driver_wakes_pods_with_its_volumes_when_it_stops_tracking_capacity() 
     made = world()
     uses = made.pod("p", volumes=[{"csi": {"driver": "d"}}])
     on, off = driver(tracks=True), driver(tracks=False)
-    assert _after_driver_change(uses, on, off) is QUEUE
-    assert _after_driver_change(uses, off, on) is SKIP
-    assert _after_driver_change(made.pod("q", "c"), on, off) is SKIP
+    assert hint_on(BINDING, uses, on, off) is QUEUE
+    assert hint_on(BINDING, uses, off, on) is SKIP
+    assert hint_on(BINDING, made.pod("q", "c"), on, off) is SKIP
 
 
 def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:
@@ -355,18 +350,18 @@ def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:
     )  # fmt: skip
     pod, get = made.pod("p", "c"), made.cluster.get
     local, dyn, zoned = (get("StorageClass", "", name) for name in ("local", "dyn", "zoned"))
-    assert _after_class_change(pod, None, local) is QUEUE
-    assert (_after_class_change(pod, local, dyn), _after_class_change(pod, dyn, zoned)) == (
+    assert hint_on(BINDING, pod, None, local) is QUEUE
+    assert (hint_on(BINDING, pod, local, dyn), hint_on(BINDING, pod, dyn, zoned)) == (
         SKIP, QUEUE,
     )  # fmt: skip
     c, d = (get("PersistentVolumeClaim", "default", name) for name in "cd")
-    assert (_after_claim_change(pod, d, c), _after_claim_change(pod, c, d)) == (QUEUE, SKIP)
+    assert (hint_on(BINDING, pod, d, c), hint_on(BINDING, pod, c, d)) == (QUEUE, SKIP)
     a, b = (get("CSINode", "", name) for name in "ab")
-    assert (_after_csi_node_change(pod, None, a), _after_csi_node_change(pod, a, a)) == (
+    assert (hint_on(BINDING, pod, None, a), hint_on(BINDING, pod, a, a)) == (
         QUEUE,
         SKIP,
     )
-    assert _after_csi_node_change(pod, a, b) is QUEUE
+    assert hint_on(BINDING, pod, a, b) is QUEUE
 
 
 @pytest.mark.parametrize("plugin", ["restrictions", "limits", "binding", "zone"])
