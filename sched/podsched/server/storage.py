@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.etcd_keys import object_key, term_key
-from podsched.api.kinds import Kind
+from podsched.api.kinds import KINDS, Kind
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -34,6 +34,8 @@ from podsched.store.protocol import (
 )
 from podsched.v1.api_pb2 import Fence
 
+_LEASE = KINDS["Lease"]
+_NODE_LEASES = "kube-node-lease/"
 # Of a write whose answer was lost. A store that does not come back at once leaves it unknown.
 _LOOK_AGAIN_SECONDS = 2.0
 # How long a write may take at the store before its outcome is reported as unknown: longer than the
@@ -111,7 +113,7 @@ class ObjectStorage:
         guard = _guard(fence)
         writes = [
             Write(
-                (Compare.absent(object_key(item.kind, item.key)), *guard),
+                (Compare.absent(object_key(item.kind, item.key)), *guard, *_no_lock(item)),
                 (Put(object_key(item.kind, item.key), item.value, item.lease), *item.also),
             )
             for item in items
@@ -128,7 +130,7 @@ class ObjectStorage:
         if result.succeeded:
             revision = result.revision
             return Entry(item.kind, item.key, item.value, revision, revision)
-        lost = _fence_error(fence, result.current)
+        lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
         return lost or errors.already_exists(item.kind, _name(item.key))
 
     # ------------------------------------------------------------------ changing
@@ -194,7 +196,7 @@ class ObjectStorage:
                 return errors.not_found(kind, _name(key))
             value = attempt.base.value if step.value is None else step.value
             return Entry(kind, key, value, result.revision, attempt.base.created)
-        lost = _fence_error(fence, result.current)
+        lost = _fence_error(fence, result.current) or _lock_error(mutation, result.current)
         if lost is not None:
             return lost
         kv = result.current.get(object_key(kind, key))
@@ -265,9 +267,14 @@ def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...])
     step, base = attempt.step, attempt.base
     if step is None or base is None:
         # Fails where the object exists, and brings it along: a read that batches like a write.
-        return Write((Compare.absent(key), *guard), ())
+        return Write((Compare.absent(key), *guard, *_no_lock(mutation)), ())
     op: WriteOp = Delete(key) if step.value is None else Put(key, step.value, step.lease)
-    compares = (Compare.mod_revision_is(key, base.revision), *guard, *step.compares)
+    compares = (
+        Compare.mod_revision_is(key, base.revision),
+        *guard,
+        *_no_lock(mutation),
+        *step.compares,
+    )
     return Write(compares, (op, *step.ops))
 
 
@@ -284,6 +291,25 @@ def _fence_error(fence: Fence | None, current: Mapping[str, KeyValue | None]) ->
     if kv is not None and kv.mod_revision == fence.term:
         return None
     return errors.fence_lost(fence.lock, fence.term)
+
+
+def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
+    """Return the compare that keeps the locks of schedulers out of reach of the object API.
+
+    Schedulers write them straight to etcd. Whoever could replace one could stop all scheduling: a
+    record with a duration of 68 years is honoured until it is deleted by hand. The heartbeats of
+    nodes, most of all Leases, are in a namespace of their own and cost no compare.
+    """
+    if item.kind is not _LEASE or item.key.startswith(_NODE_LEASES):
+        return ()
+    return (Compare.absent(term_key(item.key)),)
+
+
+def _lock_error(item: New | Mutation, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    if not _no_lock(item) or current.get(term_key(item.key)) is None:
+        return None
+    why = "it is the lock of schedulers, which only they write"
+    return errors.forbidden(item.kind, _name(item.key), why)
 
 
 def _entry(kind: Kind, key: str, kv: KeyValue) -> Entry:
