@@ -24,7 +24,10 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
         ("sched config default > /dev/full", "error: No space left on device"),
         ("sched --help > /dev/full", "error: No space left on device"),
         ("sched config default >&-", "error: standard output is closed"),
-        ("sched config check /dev/zero", "error: /dev/zero: more than 1 MiB is no configuration"),
+        (
+            "sched config check /dev/zero",
+            "error: /dev/zero: too large for a configuration, more than 1 MiB",
+        ),
     ],
 )
 def test_output_that_cannot_be_written_is_one_line_and_exit_code_1_or_2(
@@ -49,7 +52,7 @@ def test_a_reader_that_goes_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        (",,,", 'error: --server: ",,," names no HOST:PORT'),
+        (",,,", 'error: --server: ",,," contains no HOST:PORT'),
         (":99999", 'error: --server: ":99999" is not HOST:PORT'),
         ("x:99999", 'error: --server: "x:99999" is not HOST:PORT'),
         ("x:0", 'error: --server: "x:0" is not HOST:PORT'),

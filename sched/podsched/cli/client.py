@@ -87,7 +87,7 @@ def endpoints(server: str) -> list[str]:
         if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
             fail(f'--server: "{address}" is not HOST:PORT', USAGE)
     if not found:
-        fail(f'--server: "{server}" names no HOST:PORT', USAGE)
+        fail(f'--server: "{server}" contains no HOST:PORT', USAGE)
     return found
 
 

@@ -38,7 +38,7 @@ def _load(path: Path, code: int) -> SchedulerConfiguration:
     except (OSError, UnicodeDecodeError) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
     if len(text) > _MAX_CHARACTERS:
-        fail(f"{path}: more than {_MAX_CHARACTERS >> 20} MiB is no configuration", USAGE)
+        fail(f"{path}: too large for a configuration, more than {_MAX_CHARACTERS >> 20} MiB", USAGE)
     try:
         config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
         check_plugins(config)

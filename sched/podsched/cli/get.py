@@ -39,7 +39,7 @@ AllNamespaces = Annotated[
 ]
 
 
-#: Seconds before a watch that broke is begun anew.
+#: Seconds before a broken watch is restarted.
 _PAUSE = 0.5
 
 
@@ -67,8 +67,8 @@ OutputOption = Annotated[
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
     """Yield the objects that change after a revision; reconnect when the connection breaks.
 
-    A server that was started again may not know what happened since: then everything is listed
-    again, and what has changed since is yielded. What was deleted meanwhile is missed.
+    A restarted server may not know the changes since the last revision. Everything is listed again
+    then, and changed objects are yielded; deletions in between are missed.
     """
     since = 0
     while True:

@@ -1,4 +1,4 @@
-"""What commands print: the one way for text that may hold what others have stored."""
+"""Output of commands; text that others may have stored is printed without control characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def say(text: str = "", *, error: bool = False) -> None:
 
 
 def open_streams() -> None:
-    """Give closed standard streams their numbers back, so that no other file gets them.
+    """Reopen closed standard streams, so that no other file gets their descriptors.
 
     Writing to a standard output that was closed then fails like any other write.
     """
@@ -31,7 +31,7 @@ def open_streams() -> None:
 
 
 def discard_output() -> None:
-    """Send what cannot be written nowhere: the reader has gone, or the disk is full."""
+    """Discard pending output: its reader has gone, or the disk is full."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -39,7 +39,7 @@ def discard_output() -> None:
 
 
 def os_error_text(error: OSError) -> str:
-    """Return what went wrong with a file or a stream."""
+    """Return the reason of an error on a file or stream."""
     if isinstance(error, io.UnsupportedOperation):  # see ``open_streams``
         return "standard output is closed"
     return error.strerror or str(error)

@@ -162,7 +162,8 @@ def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
 def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
     """Return the rows as lines with aligned columns, as kubectl prints them.
 
-    What a cell holds stays on its line. ``widths``: minimum widths of the columns; the last column is never padded.
+    Line breaks in cells are escaped. ``widths``: minimum widths of the columns; the last column is
+    never padded.
     """
     rows = [[printable_line(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in rows), default=0)

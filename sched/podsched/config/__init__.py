@@ -1,1 +1,1 @@
-"""Settings, their defaults and their validation, every mistake named by its field path."""
+"""Settings, their defaults and validation; errors name the field's path."""

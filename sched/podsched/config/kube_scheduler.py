@@ -157,7 +157,7 @@ def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]
 
 
 def leader_election_settings(configuration: LeaderElectionConfiguration) -> LeaderElectionSettings:
-    """Return the settings that the election takes. Raises ConfigError with every mistake."""
+    """Return the settings of the election. Raises ``ConfigError`` with all errors."""
     return LeaderElectionSettings(**dict(configuration))
 
 

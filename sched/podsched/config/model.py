@@ -144,9 +144,9 @@ def decode(
             model = kind.model_validate(plain, by_alias=True, by_name=False, context=_FROM_FILE)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
-                for mistake in _translate(detail, path):
-                    found.append(mistake)
-                    bad.add(mistake.path)
+                for problem in _translate(detail, path):
+                    found.append(problem)
+                    bad.add(problem.path)
                 _remove(plain, detail)
         else:
             return model, bad
