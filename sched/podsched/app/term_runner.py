@@ -88,7 +88,7 @@ class TermRunner:
     """
 
     def __init__(self, parts: RunnerParts, tasks: TaskSet) -> None:
-        """Keep what all terms need; a term runs as one of ``tasks`` and fails them when it fails."""
+        """Keep what all terms need; a term is one of ``tasks`` and fails them when it fails."""
         self._parts = parts
         self._tasks = tasks
         self._changes = ClusterChanges()

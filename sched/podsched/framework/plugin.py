@@ -219,6 +219,8 @@ class PermitResult:
 
 @runtime_checkable
 class PermitPlugin(Protocol):
+    """Approve a pod that has been assumed, reject it or let it wait."""
+
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> PermitResult: ...
 
 
@@ -249,6 +251,8 @@ class PreBindPlan:
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
+    """Prepare what a pod needs before it is bound, such as its volumes."""
+
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Return SKIP when ``pre_bind`` would do nothing for this pod; must be cheap."""
         ...
@@ -275,6 +279,8 @@ class BindPlugin(Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
+    """Hear of pods that have been bound."""
+
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
 

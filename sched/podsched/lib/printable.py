@@ -1,7 +1,7 @@
 """Text of strangers, made fit for a terminal or a log line.
 
-A name or a message that somebody has stored may hold escape sequences, which move the cursor, change
-the title or hide what stands before them, or turn the direction of writing.
+A name or a message that somebody has stored may hold escape sequences, which move the cursor,
+change the title or hide what stands before them, or turn the direction of writing.
 """
 
 from __future__ import annotations

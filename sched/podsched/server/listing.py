@@ -100,7 +100,7 @@ class Lister:
             entry = entries[at]
             if scope.matches(entry):
                 if _is_full(found, size, limit):
-                    # As in Kubernetes, what remains is counted only where nothing has to be matched.
+                    # As in Kubernetes, what remains is counted only if nothing has to be matched.
                     remaining = len(entries) - at if scope.every_object else 0
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
                 found.append(entry)

@@ -198,7 +198,7 @@ def _end_of(raw: bytes, at: int, kind: int) -> int:
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the number and where it ends. Raises IndexError for none and for more than 10 bytes."""
+    """Return the number and where it ends. Raises IndexError for none or more than 10 bytes."""
     byte = raw[at]
     if byte < 0x80:
         return byte, at + 1

@@ -55,7 +55,7 @@ class QueueMeter:
         self._incoming.labels("error", f"{plugin}/{point}").inc()
 
     def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
-        """Times one of the hints that are asked."""
+        """Ask a hint and time it."""
         answer, began = "Error", time.monotonic()
         try:
             hint = ask()
@@ -232,7 +232,7 @@ class CycleMeter:
             self._evaluation.missed_wakeups_total.labels(found.event).inc()
 
     def prioritizing_extender(self, change: int) -> None:
-        """Extenders are being asked for scores: one more (1) or one less (-1)."""
+        """Count the extenders being asked for scores: one more (1) or one less (-1)."""
         self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
 
     def fence_lost(self) -> None:

@@ -1,4 +1,4 @@
-"""What is told about a pod that was not scheduled (S13, S14): condition, event, nomination."""
+"""What is reported about a pod that was not scheduled: condition, event, nomination."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Where to run a run of pods of one class: evaluations kept per class, choices made one after
-another.
+"""The nodes for a run of pods of one class.
+
+Evaluations are kept per class; choices are made one after another.
 
 ``decide`` works on the live columns and assumes what it chooses, so each pod sees those before it.
 """
@@ -165,9 +166,9 @@ class Placer:
         return True
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
-        """S19: PostFilter plugins in order until one succeeds; None when there is none.
+        """Return the result of the first PostFilter plugin that succeeds, else of the last.
 
-        The last plugin's result otherwise.
+        None when there is none.
         """
         assert decision.diagnosis is not None
         if not decision.diagnosis.num_all_nodes:
@@ -211,7 +212,7 @@ class Placer:
 
 
 def own_state(evaluation: ClassEvaluation) -> CycleState:
-    """Return the class's state for one pod to go on with: what plugins add does not leak to the next."""
+    """Return a copy of the class's state for one pod: what plugins add stays with the pod."""
     state = evaluation.state
     return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))
 

@@ -1,4 +1,4 @@
-"""The part of the binding cycle that waits: Permit, then PreBind (B1, B3 to B5).
+"""The part of the binding cycle that waits: Permit, then PreBind.
 
 Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
 its ``wait`` is asked again on every change of the cluster until it is content or time is up.

@@ -1,4 +1,4 @@
-"""Pods that Permit plugins asked to wait (B1).
+"""Pods that Permit plugins asked to wait.
 
 A waiting pod goes on when every plugin that asked has allowed it, and is turned down by the first
 rejection, by the earliest plugin's timeout, by deletion, or because a preemptor wants its place.

@@ -73,7 +73,7 @@ class ExtendedPlacer:
         extenders: Extenders,
         running: Callable[[int], None] = lambda change: None,
     ) -> None:
-        """``running`` hears of calls for scores that begin (1) and end (-1)."""
+        """Ask ``extenders``; call ``running`` when a call for scores begins (1) and ends (-1)."""
         self._state = state
         self._placer = placer
         self._extenders = extenders
@@ -86,8 +86,9 @@ class ExtendedPlacer:
     async def decide(
         self, runtime: ProfileRuntime, queued: QueuedPodInfo, traceparent: str = ""
     ) -> Decision | None:
-        """Return the decision for a pod, its node already assumed; None when the pod is gone or bound by
-        now. ``traceparent`` is the attempt's.
+        """Return the decision for a pod, its node already assumed.
+
+        None when the pod has been deleted or bound meanwhile. ``traceparent`` is the attempt's.
         """
         clients = self._extenders.deciding(queued.info.cls.spec)
         await self._placer.prepare(runtime, queued.info, traceparent)
@@ -119,7 +120,7 @@ class ExtendedPlacer:
     async def post_filter(
         self, runtime: ProfileRuntime, decision: Decision
     ) -> PostFilterResult | None:
-        """``Placer.post_filter``, with the extenders' say about candidates for preemption (P7)."""
+        """Do what ``Placer.post_filter`` does; extenders may drop candidates for preemption."""
         spec = decision.queued.info.cls.spec
         clients = [c for c in self._extenders.deciding(spec) if c.config.preempt_verb]
         two_steps = any(isinstance(named.plugin, PreemptionPlugin) for named in runtime.post_filter)
@@ -216,7 +217,7 @@ class _Attempt:
         return None
 
     async def _nominee(self, name: str) -> Decision | None:
-        """Return the nominated node goes before all others, if the extenders let it pass as well (S10)."""
+        """Choose the nominated node before all others, if the extenders pass it as well."""
         try:
             passed = await self._ask([name])
         except ExtenderError as failure:
