@@ -103,6 +103,7 @@ class NodeTable:
         The table must not be full, nor know the name, nor have a node in that row. A table is
         filled in one of the two ways, not in both.
         """
+        amounts = allocatable_in_units(node.status.allocatable)
         name = node.metadata.name
         if row is None:
             row = self._free.pop()
@@ -112,15 +113,21 @@ class NodeTable:
         self.alive.array[row] = True
         self._live_rows = None
         self.topology_version += 1
-        self.update(row, node)
+        self._take(row, node, amounts)
         return row
 
     def update(self, row: int, node: v1.Node) -> bool:
-        """Take over the new object; whether anything that a plugin can see changed."""
+        """Take over the new object; whether anything that a plugin can see changed.
+
+        Raises QuantityError, as ``add`` does, and then changes nothing.
+        """
+        return self._take(row, node, allocatable_in_units(node.status.allocatable))
+
+    def _take(self, row: int, node: v1.Node, amounts: dict[str, int]) -> bool:
         known = self._rows[row]
         assert known is not None
         changed = self._update_topology(row, known, node)
-        changed |= self._update_allocatable(row, known, node)
+        changed |= self._update_allocatable(row, known, amounts)
         images = images_of(node)
         changed |= self.images.change(row, known.images, images)
         known.images = images
@@ -161,8 +168,7 @@ class NodeTable:
             self._taints.append(tuple(node.spec.taints))
         return found
 
-    def _update_allocatable(self, row: int, known: _Row, node: v1.Node) -> bool:
-        amounts = allocatable_in_units(node.status.allocatable)
+    def _update_allocatable(self, row: int, known: _Row, amounts: dict[str, int]) -> bool:
         if amounts == known.allocatable:
             return False
         for gone in known.allocatable.keys() - amounts.keys() - {PODS}:

@@ -21,6 +21,7 @@ from podsched.engine.cycle.waiting_pods import WaitingPods
 from podsched.engine.extenders.wire import EXTENDER_NAME
 from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.set_aside import SetAside
 from podsched.framework.events import (
     ActionType,
     ClusterEvent,
@@ -129,6 +130,7 @@ class SchedulingState:
     profiles: Mapping[str, ProfileRuntime]
     waiting: WaitingPods = field(default_factory=WaitingPods)
     listener: StateListener = field(default_factory=NoListener)
+    set_aside: SetAside = field(default_factory=SetAside)
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Take over a batch of the informer; ``now`` is the queue's monotonic time."""
@@ -155,7 +157,7 @@ class SchedulingState:
         """Take over one event."""
         if event.kind in _NOT_CACHED:
             return
-        applied = self.cache.apply(event.kind, event.old, event.new)
+        applied = self.set_aside.apply(self.cache, event)
         if applied.anomaly is not None:
             self.listener.anomaly(applied.anomaly)
         self.wake(applied, now)
