@@ -48,7 +48,7 @@ class CycleState:
 
 @runtime_checkable
 class Plugin(Protocol):
-    """What all plugins have."""
+    """What all plugins have; they may also declare ``traits`` and register events."""
 
     name: ClassVar[str]
 
