@@ -33,10 +33,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
 from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
@@ -69,10 +70,6 @@ class Stage(enum.Enum):
 
     ASSUMED = "Assumed"
     ADDED = "Added"
-
-
-#: Phases of pods that take nothing any more.
-FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(slots=True)
@@ -338,7 +335,7 @@ class Cache:
         assert reported is not None
         key = f"{reported.metadata.namespace}/{reported.metadata.name}"
         known = self.cluster.pods.get(key)
-        if new is None or new.status.phase in FINISHED_PHASES:
+        if new is None or is_finished(new):
             return self._pod_gone(known) if known is not None else NOTHING
         info = make_pod_info(new, self.classes)
         if known is not None and known.uid != info.uid:

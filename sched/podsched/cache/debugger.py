@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from podsched.cache.cache import FINISHED_PHASES, Cache, Stage
+from podsched.api.conditions import is_finished
+from podsched.cache.cache import Cache, Stage
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -75,7 +76,7 @@ def compare_pods(
     ``in_flight`` those whose attempt is running: it works on the version that it began with. An
     assumed pod is never redundant nor different: its binding cycle notices such changes.
     """
-    unfinished = {p.metadata.uid: p for p in stored if p.status.phase not in FINISHED_PHASES}
+    unfinished = {p.metadata.uid: p for p in stored if not is_finished(p)}
     held = {pod.uid: (pod, stage) for pod, stage in cache.held_pods()}
     added = {uid: pod for uid, (pod, stage) in held.items() if stage is Stage.ADDED}
     waiting = {pod.uid: pod for pod in queued}

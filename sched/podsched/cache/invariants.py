@@ -1,7 +1,7 @@
 """The cache's invariants, checked from scratch by tests and by the cache debugger.
 
 Everything that the cache keeps current by event (usage, counters, labels, ports, images, order of
-nodes) is computed again from its nodes and pods and compared: some 25 µs per node with ten pods.
+nodes) is computed again from its nodes and pods and compared: some 50 µs per node with ten pods.
 """
 
 from __future__ import annotations
