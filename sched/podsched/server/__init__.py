@@ -1,6 +1,12 @@
 """The API server: a stateless gRPC front of etcd, with a watch cache in memory.
 
-``registry`` decides what a request does, ``watchcache`` holds what is read and watched, ``service``
-speaks gRPC. Several servers run side by side on one etcd; nothing but caches would be lost with
-one of them.
+    calls, service, requests, status   gRPC: decode, call, encode
+    creation, registry, pods           what a request does: new objects, others, pod subresources
+    admission, patching, binding, ...  pure: what becomes of an object
+    storage, entries, frames           conditional writes of objects; objects as bytes
+    watchcache, cache_reflector        what is read and watched, kept at etcd's state
+    listing, watching, scope           lists and watches
+    core, server                       the parts put together; start, serve, drain, stop
+
+Several servers run side by side on one etcd; with one of them nothing but caches is lost.
 """
