@@ -20,8 +20,8 @@ import heapq
 import json
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import NamedTuple, Protocol, cast
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 from podsched.agent import leases, pods
 from podsched.agent.nodes import (
@@ -41,6 +41,7 @@ from podsched.client.informer import Batch, Event, Informer
 from podsched.client.outbox import Outbox
 from podsched.config.settings import AgentSettings
 from podsched.lib.backoff import Backoff
+from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
 from podsched.v1 import api_pb2 as v1
@@ -115,7 +116,8 @@ class Agent:
         self._renewals = Outbox(self._send_renewals, self._renewed)
         self._new_leases = Outbox(client.create_many, self._lease_made)
         self._old_leases = Outbox(self._delete_leases, most=50)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = TaskSet("agent")
+        self._running: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ start and stop
 
@@ -125,7 +127,7 @@ class Agent:
         Raises ``AgentError`` if a node is rejected.
         """
         await self._register()
-        runs = {
+        runs: dict[str, Coroutine[Any, Any, None]] = {
             "agent informer": self._informer.run(self._handle),
             "agent heartbeats": self._beat(),
             "agent timers": self._run_timers(),
@@ -136,29 +138,29 @@ class Agent:
             "agent leases": self._new_leases.run(),
             "agent old leases": self._old_leases.run(),
         }
-        self._tasks = [asyncio.create_task(run, name=name) for name, run in runs.items()]
         if self._volumes is not None:
-            work = self._volumes.run()
-            self._tasks.append(asyncio.create_task(work, name="volume controller"))
+            runs["volume controller"] = self._volumes.run()
+        for name, run in runs.items():
+            self._tasks.start(run, name, endless=True)
+        self._running = asyncio.create_task(self._tasks.run(), name="agent")
         synced = asyncio.create_task(self._informer.synced.wait(), name="await informer")
-        await asyncio.wait([synced, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({synced, self._running}, return_when=asyncio.FIRST_COMPLETED)
         if not synced.done():
             synced.cancel()
-            await self.wait()
+            await self._running
         _log.info("Playing hollow nodes", nodes=len(self._playing))
 
     async def wait(self) -> None:
-        """Wait until a task ends; raise its exception."""
-        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if not task.cancelled():
-                task.result()
+        """Wait until ``stop`` is called, or until a task ends unexpectedly; raise its error."""
+        if self._running is not None:
+            await asyncio.shield(self._running)
 
     async def stop(self) -> None:
         """Stop playing; the nodes fall silent, and another agent can continue with them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.end()
+        await self._tasks.stop()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
 
     @property
     def ready(self) -> bool:
