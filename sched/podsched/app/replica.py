@@ -209,6 +209,7 @@ class Replica:
             "health": health,
             "api": self._client.endpoint,
             "etcd": ",".join(self._options.etcd.endpoints),
+            "set-aside": str(len(self._runner.state.set_aside) + self._informer.set_aside),
             "seen": f"{time.time():.3f}",
         }
 

@@ -129,6 +129,7 @@ class TermRunner:
         """Bring the metrics up to date that are read off the state."""
         under_way = self._loop.binding_tasks if self._loop is not None else 0
         self._parts.meter.gauges(self.state.queue, self.state.cache, under_way)
+        self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))
 
     # ------------------------------------------------------------------ terms
 

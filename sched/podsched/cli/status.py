@@ -76,6 +76,7 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
         "health": about.get("health", ""),
         "api": about.get("api", ""),
         "etcd": about.get("etcd", ""),
+        "setAside": _whole(about.get("set-aside", "")),
     }
 
 
@@ -121,3 +122,6 @@ def _print(state: dict[str, Any]) -> None:
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
     say(f"Nodes:   {state['nodes']}")
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
+    alive = (replica for replica in state["replicas"] if replica["state"] != "gone")
+    if set_aside := max((replica["setAside"] for replica in alive), default=0):
+        say(f"Ignored: {set_aside} objects that cannot be used; the replicas' logs name them")

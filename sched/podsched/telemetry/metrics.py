@@ -136,6 +136,12 @@ class SchedulerMetrics:
                 ("operation",),
             )
         )
+        self.set_aside_objects = registry.add(
+            Gauge(
+                "podsched_set_aside_objects",
+                "Objects that the cache cannot use; they are ignored until they change.",
+            )
+        )
         self.cache_size = registry.add(
             Gauge(
                 "scheduler_cache_size",

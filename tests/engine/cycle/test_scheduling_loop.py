@@ -608,7 +608,7 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(world.placer, "decide", broken)
+    monkeypatch.setattr(world.state.queue, "pop_batch", broken)
     async with world.running():
         assert world.ended is not None
         world.pod("a")

@@ -106,6 +106,10 @@ class BindingCycle:
         """Batches of bindings, and pods at Permit or PreBind."""
         return self._queue.calls + len(self._cycles)
 
+    def has(self, uid: str) -> bool:
+        """Whether a pod is at Permit or PreBind."""
+        return uid in self._cycles
+
     async def wait_for_room(self) -> None:
         """Return when it makes sense to assume more pods."""
         while self.ahead > MAX_AHEAD:

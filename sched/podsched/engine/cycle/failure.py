@@ -25,6 +25,13 @@ class Failure:
     nominated_node_name: str | None = None
 
 
+def not_scheduled(failure: Failure) -> v1.PodCondition:
+    """Return the condition of a pod that was not scheduled."""
+    return v1.PodCondition(
+        type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message
+    )
+
+
 def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | None:
     """Return the patch that reports a failure; None when the pod's status has it already."""
     present = next((c for c in pod.pod.status.conditions if c.type == POD_SCHEDULED), None)
@@ -38,11 +45,7 @@ def status_patch(pod: PodInfo, failure: Failure) -> api_pb2.PodStatusPatch | Non
     if same and (nominated is None or nominated == pod.pod.status.nominated_node_name):
         return None
     patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-    patch.conditions.append(
-        v1.PodCondition(
-            type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message
-        )
-    )
+    patch.conditions.append(not_scheduled(failure))
     if nominated is not None:
         patch.nominated_node_name = nominated
     return patch

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from podsched.api.objects import ObjectMeta
+from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.failure import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
     Failure,
+    not_scheduled,
     status_patch,
 )
 from podsched.engine.cycle.preemption import Preemption
@@ -114,17 +117,37 @@ class FailureHandler:
         pending = plugins if status.code is Code.PENDING else set()
         self.requeue(assignment.queued, plugins - pending, pending)
 
+    # ------------------------------------------------------------------ pods that cannot be used
+
+    def report_set_aside(self) -> None:
+        """Say of pods of this scheduler that were set aside that nobody will schedule them."""
+        for pod, reason in self._state.set_aside.take_unreported():
+            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+            if scheduler not in self._state.profiles:
+                continue
+            message = f"the pod cannot be used and is ignored until it changes: {reason}"
+            metadata = pod.metadata
+            self._record(metadata, scheduler, message)
+            patch = api_pb2.PodStatusPatch(
+                namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
+            )
+            patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
+            self._statuses.submit(patch)
+
     # ------------------------------------------------------------------ events and statuses
 
     def record(self, pod: PodInfo, message: str) -> None:
         """Record the FailedScheduling event."""
+        self._record(pod.pod.metadata, pod.cls.scheduler_name, message)
+
+    def _record(self, metadata: ObjectMeta, scheduler: str, message: str) -> None:
         self._recorder.record(
-            pod.pod.metadata,
+            metadata,
             type_="Warning",
             reason="FailedScheduling",
             action="Scheduling",
             message=message,
-            controller=pod.cls.scheduler_name,
+            controller=scheduler,
         )
 
     def write_status(self, pod: PodInfo, failure: Failure) -> None:

@@ -90,6 +90,10 @@ class Placer:
             self._selectors.move_to_end(key)
         return found
 
+    def discard(self, runtime: ProfileRuntime, cls: PodClass) -> None:
+        """Forget what is known of a class; it is evaluated anew."""
+        self._selectors.pop((runtime.scheduler_name, cls), None)
+
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
         """Has actors do ahead what is much to evaluate; whether time has passed meanwhile.
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from podsched.client.errors import FenceLost
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.binding_cycle import BindingCycle
 from podsched.engine.cycle.failure import REASON_UNSCHEDULABLE, Failure
@@ -29,10 +30,10 @@ from podsched.engine.cycle.reserve_permit import run_permit, run_reserve
 from podsched.engine.extenders.placement import ExtendedPlacer
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.writes.bind_queue import Assignment
-from podsched.framework.plugin import PostFilterResult
+from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.preemption import EvictionListener
-from podsched.framework.status import Code
+from podsched.framework.status import Code, error
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
 
@@ -69,7 +70,47 @@ class SchedulingCycle:
             self._extended = ExtendedPlacer(parts.state, parts.placer, parts.extenders, running)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        """Decide on pods of one class that were popped at a time, and follow the decisions up."""
+        """Decide on pods of one class that were popped at a time, and follow the decisions up.
+
+        An exception that nobody expected costs the pod that was being decided on its attempt.
+        """
+        try:
+            await self._schedule(batch, now)
+        except FenceLost:
+            raise
+        except Exception as bug:
+            self._give_up(batch, bug)
+
+    def _give_up(self, batch: Sequence[QueuedPodInfo], bug: Exception) -> None:
+        """Take back what was begun for popped pods; the others are tried again at once.
+
+        Pods are decided on in their order, so the first that is not assumed was the one at fault.
+        What is known of the class may be half computed, and is forgotten.
+        """
+        first, now = batch[0].info, self._clock()
+        runtime = self._state.profiles[first.cls.scheduler_name]
+        self._placer.discard(runtime, first.cls)
+        in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
+        assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
+        others = [q for q in begun if not self._state.cache.is_assumed(q.info.uid)]
+        _log.error(
+            "A scheduling cycle failed",
+            pod=(others or assumed or batch)[0].key,
+            error=repr(bug),
+            exc_info=bug,
+        )
+        status = error(f"scheduling cycle failed: {bug!r}")
+        for queued in assumed:
+            decision = Decision(queued, CycleState(), queued.info.node_name)
+            self._failures.undo(runtime, self._assignment(decision, now), status, at_once=True)
+        for queued in others[:1]:
+            self._failures.fail_with_error(queued, status.message)
+        self._state.queue.return_unattempted(others[1:], now)
+        for queued in others[1:]:
+            self._meter.postponed(queued)
+
+    async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         pods = self._not_skipped(batch)
         if not pods:
             return

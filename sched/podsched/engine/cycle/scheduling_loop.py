@@ -53,7 +53,7 @@ class SchedulingLoop:
             lambda requests: cluster.evict_pods(requests, fence=fence)
         )
         self._activator = Activator(parts.state.queue, self._clock)
-        failures = FailureHandler(
+        self._failures = failures = FailureHandler(
             parts.state, parts.recorder, self._statuses, parts.meter, self._activator, self._clock
         )
         self.binding = BindingCycle(parts, self._tasks, failures, self._activator, self._clock)
@@ -124,6 +124,7 @@ class SchedulingLoop:
             wakeup = queue.next_wakeup(now)
             if wakeup is not None and wakeup <= now:
                 queue.flush(now)
+            self._failures.report_set_aside()
             batch = queue.pop_batch(now, self._settings.max_batch)
             if batch:
                 await self._cycle.schedule(batch, now)
