@@ -65,7 +65,7 @@ class QueueMeter:
             self._hints.labels(plugin, event, answer).observe(time.monotonic() - began)
 
     def handled(self, event: str, seconds: float, count: int) -> None:
-        """So many events of the cluster were taken over, one after another, in so many seconds."""
+        """Count events of the cluster that were taken over together, in so many seconds."""
         self._events.labels(event).observe_n(seconds / count, count)
 
 
@@ -110,7 +110,7 @@ class CycleMeter:
         ended: float,
         phases: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
-        """Pods of one class were decided on together; ``phases`` is the class's evaluation's."""
+        """Count pods of one class decided on together; ``phases`` is that of its evaluation."""
         each = (ended - began) / max(len(decisions), 1)
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)
@@ -131,7 +131,7 @@ class CycleMeter:
     def phase(
         self, queued: QueuedPodInfo, name: SpanName, began: float, ended: float, error: str = ""
     ) -> None:
-        """Return a pod has been through an extension point."""
+        """Trace that a pod has been through an extension point."""
         attempt = self._attempts.get(queued.info.uid) if self._attempts else None
         if attempt is not None:
             attempt.child(name, began, ended, error=error)
@@ -147,11 +147,11 @@ class CycleMeter:
             attempt.end(at, error=error)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
-        """Return the pod is gone, or somebody else has bound it."""
+        """End the attempt of a pod that is gone, or bound by somebody else."""
         self._end(queued, "gone")
 
     def postponed(self, queued: QueuedPodInfo) -> None:
-        """Return the pod went back to the queue without having been tried."""
+        """End the attempt of a pod that went back to the queue without having been tried."""
         self._end(queued)
 
     def unschedulable(self, queued: QueuedPodInfo) -> None:
@@ -165,7 +165,7 @@ class CycleMeter:
         self._end(queued, "error")
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
-        """Pods were bound together."""
+        """Count pods that were bound together."""
         metrics = self.scheduler
         self._binding.bind_batch_size.observe(len(assignments))
         profile = assignments[0].pod.cls.scheduler_name
@@ -191,7 +191,7 @@ class CycleMeter:
                 self._end(queued, at=now)
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
-        """Return a call that binds a batch has returned; ``problem`` is "" where it got through."""
+        """Count a call that binds a batch; ``problem`` is "" where it got through."""
         result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
         self._binding.bind_duration_seconds.labels(result).observe(seconds)
         profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
@@ -200,13 +200,13 @@ class CycleMeter:
     # ------------------------------------------------------------------ the rest
 
     def permitted(self, queued: QueuedPodInfo, status: Status, began: float, ended: float) -> None:
-        """Return a pod's wait at Permit is over."""
+        """Count the end of a pod's wait at Permit."""
         result = "allowed" if status.ok else "rejected"
         self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
         self.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
     def preempting(self, uid: str, node_name: str, victims: int) -> None:
-        """Return a preemption begins; one before it for the same pod has come to nothing."""
+        """Count a preemption that begins; one before it for the same pod was futile."""
         self._preemption.preemption_attempts_total.inc()
         self._preemption.preemption_victims.observe(victims)
         if victims:
@@ -214,7 +214,7 @@ class CycleMeter:
             self._preempted_for[uid] = node_name
 
     def preemptor_is_gone(self, uid: str) -> None:
-        """Return a pod was deleted before it was bound."""
+        """Count the preemption for a pod that was deleted before it was bound as futile."""
         self._preemption_ends(uid, "")
 
     def _preemption_ends(self, uid: str, bound_to: str) -> None:
@@ -247,7 +247,7 @@ class CycleMeter:
             self._evaluation.evaluator_mode.labels(name).set(float(name == mode))
 
     def ray_call(self, call: str, result: str, seconds: float) -> None:
-        """Return an actor answered (ok), or did not (timeout, error)."""
+        """Count a call to an actor: "ok", "timeout" or "error"."""
         self._evaluation.ray_calls_total.labels(call, result).inc()
         self._evaluation.ray_call_duration_seconds.labels(call).observe(seconds)
 
@@ -255,7 +255,7 @@ class CycleMeter:
         self._evaluation.ray_actor_restarts_total.labels(actor).inc()
 
     def gauges(self, queue: SchedulingQueue, cache: Cache, binding_tasks: int) -> None:
-        """Brings gauges up to date; called before they are read."""
+        """Bring gauges up to date; called before they are read."""
         metrics = self.scheduler
         metrics.goroutines.labels("binding").set(binding_tasks)
         for name, count in queue.counts().items():

@@ -33,14 +33,14 @@ from podsched.framework.status import Status
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
 MAX_EVALUATIONS = 256
-#: Calls for one pod's trials: for as many candidates as are wanted and, when nodes enough for that
-#: did not come of it, for all the others.
-TRIAL_ROUNDS = 2
+#: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
+#: not give enough candidates, on all the others.
+DRY_RUN_ROUNDS = 2
 
 
 @dataclass(eq=False, slots=True)
 class Decision:
-    """What came of one pod: a node (already assumed), a diagnosis why none fits, or an error."""
+    """The outcome for one pod: a node (already assumed), a diagnosis why none fits, or an error."""
 
     queued: QueuedPodInfo
     state: CycleState
@@ -50,7 +50,7 @@ class Decision:
 
 
 class RemoteEvaluator(Protocol):
-    """Evaluates a class for the first time somewhere else; does nothing where it cannot."""
+    """Evaluates a class for the first time in other processes; does nothing where it cannot."""
 
     async def prepare(
         self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
@@ -95,7 +95,7 @@ class Placer:
         self._selectors.pop((runtime.scheduler_name, cls), None)
 
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
-        """Has actors do ahead what is much to evaluate; whether time has passed meanwhile.
+        """Have actors evaluate ahead what is much; return whether time has passed meanwhile.
 
         Locally there is nothing to prepare. ``traceparent`` is the attempt's.
         """
@@ -106,7 +106,7 @@ class Placer:
         )
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
-        """Decisions for pods of one class, in their order; at least one, maybe not for all."""
+        """Decide for pods of one class, in their order: for at least one, maybe not for all."""
         selector = self.selector(runtime, batch[0].info.cls)
         evaluation = selector.evaluation
         cache = self._state.cache
@@ -136,7 +136,7 @@ class Placer:
     async def prepare_post_filter(
         self, runtime: ProfileRuntime, decision: Decision, traceparent: str = ""
     ) -> bool:
-        """Has actors try ahead whom a pod that does not fit may preempt; whether time has passed.
+        """Have actors try ahead whom a pod may preempt; return whether time has passed.
 
         If so, decide on the pod again: ``post_filter`` then tries only what is not known by now.
         ``traceparent`` is the attempt's.
@@ -152,7 +152,7 @@ class Placer:
         cluster, pod = self._state.cache.cluster, decision.queued.info
         # One runner for all rounds: its inputs are those that ``decision.state`` was made from.
         runner = self.runner(runtime, decision)
-        for number in range(TRIAL_ROUNDS):
+        for number in range(DRY_RUN_ROUNDS):
             try:
                 plan = guarded(
                     first.name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner

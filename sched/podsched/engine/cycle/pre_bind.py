@@ -1,6 +1,6 @@
 """The part of the binding cycle that waits: Permit, then PreBind.
 
-Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
+Most pods need none and go straight to Bind. A plan's patches are written with the fence; then
 its ``wait`` is asked again on every change of the cluster until it is content or time is up.
 """
 
@@ -34,7 +34,7 @@ class ClusterChanges:
         self._waiters: set[asyncio.Event] = set()
 
     def notify(self) -> None:
-        """Something has changed."""
+        """Wake whoever waits: something has changed."""
         for waiter in self._waiters:
             waiter.set()
 
@@ -52,7 +52,7 @@ class ClusterChanges:
 
 
 def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
-    """Whether any PreBind plugin has something to do for the pod."""
+    """Return whether any PreBind plugin has something to do for the pod."""
     return any(not _pre_flight(named, assignment).skipped for named in runtime.pre_bind)
 
 

@@ -99,7 +99,7 @@ class Evictor:
     def __init__(
         self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
     ) -> None:
-        """``evict`` asks the API for evictions; it raises ClientError."""
+        """Keep what is needed; ``evict`` asks the API for evictions and raises ClientError."""
         self._evict = evict
         self._assumed = assumed
         self._report = report

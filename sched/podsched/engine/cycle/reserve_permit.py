@@ -28,7 +28,7 @@ _log = get_logger("plugins")
 
 
 def run_reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
-    """SUCCESS, or what the first plugin said that did not reserve."""
+    """Return SUCCESS, or the status of the first plugin that did not reserve."""
     if not runtime.reserve:
         return SUCCESS
     began = time.monotonic()
@@ -47,12 +47,12 @@ def _reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
         except PluginFailure as failure:
             return failure.status
         if not status.ok:
-            return _told(status.by(named.name), RESERVE_WORDING)
+            return _in_words(status.by(named.name), RESERVE_WORDING)
     return SUCCESS
 
 
 def run_permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, dict[str, float]]:
-    """SUCCESS and the seconds that plugins want the pod to wait at most, or the first refusal."""
+    """Return SUCCESS and how long plugins want the pod to wait at most, or the first refusal."""
     if not runtime.permit:
         return SUCCESS, {}
     began = time.monotonic()
@@ -75,7 +75,7 @@ def _permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, di
         if result.status.code is Code.WAIT:
             timeouts[named.name] = result.timeout
         elif not result.status.ok:
-            return _told(result.status.by(named.name), PERMIT_WORDING), {}
+            return _in_words(result.status.by(named.name), PERMIT_WORDING), {}
     return SUCCESS, timeouts
 
 
@@ -87,7 +87,7 @@ def refused(status: Status) -> Status:
 
 
 def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
-    """All Reserve plugins undo what they did, the last first."""
+    """Have all Reserve plugins undo what they did, the last first."""
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in reversed(runtime.reserve):
         try:
@@ -97,7 +97,7 @@ def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
 
 
 def run_post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
-    """Tells the PostBind plugins that the pod is bound."""
+    """Call the PostBind plugins of a pod that is bound."""
     if not runtime.post_bind:
         return
     began = time.monotonic()
@@ -115,7 +115,7 @@ def _post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
             _log.error("A plugin failed", plugin=named.name, error=str(failure))
 
 
-def _told(status: Status, wording: str) -> Status:
+def _in_words(status: Status, wording: str) -> Status:
     if status.code.rejects:
         return refused(status)
     text = f"{wording.format(status.plugin)}: {status.message}"

@@ -41,7 +41,7 @@ class WaitingPod:
         self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def allow(self, plugin: str) -> None:
-        """Return the plugin lets the pod go on."""
+        """Let the pod go on, as far as this plugin is concerned."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -49,11 +49,11 @@ class WaitingPod:
             self._decide(SUCCESS)
 
     def reject(self, plugin: str, why: str) -> None:
-        """Return the plugin turns the pod down; ``why`` is shown as it is."""
+        """Reject the pod in the name of a plugin; ``why`` is shown as it is."""
         self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def preempt(self, plugin: str, why: str) -> bool:
-        """Return a preemptor takes the pod's place; False when the pod's wait is over already."""
+        """Give the pod's place to a preemptor; False when its wait is over already."""
         return self._decide(Status(Code.UNSCHEDULABLE, (why,), plugin))
 
     def _decide(self, status: Status) -> bool:
@@ -65,7 +65,7 @@ class WaitingPod:
         return True
 
     async def outcome(self) -> Status:
-        """SUCCESS, or the rejection with the plugin that made it."""
+        """Return SUCCESS, or the rejection with the plugin that made it."""
         return await self._outcome
 
 

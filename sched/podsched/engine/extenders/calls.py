@@ -6,7 +6,8 @@ as if it had not been asked. A pod has to do with an extender when it asks for o
 resources, or when the extender manages none in particular.
 
 Source: HTTPExtender, findNodesThatPassExtenders, prioritizeNodes and callExtenders of
-kube-scheduler v1.36. Non-goals: the wire (``wire``, ``http``), rows and evaluations (``deciding``).
+kube-scheduler v1.36. Non-goals: the wire (``wire``, ``http``), rows and evaluations
+(``placement``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where to run a pod that extenders have a say about.
 
-Like ``engine.deciding``, but one pod at a time and with calls in between, while which the cluster
+Like ``cycle.placement``, but one pod at a time and with calls in between, during which the cluster
 changes. So nothing is kept across a call but names of nodes: after each the class's evaluation is
 refreshed, and what is left is what fits *now* and was let through by the extenders. When nothing
 of that is left although other nodes fit that were not asked about, the extenders are asked again.
@@ -80,7 +80,7 @@ class ExtendedPlacer:
         self._running = running
 
     def takes(self, cls: PodClass) -> bool:
-        """Whether extenders have a say about pods of this class."""
+        """Return whether extenders have a say about pods of this class."""
         return bool(self._extenders.deciding(cls.spec))
 
     async def decide(
@@ -204,7 +204,7 @@ class _Attempt:
         return await self._best(passed)
 
     def _refresh(self) -> Decision | None:
-        """Brings the evaluation up to date; a decision when it leaves nothing to ask about."""
+        """Bring the evaluation up to date; a decision when it leaves nothing to ask about."""
         evaluation = self._evaluation
         evaluation.refresh(self._pod)
         if evaluation.failure is not None:
