@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.cli import client
 from support.commands import Commands
 
 
@@ -17,6 +19,13 @@ def sched(monkeypatch: pytest.MonkeyPatch) -> Commands:
     for name in ("SCHED_SERVER", "SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY"):
         monkeypatch.delenv(name, raising=False)
     return Commands()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands give up after two seconds, not after ten, when no server answers."""
+    options = client.client_options
+    monkeypatch.setattr(client, "client_options", lambda *a: replace(options(*a), timeout=2.0))
 
 
 @pytest.fixture(scope="module")

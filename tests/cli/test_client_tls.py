@@ -57,6 +57,7 @@ async def server(tmp_path: Path, certificates: Certificates) -> AsyncIterator[st
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("impatient")
 def test_all_clients_speak_tls_and_show_their_certificates(
     sched: Commands, server: str, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -369,6 +369,7 @@ def test_what_goes_wrong_is_one_line_with_an_exit_code(
 @pytest.mark.parametrize(
     ("address", "code"), [("127.0.0.1:1,nohost.invalid:7443", 3), ("nonsense", 2), ("a:b", 2)]
 )
+@pytest.mark.usefixtures("impatient")
 def test_a_wrong_address_is_one_line(sched: Commands, address: str, code: int) -> None:
     done = Commands(address)("get", "pods")
     assert (done.code, done.out) == (code, "")
