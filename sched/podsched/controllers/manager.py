@@ -26,6 +26,7 @@ from podsched.controllers.node_lifecycle import NodeLifecycleController
 from podsched.controllers.pod_gc import PodGarbageCollector
 from podsched.controllers.rate import TokenBucket
 from podsched.controllers.taint_eviction import TaintEvictionController
+from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.v1.api_pb2 import BatchResult, EvictRequest, Fence, PatchRequest
@@ -179,19 +180,11 @@ class ControllerManager:
             self._retries.clear()
 
     async def _run_tasks(self) -> None:
-        tasks = [
-            asyncio.create_task(self._patches.run(), name="controller patches"),
-            asyncio.create_task(self._evictions.run(), name="controller evictions"),
-            asyncio.create_task(self._work(), name="controllers"),
-        ]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = TaskSet("controllers")
+        tasks.start(self._patches.run(), "controller patches", endless=True)
+        tasks.start(self._evictions.run(), "controller evictions", endless=True)
+        tasks.start(self._work(), "controllers", endless=True)
+        await tasks.run()
 
     async def _work(self) -> None:
         while True:

@@ -34,10 +34,9 @@ from podsched.framework.filter_outcome import EXCLUDED, FilterOutcome
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, NoWaitingPods, PluginFactory
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
-from podsched.plugins.default_preemption.plugin import DefaultPreemption, best_candidates
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
@@ -264,38 +263,31 @@ def _unschedulable(
 ) -> dict[str, Any]:
     result = {"outcome": "Unschedulable", **result, "message": diagnosis.fit_error()}
     for named in cycle.runtime.post_filter:
-        if isinstance(named.plugin, DefaultPreemption):
-            result["preemption"] = _preemption(cycle, named.plugin, outcome)
+        if isinstance(named.plugin, ExplainsPreemption):
+            runner = ProfileFilters(cycle.runtime, cycle.cluster, outcome)
+            report = named.plugin.explain_preemption(cycle.state, cycle.pod, cycle.cluster, runner)
+            result["preemption"] = _preemption(report)
     return result
 
 
-def _preemption(cycle: _Cycle, plugin: DefaultPreemption, outcome: FilterOutcome) -> dict[str, Any]:
-    """Try preemption on every node where it may help, and choose among them."""
-    runner = ProfileFilters(cycle.runtime, cycle.cluster, outcome)
-    eligible = plugin.eligibility(cycle.pod, cycle.cluster, runner)
+def _preemption(report: PreemptionReport) -> dict[str, Any]:
+    """Write a report in the form of the recorded results: of equal nodes the first by name."""
+    selected = report.best[0] if report.best else ""
+    victims = report.candidates[selected].pods if selected else ()
     result: dict[str, Any] = {
-        "eligible": eligible.ok, "reason": eligible.message,
-        "candidates": {}, "rejected": {}, "selected": "", "victims": [],
-    }  # fmt: skip
-    if not eligible.ok:
-        return result
-    nodes = cycle.cluster.columns
-    budgets = Budgets(cycle.cluster.list("PodDisruptionBudget"))
-    rows = plugin.potential_rows(runner)
-    tried = dry_run(cycle.state, cycle.pod, nodes, rows, runner, budgets)
-    result["rejected"] = {nodes.names[row]: _status(s) for row, s in tried.rejected.items()}
-    result["candidates"] = {
-        nodes.names[row]: {
-            "victims": [pod.key for pod in victims.pods],
-            "pdbViolations": victims.num_pdb_violations,
-        }
-        for row, victims in tried.candidates.items()
+        "eligible": report.eligible.ok,
+        "reason": report.eligible.message,
+        "candidates": {
+            name: {
+                "victims": [pod.key for pod in found.pods],
+                "pdbViolations": found.num_pdb_violations,
+            }
+            for name, found in report.candidates.items()
+        },
+        "rejected": {name: _status(status) for name, status in report.rejected.items()},
+        "selected": selected,
+        "victims": [pod.key for pod in victims],
     }
-    if tried.candidates:
-        best = {nodes.names[row]: row for row in best_candidates(tried.candidates)}
-        selected = min(best)
-        result["selected"] = selected
-        result["victims"] = [pod.key for pod in tried.candidates[best[selected]].pods]
-        if len(best) > 1:
-            result["tied"] = sorted(best)
+    if len(report.best) > 1:
+        result["tied"] = list(report.best)
     return result

@@ -7,7 +7,7 @@ other processes; and the plugin follows the evictions of the victims it returned
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from podsched.framework.nodes import ClusterView
@@ -101,4 +101,29 @@ class DryRunPlugin(Protocol):
 
         They were made without nominated pods.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionReport:
+    """What preemption would come to on each node where it may help, by node name.
+
+    ``eligible``: whether the pod may preempt at all. ``best``: the nodes between which nothing but
+    chance decides, empty when there is no candidate.
+    """
+
+    eligible: Status
+    candidates: Mapping[str, Victims] = field(default_factory=dict)
+    rejected: Mapping[str, Status] = field(default_factory=dict)
+    best: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class ExplainsPreemption(Protocol):
+    """A PostFilter plugin that can tell a simulation what it would do on every node."""
+
+    def explain_preemption(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PreemptionReport:
+        """Try all nodes; change nothing."""
         ...

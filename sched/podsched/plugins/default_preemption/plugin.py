@@ -37,10 +37,10 @@ from podsched.framework.plugin import (
     Victims,
 )
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DryRunPlan, VictimUids
+from podsched.framework.preemption import DryRunPlan, PreemptionReport, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import DryRun
+from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
@@ -124,6 +124,23 @@ class DefaultPreemption:
             return PostFilterResult(unschedulable(PREFIX + REASON_NO_CANDIDATE))
         row = best_candidates(there)[0]
         return PostFilterResult(SUCCESS, cluster.nodes.names[row], there[row])
+
+    def explain_preemption(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PreemptionReport:
+        eligible = self.eligibility(pod, cluster, runner)
+        if not eligible.ok:
+            return PreemptionReport(eligible)
+        nodes, names = cluster.nodes, cluster.nodes.names
+        budgets = Budgets(cluster.list("PodDisruptionBudget"))
+        tried = dry_run(state, pod, nodes, self.potential_rows(runner), runner, budgets)
+        best = best_candidates(tried.candidates) if tried.candidates else ()
+        return PreemptionReport(
+            eligible,
+            {names[row]: victims for row, victims in tried.candidates.items()},
+            {names[row]: status for row, status in tried.rejected.items()},
+            tuple(sorted(names[row] for row in best)),
+        )
 
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
