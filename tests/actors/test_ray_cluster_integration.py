@@ -78,6 +78,16 @@ def all_current(actors: TermActors) -> bool:
     return bool(shards.all) and len(shards.current) == len(shards.all)
 
 
+async def longest_pause(until: asyncio.Event) -> float:
+    """Return the longest time for which the event loop stood still until something happened."""
+    longest = 0.0
+    while not until.is_set():
+        began = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - began)
+    return longest
+
+
 async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_path: Path) -> None:
     """One story, since a Ray cluster takes seconds to start and a process can join only one."""
     local = LocalRay(log_dir=tmp_path)
@@ -89,6 +99,9 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
     world, direct = PreemptionWorld(11, nodes=40, wanted=20), DirectBinder()
     world.fill()
     try:
+        # A leader that stood still for as long as its liveness lease lives (2 s) would be replaced.
+        assert await longest_pause(cluster.joined) < 1.0
+
         async with term_of(cluster, world, 5, direct) as actors:
             await agree(world, actors)
             await eventually("all shards are current", lambda: all_current(actors), within=180)

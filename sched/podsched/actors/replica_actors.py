@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable
 
 from podsched.actors.ray_cluster import RayCluster, RayMetrics
-from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted
+from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted, wants_ray
 from podsched.cache.columns import Columns
 from podsched.engine.writes.bind_queue import Binder
 from podsched.telemetry.logs import get_logger
@@ -27,13 +27,13 @@ class ReplicaActors:
         settings = options.settings
         self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
 
-    async def load(self) -> None:
-        """Import Ray where it will certainly be used.
+    async def load(self, nodes: int) -> None:
+        """Import Ray where a cluster of so many nodes is evaluated with it.
 
         The import takes 0.5 s, in a fresh installation 10 s and more, most of it without letting
         other threads run: a leader that did it would miss its keep-alives and lose the lock.
         """
-        if self._options.settings.evaluator == "ray" and self._cluster.address:
+        if wants_ray(self._options.settings, nodes) and self._cluster.address:
             await asyncio.to_thread(importlib.import_module, "ray")
 
     async def run(self, nodes: Callable[[], int]) -> None:

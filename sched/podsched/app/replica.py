@@ -173,7 +173,7 @@ class Replica:
     async def _elect(self, elector: LeaderElector) -> None:
         # Racing before the caches are warm would only delay whoever is ready.
         await self._informer.synced.wait()
-        await self._actors.load()
+        await self._actors.load(self._runner.state.cache.node_count)
         await elector.run()
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended although nobody has asked for it")
