@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ async def test_it_listens_on_loopback_alone_and_leaves_nothing_behind(tmp_path: 
         await ray.start()
         assert ray.address.startswith("127.0.0.1:")
         assert ray.pid is not None
-        session, files = ray.pid, ray._temp_dir
-        # The head takes connections before all of its parts are up.
+        assert ray.directory is not None
+        session, files = ray.pid, ray.directory
+        assert stat.S_IMODE(files.parent.lstat().st_mode) == 0o700
+        # Drivers can join before all of its parts are up.
         await eventually("a raylet", lambda: "raylet" in names(session))
         await eventually("its agent", lambda: "ray::RuntimeEnvAgent" in names(session))
         assert addresses_of(session_members(session)) == {"127.0.0.1"}
@@ -54,12 +57,8 @@ def _mentions(pid: str, files: Path) -> bool:
 
 def test_drivers_are_told_a_token_of_their_own_and_to_stay_on_this_machine() -> None:
     first, second = LocalRay(), LocalRay()
-    try:
-        environment = first.environment
-        assert environment["RAY_AUTH_MODE"] == "token"
-        assert len(environment["RAY_AUTH_TOKEN"]) >= 32
-        assert environment["RAY_AUTH_TOKEN"] != second.environment["RAY_AUTH_TOKEN"]
-        assert environment["RAY_USAGE_STATS_ENABLED"] == "0"
-    finally:
-        for ray in (first, second):
-            ray._temp_dir.rmdir()
+    environment = first.environment
+    assert environment["RAY_AUTH_MODE"] == "token"
+    assert len(environment["RAY_AUTH_TOKEN"]) >= 32
+    assert environment["RAY_AUTH_TOKEN"] != second.environment["RAY_AUTH_TOKEN"]
+    assert environment["RAY_USAGE_STATS_ENABLED"] == "0"

@@ -147,7 +147,7 @@ async def test_actors_may_die_and_the_cluster_too_and_evaluation_goes_on(tmp_pat
             assert following.evaluator.mode == "local"
             await agree(world, following)
             await local.start()
-            cluster.address = local.address
+            assert local.address == cluster.address
             await eventually("all shards are current", lambda: all_current(following), within=90)
             await agree(world, following)
     finally:

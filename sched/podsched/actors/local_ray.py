@@ -1,7 +1,8 @@
 """A Ray cluster on this machine, for ``sched up``, ``sched demo`` and tests.
 
 The head runs as a process of its own (starting it inside a busy process timed out now and then),
-listens on loopback alone, asks for a token, and never outlives the process that started it.
+listens on loopback alone, asks for a token, and never outlives the process that started it. Its
+files are below a directory that only this user can enter: Ray itself opens them to everyone.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
+from podsched.lib.run_directory import RunDirectory
 
 #: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port
 #: binds there.
@@ -35,6 +36,13 @@ START_TIMEOUT = 40.0
 #: Longest to wait until the kernel has ended what was killed.
 STOP_TIMEOUT = 5.0
 
+#: Joins the cluster at the address and leaves it. In a process of its own, as a raylet that is not
+#: ready makes ``ray.init`` end the process (seen with 2.60).
+_JOIN = """
+import logging, sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
+"""
+
 
 class RayStartError(Exception):
     """The embedded Ray cluster did not come up; the scheduler goes on evaluating locally."""
@@ -48,9 +56,7 @@ class LocalRay:
         self._log_dir = log_dir
         self._token = secrets.token_hex(32)
         self._process: asyncio.subprocess.Process | None = None
-        # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: so not in a data
-        # directory.
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="podsched-ray-"))
+        self._directory: RunDirectory | None = None
         self.address = ""
 
     @property
@@ -65,32 +71,48 @@ class LocalRay:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+        """The head's process, which leads the session of all others; None when it has ended."""
+        process = self._process
+        return process.pid if process and process.returncode is None else None
+
+    @property
+    def directory(self) -> Path | None:
+        """Where its files are, None before the start and after the end."""
+        return self._directory.path if self._directory else None
 
     async def start(self) -> None:
-        """Start the head and wait until it takes connections.
+        """Start the head and wait until drivers can join it; again, it keeps its address.
 
         Raises:
-            RayStartError: after three attempts.
+            RayStartError: after three attempts, or where its files would not be safe.
         """
+        if self._directory is None:
+            # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: so not in a
+            # data directory.
+            try:
+                self._directory = RunDirectory("ray")
+            except OSError as exc:
+                raise RayStartError(f"Ray was not started: {exc}") from exc
+        port = int(self.address.rpartition(":")[2] or 0)
         problem = ""
         for _ in range(START_ATTEMPTS):
+            await self.kill()
+            self._directory.clear()
             try:
-                await self._start_once()
+                await self._start_once(self._directory.path, port or free_port())
                 return
             except (TimeoutError, RayStartError) as exc:
                 problem = str(exc) or f"not ready after {START_TIMEOUT:.0f} s"
-                await self.kill()
+        await self.kill()
         raise RayStartError(f"Ray did not start on this machine: {problem}")
 
-    async def _start_once(self) -> None:
-        port = free_port()
+    async def _start_once(self, directory: Path, port: int) -> None:
         arguments = {
             "--port": port,
             "--node-ip-address": "127.0.0.1",
             "--ray-client-server-port": free_port(),
             "--dashboard-agent-listen-port": free_port(),
-            "--temp-dir": self._temp_dir,
+            "--temp-dir": directory,
             "--num-cpus": self._num_cpus,
             "--object-store-memory": OBJECT_STORE_BYTES,
             "--include-dashboard": "false",
@@ -99,18 +121,25 @@ class LocalRay:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
         command += ["--disable-usage-stats"]
         command += [str(part) for pair in arguments.items() for part in pair]
+        self._process = await self._run(command, NO_WAIT_FOR_WORKERS)
+        async with asyncio.timeout(START_TIMEOUT):
+            await self._until_listening(port, directory)
+            while not await self._can_be_joined(f"127.0.0.1:{port}"):
+                self._check_alive()
+        self.address = f"127.0.0.1:{port}"
+
+    async def _run(
+        self, command: list[str], environment: Mapping[str, str] = MappingProxyType({})
+    ) -> asyncio.subprocess.Process:
         with self._output() as output:
-            self._process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *dying_with_parent(command),
-                env={**os.environ, **self.environment, **NO_WAIT_FOR_WORKERS},
+                env={**os.environ, **self.environment, **environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        self.address = f"127.0.0.1:{port}"
-        async with asyncio.timeout(START_TIMEOUT):
-            await self._until_listening(port)
 
     @contextlib.contextmanager
     def _output(self) -> Iterator[int]:
@@ -121,21 +150,41 @@ class LocalRay:
         finally:
             os.close(handle)
 
-    async def _until_listening(self, port: int) -> None:
-        assert self._process is not None
+    async def _until_listening(self, port: int, directory: Path) -> None:
+        """Wait for the head's port and for the socket of its raylet."""
         while True:
-            if self._process.returncode is not None:
-                raise RayStartError(f"the head exited with code {self._process.returncode}")
+            self._check_alive()
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
-                return
+                if await asyncio.to_thread(_has_raylet, directory):
+                    return
             await asyncio.sleep(0.1)
+
+    def _check_alive(self) -> None:
+        assert self._process is not None
+        if self._process.returncode is not None:
+            raise RayStartError(f"the head exited with code {self._process.returncode}")
+
+    async def _can_be_joined(self, address: str) -> bool:
+        driver = await self._run([sys.executable, "-c", _JOIN, address])
+        try:
+            return await driver.wait() == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                driver.kill()
+
+    async def wait(self) -> None:
+        """Return when the head does not run."""
+        if self._process is not None:
+            await self._process.wait()
 
     async def stop(self) -> None:
         """End every process of the cluster and remove its files."""
         await self.kill()
-        shutil.rmtree(self._temp_dir, ignore_errors=True)
+        if self._directory is not None:
+            self._directory.remove()
+            self._directory = None
 
     async def kill(self) -> None:
         """End every process of the cluster with SIGKILL; ``start`` may follow.
@@ -159,3 +208,7 @@ class LocalRay:
             if asyncio.get_running_loop().time() > give_up:
                 return
             await asyncio.sleep(0.02)
+
+
+def _has_raylet(directory: Path) -> bool:
+    return any(directory.glob("session_*/sockets/raylet"))

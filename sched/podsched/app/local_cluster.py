@@ -7,18 +7,15 @@ listens on loopback by default, logs to ``<data_dir>/logs`` and ends with this p
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.actors.local_ray import LocalRay, RayStartError
-from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
 from podsched.lib.network import free_port
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.store.errors import EmbeddedEtcdError
-
-ETCD_RESTART_PAUSE = 0.2
 
 #: Variables that may be set for other clusters. Here the API servers are reached without TLS and
 #: etcd without a user.
@@ -57,17 +54,22 @@ class LocalClusterOptions:
     """Additional environment variables of all processes."""
 
 
+def _ignore(_: str) -> None:
+    pass
+
+
 class LocalCluster:
     """The cluster; ``start`` starts all processes, ``stop`` stops them in reverse order."""
 
-    def __init__(self, options: LocalClusterOptions) -> None:
+    def __init__(self, options: LocalClusterOptions, warn: Callable[[str], None] = _ignore) -> None:
+        """``warn`` is called with what its user should know, a line each."""
         self.options = options
+        self._warn = warn
         self.log_dir = options.data_dir / "logs"
         self._etcd: EmbeddedEtcd | None = None
-        self._etcd_task: asyncio.Task[None] | None = None
         self.ray: LocalRay | None = None
-        self._ray_task: asyncio.Task[None] | None = None
-        self.ray_problem = ""
+        self._starting_ray: asyncio.Task[None] | None = None
+        self._keepers: list[asyncio.Task[None]] = []
         self.etcd_endpoints: tuple[str, ...] = options.etcd_endpoints
         self.api_addresses: list[str] = []
         self.api_servers: list[ManagedProcess] = []
@@ -101,31 +103,27 @@ class LocalCluster:
     async def _start(self) -> None:
         if self.options.evaluator != "local":
             self.ray = LocalRay(log_dir=self.log_dir)
-            self._ray_task = asyncio.create_task(self._start_ray(self.ray), name="start ray")
+            self._starting_ray = asyncio.create_task(self._start_ray(self.ray), name="start Ray")
         if not self.etcd_endpoints:
             self._etcd = EmbeddedEtcd(
                 EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
             )
             await self._etcd.start()
             self.etcd_endpoints = (self._etcd.endpoint,)
-            self._etcd_task = asyncio.create_task(self._keep(self._etcd), name="keep etcd")
+            self._keep("etcd", self._etcd, EmbeddedEtcdError)
         for index in range(self.options.api_servers):
             self.api_servers.append(await self._spawn(self._api_spec(index)))
         if self.options.agent and (self.options.nodes or self.options.agent_arguments):
             self.agent = await self._spawn(self._agent_spec())
-        if self._ray_task is not None:
-            await self._ray_task
+        if self._starting_ray is not None:
+            await self._starting_ray
         for index in range(self.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 
-    async def _keep(self, etcd: EmbeddedEtcd) -> None:
-        """Restart etcd on the same data and ports whenever it ends."""
-        while True:
-            await etcd.wait()
-            await asyncio.sleep(ETCD_RESTART_PAUSE)
-            with contextlib.suppress(EmbeddedEtcdError):
-                await etcd.start()
+    def _keep(self, name: str, part: Part, fault: type[Exception]) -> None:
+        keeping = keep_running(name, part, fault, self._warn)
+        self._keepers.append(asyncio.create_task(keeping, name=f"keep {name}"))
 
     @property
     def etcd_pid(self) -> int | None:
@@ -136,7 +134,9 @@ class LocalCluster:
         try:
             await ray.start()
         except RayStartError as exc:
-            self.ray_problem = str(exc)
+            self._warn(f"{exc}; evaluating nodes locally")
+            return
+        self._keep("Ray", ray, RayStartError)
 
     async def _spawn(self, spec: ProcessSpec) -> ManagedProcess:
         process = ManagedProcess(spec, self.log_dir)
@@ -221,18 +221,20 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """Stop everything: schedulers, agent, API servers, Ray, etcd."""
-        if self._ray_task is not None and not self._ray_task.done():
-            self._ray_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ray_task
+        if self._starting_ray is not None:
+            await _cancel([self._starting_ray])
         await asyncio.gather(*(p.stop() for p in self.schedulers))
         if self.agent is not None:
             await self.agent.stop()
         await asyncio.gather(*(p.stop() for p in self.api_servers))
+        await _cancel(self._keepers)
         if self.ray is not None:
             await self.ray.stop()
-        if self._etcd_task is not None:
-            self._etcd_task.cancel()
-            await asyncio.gather(self._etcd_task, return_exceptions=True)
         if self._etcd is not None:
             await self._etcd.stop()
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

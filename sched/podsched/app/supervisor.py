@@ -13,9 +13,10 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
@@ -45,6 +46,38 @@ class ProcessSpec:
     health_port: int
     environment: Mapping[str, str] = field(default_factory=dict)
     restart: bool = True
+
+
+class Part(Protocol):
+    """What runs processes of its own, as the embedded etcd and Ray do."""
+
+    async def start(self) -> None: ...
+    async def wait(self) -> object: ...
+
+
+async def keep_running(
+    name: str, part: Part, fault: type[Exception], warn: Callable[[str], None]
+) -> None:
+    """Start a part again with backoff whenever it has ended, until cancelled.
+
+    ``fault``: what its ``start`` raises.
+    """
+    backoff = Backoff(FIRST_RESTART_PAUSE, LONGEST_RESTART_PAUSE, random.random)
+    loop = asyncio.get_running_loop()
+    began, runs = loop.time(), True
+    while True:
+        if runs:
+            await part.wait()
+            warn(f"{name} ended: starting it again")
+            if loop.time() - began > STEADY_AFTER:
+                backoff.reset()
+        await asyncio.sleep(backoff.next_delay())
+        try:
+            await part.start()
+            began, runs = loop.time(), True
+        except fault as exc:
+            warn(f"{exc}; trying again")
+            runs = False
 
 
 class ManagedProcess:

@@ -19,7 +19,7 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
-from podsched.cli.errors import FAILED, fail
+from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.process_options import split_address
 from podsched.client.errors import ClientError
 from podsched.lib.network import can_listen
@@ -91,7 +91,7 @@ def up(
             scheduler_config=config.resolve() if config else None,
         )
         try:
-            asyncio.run(_up(LocalCluster(options)))
+            asyncio.run(_up(LocalCluster(options, warn)))
         except (ProcessFailed, StoreError, OSError) as exc:
             fail(str(exc), FAILED)
 
@@ -114,8 +114,6 @@ async def _up(cluster: LocalCluster) -> None:
         return
     starting.result()
     try:
-        if cluster.ray_problem:
-            print(f"warning: {cluster.ray_problem}; evaluating nodes locally", flush=True)
         print(
             f"podsched is ready: API {cluster.server}, "
             f"{_count(len(cluster.schedulers), 'scheduler replica')}, "
