@@ -13,8 +13,8 @@ from podsched.server.settings import ServerSettings
 from support.commands import Commands
 
 FLAGS = {
-    "host": ("--listen=0.0.0.0:1234", "0.0.0.0"),
-    "port": ("--listen=0.0.0.0:1234", 1234),
+    "host": ("--listen=127.0.0.2:1234", "127.0.0.2"),
+    "port": ("--listen=127.0.0.2:1234", 1234),
     "compaction_interval_seconds": ("--etcd-compaction-interval=7", 7.0),
     "etcd_quota_bytes": ("--etcd-quota-bytes=12345", 12345),
     "event_ttl_seconds": ("--event-ttl=60", 60),

@@ -45,7 +45,7 @@ def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     given = {argument.partition("=")[0] for argument in arguments}
     known = {option for parameter in command.params for option in parameter.opts}
     assert given <= known
-    assert context.params["health_listen"] == "0.0.0.0:8080"
+    assert context.params["health_listen"] == "127.0.0.1:8080"
 
 
 def test_the_commands_are_ones_that_ray_takes() -> None:
@@ -68,7 +68,7 @@ def test_what_one_service_calls_another_exists() -> None:
         for argument in service["command"]:
             for part in argument.partition("=")[2].replace("http://", "").split(","):
                 host = part.rpartition("=")[2].partition(":")[0]
-                if ":" in part and not host.startswith("0.0.0.0"):
+                if ":" in part and host not in ("0.0.0.0", "127.0.0.1"):
                     assert host in SERVICES, argument
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from podsched.app.process import Process
+from podsched.lib.network import is_loopback
 from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
@@ -35,7 +36,10 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     health = await process.serve_health()
     try:
         await server.start()
-        _log.info("Serving", address=server.address, health=health.url)
+        tls = bool(settings.tls_cert)
+        _log.info("Serving", address=server.address, health=health.url, tls=tls)
+        if not tls and not is_loopback(settings.host):
+            _log.warning("Anyone who can reach this address can do anything: it has no TLS")
         waits = [
             asyncio.create_task(process.stopping.wait(), name="wait for the stop"),
             asyncio.create_task(server.wait(), name="follow etcd"),

@@ -17,8 +17,10 @@ from podsched.cli.manifests import read_manifests
 from podsched.cli.process_options import (
     LOOPBACK,
     HealthListen,
+    InsecureListen,
     LogFormatOption,
     LogLevelOption,
+    check_health_listener,
     run_or_fail,
     telemetry_settings,
 )
@@ -97,12 +99,14 @@ def agent(
     run_delay: RunDelay = 0.0,
     no_volume_controller: NoVolumeController = False,
     health_listen: HealthListen = LOOPBACK,
+    insecure_listen: InsecureListen = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Play hollow nodes: register them, send heartbeats, run and end pods."""
     from podsched.app.hollow import run_hollow_nodes
 
+    check_health_listener(health_listen, insecure_listen)
     given = _nodes(manifests or [])
     with invalid_settings_fail():
         settings = AgentSettings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,15 +19,18 @@ from podsched.cli.process_options import (
     EtcdKey,
     EtcdUser,
     HealthListen,
+    InsecureListen,
     LogFormatOption,
     LogLevelOption,
     Otlp,
     TraceRatio,
+    check_health_listener,
     etcd_options,
     run_or_fail,
     split_address,
     telemetry_settings,
 )
+from podsched.lib.network import is_loopback
 from podsched.server.settings import ServerSettings
 
 DEFAULTS = ServerSettings()
@@ -122,6 +125,7 @@ BookmarkInterval = Annotated[
 
 def apiserver(
     listen: Listen = "127.0.0.1:7443",
+    insecure_listen: InsecureListen = False,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     etcd_ca: EtcdCa = None,
     etcd_cert: EtcdCert = None,
@@ -147,6 +151,9 @@ def apiserver(
     from podsched.app.apiserver import run_apiserver
 
     host, port = split_address("--listen", listen)
+    if not (tls_cert or insecure_listen or is_loopback(host)):
+        _refuse(listen)
+    check_health_listener(health_listen, insecure_listen)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     settings = replace(
         _settings(host, port, tls_cert, tls_key, tls_client_ca),
@@ -161,6 +168,14 @@ def apiserver(
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     options = ProcessOptions("apiserver", listen, telemetry)
     run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))
+
+
+def _refuse(listen: str) -> NoReturn:
+    fail(
+        f"--listen {listen}: other machines can reach this address: give --tls-cert, --tls-key and "
+        "--tls-client-ca, or allow it without TLS with --insecure-listen",
+        USAGE,
+    )
 
 
 def _settings(

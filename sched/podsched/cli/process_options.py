@@ -15,6 +15,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_setti
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
+from podsched.lib.network import is_loopback
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http import HealthServerError
@@ -72,6 +73,13 @@ HealthListen = Annotated[
         help="Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port.",
     ),
 ]
+InsecureListen = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-listen",
+        help="Allow listeners without TLS on addresses that other machines can reach.",
+    ),
+]
 LogFormatOption = Annotated[
     LogFormat,
     typer.Option(
@@ -121,6 +129,22 @@ def split_address(option: str, address: str) -> tuple[str, int]:
     if not host or not port.isdigit() or int(port) > 65535:
         fail(f'{option}: "{address}" is not HOST:PORT', USAGE)
     return host.strip("[]"), int(port)
+
+
+def check_health_listener(address: str, insecure: bool) -> None:
+    """Exit if other machines could reach the health server and nobody has allowed that.
+
+    It has neither TLS nor authentication, and /configz, /metrics and the checks tell strangers how
+    the cluster is set up and what it does.
+    """
+    host, _ = split_address("--health-listen", address)
+    if not insecure and not is_loopback(host):
+        fail(
+            f"--health-listen {address}: other machines can reach this address, and health, "
+            "metrics and configz are served without TLS: listen on 127.0.0.1, or allow it with "
+            "--insecure-listen",
+            USAGE,
+        )
 
 
 def etcd_options(

@@ -20,10 +20,12 @@ from podsched.cli.process_options import (
     EtcdKey,
     EtcdUser,
     HealthListen,
+    InsecureListen,
     LogFormatOption,
     LogLevelOption,
     Otlp,
     TraceRatio,
+    check_health_listener,
     etcd_options,
     run_or_fail,
     split_address,
@@ -58,6 +60,8 @@ RayShards = Annotated[
     int,
     typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
 ]
+# Needs no --insecure-listen: the stream carries the replica's name and nothing else, and a forged
+# one costs a change of term at most (``election.peers``).
 ListenPeers = Annotated[
     str,
     typer.Option(
@@ -138,6 +142,7 @@ def scheduler(
     etcd_key: EtcdKey = None,
     etcd_username: EtcdUser = "",
     health_listen: HealthListen = LOOPBACK,
+    insecure_listen: InsecureListen = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
     otlp_endpoint: Otlp = "",
@@ -147,6 +152,7 @@ def scheduler(
     from podsched.app.replica import ReplicaOptions, run_replica
     from podsched.election.options import ElectionOptions
 
+    check_health_listener(health_listen, insecure_listen)
     host, port = split_address("--listen-peers", listen_peers)
     with invalid_settings_fail():
         settings = SchedulerSettings(
@@ -172,5 +178,4 @@ def scheduler(
         client_options(tls_ca, tls_cert, tls_key),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    process_options = ProcessOptions("scheduler", identity, telemetry)
-    run_or_fail(process_options, lambda process: run_replica(process, options))
+    run_or_fail(ProcessOptions("scheduler", identity, telemetry), lambda p: run_replica(p, options))

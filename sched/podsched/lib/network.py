@@ -1,7 +1,8 @@
-"""Free ports, for processes that we start ourselves."""
+"""Addresses to listen on: free ports, and whether other machines can reach one."""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 
 
@@ -26,3 +27,16 @@ def can_listen(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a listener on ``host``.
+
+    Names other than localhost are not looked up: an answer may change after this check.
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

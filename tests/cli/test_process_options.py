@@ -1,0 +1,77 @@
+"""Listeners that other machines can reach are secured, or allowed explicitly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podsched.cli import agent, apiserver, scheduler
+from support.commands import Commands
+
+OPEN = "0.0.0.0:8080"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the processes that were started, in place of the processes."""
+    names: list[str] = []
+    for module in (agent, apiserver, scheduler):
+        monkeypatch.setattr(
+            module, "run_or_fail", lambda options, start: names.append(options.name)
+        )
+    return names
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[str, str]:
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).touch()
+    return f"--tls-cert={tmp_path / 'tls.crt'}", f"--tls-key={tmp_path / 'tls.key'}"
+
+
+@pytest.mark.parametrize("address", [OPEN, "[::]:7443", "10.0.0.1:7443", "api.example:7443"])
+def test_an_api_server_without_tls_beyond_loopback_is_refused(
+    started: list[str], address: str
+) -> None:
+    done = Commands()("apiserver", "--listen", address)
+    assert (done.code, started) == (2, [])
+    [line] = done.errors
+    assert all(part in line for part in (f"--listen {address}", "--tls-cert", "--insecure-listen"))
+
+
+@pytest.mark.parametrize("command", ["apiserver", "scheduler", "agent"])
+def test_a_health_server_beyond_loopback_is_refused(
+    started: list[str], tls: tuple[str, str], command: str
+) -> None:
+    secured = tls if command == "apiserver" else ()
+    done = Commands()(command, "--health-listen", OPEN, *secured)
+    assert (done.code, started) == (2, []), "TLS of the API does not secure the health server"
+    [line] = done.errors
+    assert f"--health-listen {OPEN}" in line
+    assert "--insecure-listen" in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("apiserver", "--listen=127.0.0.2:1"),
+        ("apiserver", "--listen=localhost:1"),
+        ("apiserver", "--listen=[::1]:1", "--health-listen=localhost:1"),
+        ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}", "--insecure-listen"),
+        ("scheduler", f"--health-listen={OPEN}", "--insecure-listen"),
+        ("scheduler", f"--listen-peers={OPEN}"),
+        ("agent", f"--health-listen={OPEN}", "--insecure-listen"),
+    ],
+    ids=" ".join,
+)
+def test_loopback_is_served_as_it_is_and_a_flag_allows_the_rest(
+    started: list[str], arguments: tuple[str, ...]
+) -> None:
+    Commands().ok(*arguments)
+    assert started == [arguments[0]]
+
+
+def test_tls_opens_the_api_server(started: list[str], tls: tuple[str, str]) -> None:
+    Commands().ok("apiserver", f"--listen={OPEN}", *tls)
+    assert started == ["apiserver"]
