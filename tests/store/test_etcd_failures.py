@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from podsched.store.errors import (
 )
 from podsched.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
+from support.certificates import make_certificates
 
 pytestmark = pytest.mark.integration
 
@@ -241,7 +241,8 @@ async def test_an_expired_lease_takes_its_keys_along(store: EtcdStore) -> None:
 
 
 async def test_tls_with_client_certificates_is_spoken_and_demanded(tmp_path: Path) -> None:
-    ca, cert, key = make_certificates(tmp_path)
+    made = make_certificates(tmp_path)
+    ca, cert, key = made.ca, made.cert, made.key
     options = EmbeddedEtcdOptions(tmp_path / "etcd", cert=cert, key=key, client_ca=ca)
     async with EmbeddedEtcd(options) as etcd:
         store = await connect(EtcdOptions((etcd.endpoint,), ca=ca, cert=cert, key=key))
@@ -364,22 +365,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     except ConnectionError:
         pass
     writer.close()
-
-
-def make_certificates(folder: Path) -> tuple[Path, Path, Path]:
-    """A self-signed certificate for 127.0.0.1 that is its own authority, and its key."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=podsched", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-addext", "extendedKeyUsage=serverAuth,clientAuth"),
-            *("-keyout", str(key), "-out", str(cert)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return cert, cert, key
 
 
 async def enable_auth(endpoint: str) -> None:

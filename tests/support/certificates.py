@@ -1,10 +1,11 @@
-"""Throw-away certificates for tests of TLS, made by openssl."""
+"""Throw-away certificates for tests of TLS."""
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from podsched.lib.certificates import CLIENT, SERVER, Request, certify, new_authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +18,12 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """Files in ``directory``, which must exist."""
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
-
-    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1")
-    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=test ca")
-    openssl("req", "-new", *new, "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=localhost")
-    (directory / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-    signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1")
-    openssl("x509", "-req", "-in", "tls.csr", *signed, "-extfile", "san", "-out", "tls.crt")
-    return Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
+    """Files in ``directory``, which must exist; those of an earlier call are replaced."""
+    authority = new_authority("test ca", days=1)
+    hosts = ("127.0.0.1", "localhost")
+    pair = certify(authority, Request("localhost", (), hosts, (SERVER, CLIENT)), days=1)
+    made = Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
+    made.ca.write_bytes(authority.certificate_pem)
+    made.cert.write_bytes(pair.certificate_pem)
+    made.key.write_bytes(pair.key_pem)
+    return made

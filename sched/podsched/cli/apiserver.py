@@ -173,7 +173,8 @@ def apiserver(
 def _refuse(listen: str) -> NoReturn:
     fail(
         f"--listen {listen}: other machines can reach this address: give --tls-cert, --tls-key and "
-        "--tls-client-ca, or allow it without TLS with --insecure-listen",
+        "--tls-client-ca (sched certs init makes them), or allow it without TLS with "
+        "--insecure-listen",
         USAGE,
     )
 

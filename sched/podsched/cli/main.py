@@ -13,6 +13,7 @@ from podsched.cli import (
     agent,
     apiserver,
     bench,
+    certs,
     config,
     edit,
     get,
@@ -86,6 +87,7 @@ for _name, _command, _panel in (
     app.command(_name, cls=help_texts.Command, rich_help_panel=_panel)(_command)
 
 app.add_typer(config.app, name="config", rich_help_panel=_SCHEDULING)
+app.add_typer(certs.app, name="certs", rich_help_panel=_PROCESSES)
 
 
 def main() -> None:

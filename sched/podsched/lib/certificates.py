@@ -1,0 +1,231 @@
+"""A certificate authority for trying TLS out, and certificates in Kubernetes' manner.
+
+A client's user is its certificate's common name, and its groups are the organizations in it.
+Keys are of the curve P-256. Non-goals: revocation, intermediate authorities, keys in hardware;
+production clusters have an authority of their own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+#: What a certificate may be used for.
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+#: The longest common name and organization that X.509 allows.
+LONGEST_NAME = 64
+
+#: Clocks of other machines may be behind by this much when a certificate is new.
+_CLOCK_SKEW = timedelta(minutes=5)
+
+
+class CertificateError(Exception):
+    """Certificates that cannot be made or used; the text names the file or value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its private key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be certified; ``hosts`` are DNS names and IP addresses of a server."""
+
+    user: str
+    groups: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    usages: Sequence[x509.ObjectIdentifier] = field(default=(CLIENT,))
+
+
+def new_authority(name: str, days: int) -> Pair:
+    """Return a self-signed authority that may certify servers and clients, but no authorities."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(name, ())
+    builder = (
+        _builder(subject, subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
+    )
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def certify(authority: Pair, request: Request, days: int) -> Pair:
+    """Return a new key and its certificate. Raises CertificateError for a malformed request."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = authority.certificate
+    subject = _name(request.user, request.groups)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = (
+        _builder(subject, signer.subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(request.usages), critical=False)
+        .add_extension(identifier, critical=False)
+    )
+    if request.hosts:
+        names = x509.SubjectAlternativeName([_host(host) for host in request.hosts])
+        builder = builder.add_extension(names, critical=False)
+    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write files that only their owner may read; write none if one of them exists.
+
+    Raises CertificateError if one exists, OSError if the directory cannot be written.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if there := sorted(name for name in files if os.path.lexists(directory / name)):
+        raise CertificateError(f"{directory}: would overwrite {', '.join(there)}")
+    written: list[Path] = []
+    try:
+        for name, content in files.items():
+            # Only the owner may read it from the start, and never through a link of somebody else.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with open(os.open(directory / name, flags, 0o600), "wb") as file:
+                written.append(directory / name)
+                file.write(content)
+    except OSError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A certificate as people read it."""
+
+    subject: str
+    issuer: str
+    hosts: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+
+    def problem(self, now: datetime, warn_days: int = 30) -> str:
+        """Return why the certificate is or soon will be useless; "" if it is good."""
+        if now < self.not_before:
+            return f"is not valid before {self.not_before:%Y-%m-%d %H:%M} UTC"
+        if now >= self.not_after:
+            return f"expired on {self.not_after:%Y-%m-%d %H:%M} UTC"
+        left = (self.not_after - now).days
+        return f"expires in {left} day{'s' * (left != 1)}" if left < warn_days else ""
+
+
+def describe(pem: bytes, source: str) -> list[Description]:
+    """Return the certificates in a PEM file. Raises CertificateError, which names ``source``."""
+    try:
+        return [_description(certificate) for certificate in x509.load_pem_x509_certificates(pem)]
+    except ValueError as error:
+        raise CertificateError(f"{source}: no certificate in PEM format") from error
+
+
+def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
+    """Raise CertificateError unless the key belongs to the first certificate; both are PEM.
+
+    ``names`` are those of the certificate and the key in the error.
+    """
+    try:
+        public = x509.load_pem_x509_certificates(certificate)[0].public_key()
+    except ValueError as error:
+        raise CertificateError(f"{names[0]}: no certificate in PEM format") from error
+    try:
+        own = load_pem_private_key(key, password=None).public_key()
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"{names[1]}: no private key in PEM format") from error
+    if own != public:
+        raise CertificateError(f"{names[1]}: not the key of the certificate in {names[0]}")
+
+
+def _description(certificate: x509.Certificate) -> Description:
+    try:
+        names: Iterable[x509.GeneralName] = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
+    except x509.ExtensionNotFound:
+        names = ()
+    return Description(
+        certificate.subject.rfc4514_string(),
+        certificate.issuer.rfc4514_string(),
+        tuple(str(name.value) for name in names),
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _name(user: str, groups: Sequence[str]) -> x509.Name:
+    for value in (user, *groups):
+        if not 0 < len(value) <= LONGEST_NAME:
+            raise CertificateError(f'"{value}": names have 1 to {LONGEST_NAME} characters')
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    labels = host.removeprefix("*.").split(".")
+    plain = (label.replace("-", "x") for label in labels)
+    if len(host) > 253 or not all(
+        label.isascii() and label.isalnum() and len(label) < 64 for label in plain
+    ):
+        raise CertificateError(f'"{host}" is neither a host name nor an IP address')
+    return x509.DNSName(host)
+
+
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

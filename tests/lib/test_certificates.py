@@ -1,0 +1,119 @@
+"""Certificates are what their requests say, and bad ones are named."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from podsched.lib.certificates import (
+    SERVER,
+    CertificateError,
+    Description,
+    Request,
+    certify,
+    check_pair,
+    describe,
+    new_authority,
+    write_new,
+)
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_a_servers_certificate_is_valid_for_its_hosts_and_no_others() -> None:
+    authority = new_authority("ca", 1)
+    server = certify(authority, Request("s", (), ("api.example", "::1"), (SERVER,)), 1)
+    policy = PolicyBuilder().store(Store([authority.certificate]))
+    for host in (x509.DNSName("api.example"), x509.IPAddress(ip_address("::1"))):
+        policy.build_server_verifier(host).verify(server.certificate, [])
+    with pytest.raises(x509.verification.VerificationError):
+        policy.build_server_verifier(x509.DNSName("other.example")).verify(server.certificate, [])
+
+
+def test_a_client_is_a_user_with_groups_and_cannot_serve() -> None:
+    authority = new_authority("ca", 1)
+    client = certify(authority, Request("system:node:n", ("system:nodes",)), 1).certificate
+    verifier = PolicyBuilder().store(Store([authority.certificate])).build_client_verifier
+    assert client.subject.rfc4514_string() == "CN=system:node:n,O=system:nodes"
+    usage = client.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert SERVER not in usage
+    assert verifier is not None
+    client.verify_directly_issued_by(authority.certificate)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(""),
+        Request("u" * 65),
+        Request("u", ("g" * 65,)),
+        *(Request("u", (), (host,)) for host in ("", "a b", "a..b", "ä", "a" * 64, "a/b")),
+    ],
+    ids=repr,
+)
+def test_a_name_that_no_certificate_can_have_is_refused(request_: Request) -> None:
+    with pytest.raises(CertificateError):
+        certify(new_authority("ca", 1), request_, 1)
+
+
+def test_files_are_for_their_owner_and_are_never_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    write_new(folder, {"a.key": b"1"})
+    assert stat.S_IMODE((folder / "a.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (folder / "dangling").symlink_to(tmp_path / "nowhere")
+    for there in ("a.key", "dangling"):
+        with pytest.raises(CertificateError, match=there):
+            write_new(folder, {"b.key": b"2", there: b"2"})
+    assert (folder / "a.key").read_bytes() == b"1"
+    assert not (folder / "b.key").exists(), "all or nothing"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_key_must_belong_to_the_certificate() -> None:
+    authority = new_authority("ca", 1)
+    one, other = (certify(authority, Request(name), 1) for name in "ab")
+    names = ("crt", "key")
+    check_pair(one.certificate_pem + authority.certificate_pem, one.key_pem, names)
+    for certificate, key, says in (
+        (one.certificate_pem, other.key_pem, "key: not the key of the certificate in crt"),
+        (b"", one.key_pem, "crt: no certificate"),
+        (one.certificate_pem[:-40], one.key_pem, "crt: no certificate"),
+        (one.certificate_pem, b"", "key: no private key"),
+        (one.certificate_pem, one.certificate_pem, "key: no private key"),
+    ):
+        with pytest.raises(CertificateError, match=says):
+            check_pair(certificate, key, names)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "says"),
+    [
+        (-1, 31, ""),
+        (-1, 29, "expires in 29 days"),
+        (-1, 1, "expires in 1 day"),
+        (-2, -1, "expired on 2029-12-31 00:00 UTC"),
+        (1, 90, "is not valid before 2030-01-02 00:00 UTC"),
+    ],
+)
+def test_a_certificate_says_when_it_is_useless(begin: int, end: int, says: str) -> None:
+    dates = (NOW + timedelta(days=days) for days in (begin, end))
+    assert Description("s", "i", (), *dates).problem(NOW) == says
+
+
+def test_every_certificate_of_a_bundle_is_described() -> None:
+    authority = new_authority("ca", 1)
+    server = certify(authority, Request("s", (), ("a.b", "10.0.0.1"), (SERVER,)), 1)
+    found = describe(server.certificate_pem + authority.certificate_pem, "f")
+    assert [(each.subject, each.issuer, each.hosts) for each in found] == [
+        ("CN=s", "CN=ca", ("a.b", "10.0.0.1")),
+        ("CN=ca", "CN=ca", ()),
+    ]
+    with pytest.raises(CertificateError, match="f: no certificate"):
+        describe(b"nothing", "f")
