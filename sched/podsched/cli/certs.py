@@ -12,6 +12,7 @@ import typer
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
+from podsched.lib.certificate_files import CertificateError
 
 if TYPE_CHECKING:
     from podsched.lib.certificates import Description
@@ -53,7 +54,6 @@ def init(
     """
     from podsched.lib.certificates import (
         SERVER,
-        CertificateError,
         Request,
         certify,
         new_authority,
@@ -93,7 +93,7 @@ def show(
     ],
 ) -> None:
     """Print subject, issuer, hosts and dates of certificates; warn of those that expire."""
-    from podsched.lib.certificates import CertificateError, describe
+    from podsched.lib.certificates import describe
 
     files = sorted(path.glob("*.crt")) if path.is_dir() else [path]
     if not files:

@@ -15,6 +15,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_setti
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
+from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import is_loopback
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
@@ -188,7 +189,7 @@ def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     """Run a process to its end; exit with a line for errors that an operator can cause."""
     try:
         code = run_process(options, main)
-    except (StoreError, HealthServerError, ConfigError, PluginError) as exc:
+    except (StoreError, HealthServerError, ConfigError, PluginError, CertificateError) as exc:
         fail(str(exc), FAILED)
     except OSError as exc:
         fail(exc.strerror or str(exc), FAILED)

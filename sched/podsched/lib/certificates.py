@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from podsched.lib.certificate_files import CertificateError
+
 #: What a certificate may be used for.
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
@@ -33,10 +35,6 @@ LONGEST_NAME = 64
 
 #: Clocks of other machines may be behind by this much when a certificate is new.
 _CLOCK_SKEW = timedelta(minutes=5)
-
-
-class CertificateError(Exception):
-    """Certificates that cannot be made or used; the text names the file or value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ raises it: the process should end.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from podsched.server.calls import CallObserver
 from podsched.server.core import ServerCore
+from podsched.server.credentials import ServerCertificates
 from podsched.server.service import OBJECTS, PODS, ObjectsService, PodsService
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Store
@@ -52,7 +51,8 @@ class ApiServer:
     async def start(self) -> None:
         """Listen, follow etcd, and return when everything can be answered.
 
-        Raises OSError when the address cannot be had.
+        Raises OSError when the address cannot be had, CertificateError for TLS files that cannot
+        be used.
         """
         self._server = self._build()
         await self._server.start()
@@ -105,17 +105,10 @@ class ApiServer:
         address = f"{settings.host}:{settings.port}"
         try:
             if settings.tls_cert:
-                self.port = server.add_secure_port(address, _credentials(settings))
+                credentials = ServerCertificates(settings).credentials()
+                self.port = server.add_secure_port(address, credentials)
             else:
                 self.port = server.add_insecure_port(address)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from error
         return server
-
-
-def _credentials(settings: ServerSettings) -> grpc.ServerCredentials:
-    pair = (Path(settings.tls_key).read_bytes(), Path(settings.tls_cert).read_bytes())
-    if not settings.tls_client_ca:
-        return grpc.ssl_server_credentials([pair])
-    authorities = Path(settings.tls_client_ca).read_bytes()
-    return grpc.ssl_server_credentials([pair], authorities, require_client_auth=True)
