@@ -111,6 +111,8 @@ class ObjectStorage:
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store objects whose keys must be free, each by itself."""
         guard = _guard(fence)
+        for item in items:
+            self._cache.note_written(item.kind, item.key, item.value)
         writes = [
             Write(
                 (Compare.absent(object_key(item.kind, item.key)), *guard, *_no_lock(item)),
@@ -154,6 +156,10 @@ class ObjectStorage:
             if not tries:
                 break
             guard = _guard(fence)
+            for attempt in tries:
+                if attempt.step is not None and attempt.step.value is not None:
+                    mutation = mutations[attempt.item]
+                    self._cache.note_written(mutation.kind, mutation.key, attempt.step.value)
             results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
             pending = []
             for attempt, result in zip(tries, results, strict=True):

@@ -27,6 +27,9 @@ from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 _log = get_logger("watch-cache")
 _by_revision = attrgetter("revision")
 
+#: Writes under way of which the cache knows the bytes.
+_MAX_WRITTEN = 20_000
+
 
 class ExpiredError(Exception):
     """The changes asked for are no longer in memory: the watcher must list again.
@@ -78,6 +81,7 @@ class WatchCache:
         self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
         self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
         self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
+        self._written: dict[tuple[str, str], bytes] = {}
         self._ring: list[Change] = []
         self._start = 0  # position of _ring[0]
         self._bytes = 0
@@ -184,7 +188,7 @@ class WatchCache:
         objects = self._objects[name]
         self._touched[name] = kv.mod_revision
         deleted = event.type == EventType.DELETE
-        if not deleted and not entry.is_readable():
+        if not deleted and not self._is_readable(entry):
             self._set_aside(entry)
             deleted = True
         elif self._unreadable[name]:
@@ -197,6 +201,20 @@ class WatchCache:
         objects[entry.key] = entry
         self._sorted[name] = None
         return Change(entry, old, kv.mod_revision)
+
+    def note_written(self, kind: Kind, key: str, value: bytes) -> None:
+        """Remember what this server is about to write: when it comes back, it is known to decode.
+
+        Decoding each change again would cost 3.5 µs of the 35 that one costs the server. A note of
+        a write that fails does no harm; what is too much is forgotten.
+        """
+        if len(self._written) >= _MAX_WRITTEN:
+            self._written.clear()
+        self._written[kind.name, key] = value
+
+    def _is_readable(self, entry: Entry) -> bool:
+        written = self._written.pop((entry.kind.name, entry.key), None)
+        return written == entry.value or entry.is_readable()
 
     def _set_aside(self, entry: Entry) -> None:
         known = self._unreadable[entry.kind.name]

@@ -12,12 +12,10 @@ that lead to one are followed, which costs some microseconds an object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -33,30 +31,53 @@ _STRUCT = Struct.DESCRIPTOR.full_name
 
 
 def validate_storable(
-    message: Message, path: str = "", without: Iterable[str] = ()
+    message: Message, path: str = "", without: Collection[str] = ()
 ) -> list[FieldError]:
-    """Return every time out of range and every structure nested too deeply.
+    """Every time that is out of range and every structure that is nested too deeply.
 
     ``without``: top-level fields that are not looked at.
     """
     errors: list[FieldError] = []
-    _walk(message, path, errors, frozenset(without))
+    # Paths are put together only where there is something to say: 1.5 µs a pod instead of 4.
+    if not _is_storable(message, without):
+        _walk(message, path, errors, without)
     return errors
 
 
-def _walk(
-    message: Message, path: str, errors: list[FieldError], without: frozenset[str] = frozenset()
-) -> None:
-    followed = _followed(message.DESCRIPTOR)
-    if not followed:
-        return
-    for field, value in message.ListFields():
-        name = followed.get(field.name)
-        if name is None or field.name in without:
+def _is_storable(message: Message, without: Collection[str] = ()) -> bool:
+    for field in _followed(type(message)):
+        name = field.name
+        if field.is_repeated:
+            found = getattr(message, name)
+            items = found.values() if isinstance(found, Mapping) else found
+        elif message.HasField(name):
+            items = (getattr(message, name),)
+        else:
             continue
-        here = f"{path}.{name}" if path else name
+        if items and name not in without and not all(map(field.holds, items)):
+            return False
+    return True
+
+
+def _is_time(stamp: Timestamp) -> bool:
+    return FIRST_SECOND <= stamp.seconds <= LAST_SECOND and 0 <= stamp.nanos < 10**9
+
+
+def _is_plain(struct: Struct) -> bool:
+    return not _fault(struct)
+
+
+def _walk(
+    message: Message, path: str, errors: list[FieldError], without: Collection[str] = ()
+) -> None:
+    for field in _followed(type(message)):
+        value = getattr(message, field.name)
+        here = f"{path}.{field.json_name}" if path else field.json_name
+        if field.name in without:
+            continue
         if not field.is_repeated:
-            _check(value, here, errors)
+            if message.HasField(field.name):
+                _check(value, here, errors)
         elif isinstance(value, Mapping):
             for key in value:
                 _check(value[key], f"{here}[{key}]", errors)
@@ -67,7 +88,7 @@ def _walk(
 
 def _check(value: Message, path: str, errors: list[FieldError]) -> None:
     if isinstance(value, Timestamp):
-        if not (FIRST_SECOND <= value.seconds <= LAST_SECOND and 0 <= value.nanos < 10**9):
+        if not _is_time(value):
             reason = "must be a time from the year 1 to the year 9999"
             errors.append(invalid(path, value.seconds, reason))
     elif isinstance(value, Struct):
@@ -99,15 +120,40 @@ def _fault(struct: Struct) -> str:
     return ""
 
 
-@lru_cache(None)
-def _followed(descriptor: Descriptor) -> dict[str, str]:
-    """Return the fields that lead to what is checked, with their names in JSON."""
-    return {
-        field.name: field.json_name for field in descriptor.fields if _leads(field, frozenset())
-    }
+class _Field(NamedTuple):
+    """A field that leads to what is checked; ``holds`` says of a value whether all is well."""
+
+    name: str
+    json_name: str
+    is_repeated: bool
+    holds: Callable[[Any], bool]
 
 
-def _leads(field: FieldDescriptor, above: frozenset[str]) -> bool:
+#: By class of message.
+_FOLLOWED: dict[Any, tuple[_Field, ...]] = {}
+
+
+def _followed(message: Any) -> tuple[_Field, ...]:
+    found = _FOLLOWED.get(message)
+    if found is None:
+        found = _FOLLOWED[message] = tuple(
+            _Field(field.name, field.json_name, field.is_repeated, _judge_of(field))
+            for field in message.DESCRIPTOR.fields
+            if _leads(field, frozenset())
+        )
+    return found
+
+
+def _judge_of(field: Any) -> Callable[[Any], bool]:
+    inner = field.message_type
+    if inner.GetOptions().map_entry:
+        inner = inner.fields_by_name["value"].message_type
+    if inner.full_name == _TIMESTAMP:
+        return _is_time
+    return _is_plain if inner.full_name == _STRUCT else _is_storable
+
+
+def _leads(field: Any, above: frozenset[str]) -> bool:
     inner = field.message_type
     if inner is None:
         return False
