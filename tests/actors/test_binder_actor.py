@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.actors.binder_actor import BinderActor
+from podsched.actors.binder_actor import BinderActor, NotBound
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_binder import RayBinder
 from podsched.actors.term_actors import ActorOptions, TermActors
@@ -109,6 +109,15 @@ async def test_without_an_actor_the_batch_goes_out_directly() -> None:
     ray.kill_all()
     with pytest.raises(Unavailable, match="directly"):
         await binder.bind_pods([], fence=api_pb2.Fence())
+
+
+async def test_a_binder_actor_without_usable_certificates_binds_nothing(tmp_path: Path) -> None:
+    missing = ClientOptions(tls_ca=str(tmp_path / "ca.crt"))
+    actor = BinderActor("f", ("127.0.0.1:1",), missing)
+    await actor.adopt(4, "f")
+    answer = await actor.bind(4, b"", "")
+    assert isinstance(answer, NotBound)
+    assert "ca.crt: No such file" in answer.problem
 
 
 async def test_a_binder_actor_refuses_an_older_term() -> None:

@@ -82,7 +82,7 @@ async def test_connections_after_a_renewal_need_the_new_certificates(tmp_path: P
         async with ApiClient(server.address, options_of(files)) as client:
             await client.list("Node")
             make_certificates(tmp_path)
-            await client.list("Node")
+            await client.list("Node")  # on the connection that is open
             async with ApiClient(server.address, options_of(files)) as newcomer:
                 await newcomer.list("Node")
             async with ApiClient(server.address, options_of(before)) as stale:

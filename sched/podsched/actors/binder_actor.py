@@ -11,6 +11,7 @@ from podsched.actors.terms import Adoption, StaleTerm, TermGuard
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import ClientError
+from podsched.lib.certificate_files import CertificateError
 from podsched.v1 import api_pb2
 
 
@@ -45,14 +46,14 @@ class BinderActor:
         refusal = self._guard.refusal(term)
         if refusal is not None:
             return refusal
-        if self._client is None:
-            # Here and not in the constructor: a channel belongs to the event loop it is made in.
-            self._client = ApiClient(self._endpoints, self._options)
         message = api_pb2.BindPodsRequest.FromString(request)
         try:
+            if self._client is None:
+                # Not in the constructor: a channel belongs to the event loop it is made in.
+                self._client = ApiClient(self._endpoints, self._options)
             results = await self._client.bind_pods(
                 message.bindings, fence=message.fence, traceparent=traceparent
             )
-        except ClientError as exc:
+        except (ClientError, CertificateError) as exc:
             return NotBound(str(exc))
         return api_pb2.BatchResponse(results=results).SerializeToString()

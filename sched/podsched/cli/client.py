@@ -17,6 +17,7 @@ from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, 
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import ClientError, Unavailable
+from podsched.lib.certificate_files import CertificateError
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
@@ -131,5 +132,5 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
             fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {cause}", UNREACHABLE)
         report("", exc)
         raise typer.Exit(FAILED) from None
-    except (UnknownKindError, ManifestError) as exc:
+    except (UnknownKindError, ManifestError, CertificateError) as exc:
         fail(str(exc))

@@ -3,16 +3,23 @@
 A server that cannot be reached is left for the next endpoint in order; nothing is remembered
 about it, because gRPC reconnects with a backoff of its own. Streams and calls share the
 connection in use.
+
+Certificates are read again after a failure if their files have changed, because gRPC connects again
+with those that it was given first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
+
+from podsched.lib.certificate_files import CertificateError, CertificateFiles
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("client")
 
 MIB = 1 << 20
 
@@ -36,7 +43,10 @@ class ClientOptions:
 
 
 class Channels:
-    """The channels, by endpoint, opened when first used."""
+    """The channels, by endpoint, opened when first used.
+
+    Raises CertificateError for TLS files that cannot be used, ValueError without an endpoint.
+    """
 
     def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
         if isinstance(endpoints, str):
@@ -46,6 +56,9 @@ class Channels:
             raise ValueError("at least one endpoint of an API server is needed")
         self._options = options
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._outdated: list[grpc.aio.Channel] = []
+        tls = (options.tls_ca, options.tls_cert, options.tls_key)
+        self._files = CertificateFiles(*tls) if options.tls_ca else None
         self._at = 0
 
     @property
@@ -61,22 +74,36 @@ class Channels:
         endpoint = self.endpoint
         channel = self._channels.get(endpoint)
         if channel is None:
-            channel = self._channels[endpoint] = _open(endpoint, self._options)
+            channel = self._channels[endpoint] = _open(endpoint, self._options, self._files)
         return channel
 
     def leave(self, endpoint: str) -> None:
         """Use the next endpoint, unless that has been done since this one was in use."""
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self._endpoints)
+        if self._renewed():
+            # Calls on them go on.
+            self._outdated.extend(self._channels.values())
+            self._channels.clear()
 
     async def close(self) -> None:
         """Close all connections."""
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
+        channels = (*self._channels.values(), *self._outdated)
+        self._channels, self._outdated = {}, []
+        for channel in channels:
             await channel.close()
 
+    def _renewed(self) -> bool:
+        try:
+            return self._files is not None and self._files.changed()
+        except CertificateError as error:
+            _log.warning("Keeping the certificates in use", error=str(error))
+            return False
 
-def _open(endpoint: str, options: ClientOptions) -> grpc.aio.Channel:
+
+def _open(
+    endpoint: str, options: ClientOptions, files: CertificateFiles | None
+) -> grpc.aio.Channel:
     settings: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
@@ -89,9 +116,8 @@ def _open(endpoint: str, options: ClientOptions) -> grpc.aio.Channel:
         # Clients of one process would otherwise share one connection and its flow control.
         ("grpc.use_local_subchannel_pool", 1),
     ]
-    if not options.tls_ca:
+    if files is None:
         return grpc.aio.insecure_channel(endpoint, options=settings)
-    key = Path(options.tls_key).read_bytes() if options.tls_key else None
-    cert = Path(options.tls_cert).read_bytes() if options.tls_cert else None
-    credentials = grpc.ssl_channel_credentials(Path(options.tls_ca).read_bytes(), key, cert)
+    pems = files.pems
+    credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
     return grpc.aio.secure_channel(endpoint, credentials, options=settings)

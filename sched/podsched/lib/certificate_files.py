@@ -1,31 +1,79 @@
-"""Files of certificates, which may be replaced while a process uses them.
+"""The certificate files of a server or client, read anew when they change.
 
-Apart from ``certificates``, because only those who look into certificates should load the library
-for it (70 ms).
+Files are replaced one after the other: contents that cannot be used, such as a key that does not
+belong to the certificate, are an error once, and those read before stay in use.
+
+Apart from ``certificates``, so that only those who use TLS load the library for it (70 ms).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+#: Time of change, size and inode of each file; None for one that is not there.
+_Versions = tuple[tuple[int, int, int] | None, ...]
 
 
 class CertificateError(Exception):
     """Certificates that cannot be made or used; the text names the file or value."""
 
 
-#: Time of change, size and inode of each file; None for one that is not there.
-Versions = tuple[tuple[int, int, int] | None, ...]
+@dataclass(frozen=True, slots=True)
+class Pems:
+    """Contents of the files; None for those that are not used."""
+
+    authorities: bytes | None
+    certificate: bytes | None
+    key: bytes | None
 
 
-def versions(paths: Iterable[str]) -> Versions:
-    """Return what differs as soon as one of the files is written or replaced."""
-    return tuple(_version(Path(path)) for path in paths)
+class CertificateFiles:
+    """Files of authorities, a certificate chain and its key, in PEM; "" for none."""
+
+    def __init__(self, authorities: str, certificate: str, key: str) -> None:
+        self._names = (authorities, certificate, key)
+        # Taken before reading: files that change meanwhile are read again.
+        self._seen = self._versions()
+        self.pems = self._read()
+
+    def changed(self) -> bool:
+        """Return whether there are new contents in ``pems``.
+
+        Raises CertificateError, once for a change, if the files cannot be used.
+        """
+        now = self._versions()
+        if now == self._seen:
+            return False
+        self._seen = now
+        self.pems = self._read()
+        return True
+
+    def _read(self) -> Pems:
+        from podsched.lib.certificates import check_pair, describe
+
+        authorities, certificate, key = self._names
+        pems = Pems(*(_content(name) for name in self._names))
+        if pems.authorities is not None:
+            describe(pems.authorities, authorities)
+        if pems.certificate is not None and pems.key is not None:
+            check_pair(pems.certificate, pems.key, (certificate, key))
+        return pems
+
+    def _versions(self) -> _Versions:
+        return tuple(_version(name) for name in self._names)
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def _content(name: str) -> bytes | None:
     try:
-        status = path.stat()
+        return Path(name).read_bytes() if name else None
+    except OSError as error:
+        raise CertificateError(f"{name}: {error.strerror}") from error
+
+
+def _version(name: str) -> tuple[int, int, int] | None:
+    try:
+        status = Path(name).stat()
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
