@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.cli.local import ready_text
 from support.commands import Commands
 
 
@@ -68,3 +69,23 @@ async def test_what_the_environment_says_of_other_clusters_is_not_for_this_one(
         assert [process.restarts for process in cluster.processes] == [0, 0, 0]
     finally:
         await cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("server", "command"),
+    [
+        ("127.0.0.1:7443", "sched status"),
+        ("127.0.0.1:7555", "sched status --server 127.0.0.1:7555"),
+    ],
+)
+def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
+    server: str, command: str
+) -> None:
+    text = ready_text(LocalClusterOptions(Path("/data"), nodes=1), server, Path("/data/logs"))
+    assert text.splitlines() == [
+        "podsched is ready",
+        f"  API      {server}",
+        "  running  3 scheduler replicas, 1 hollow node",
+        "  logs     /data/logs",
+        f"  try      {command}",
+    ]

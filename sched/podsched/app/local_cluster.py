@@ -14,8 +14,9 @@ from pathlib import Path
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
 from podsched.lib.network import free_port
-from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
 from podsched.store.errors import EmbeddedEtcdError
+from podsched.store.etcd_version import known_fault, version_of
 
 #: Variables that may be set for other clusters. Here the API servers are reached without TLS and
 #: etcd without a user.
@@ -105,6 +106,8 @@ class LocalCluster:
             self.ray = LocalRay(log_dir=self.log_dir)
             self._starting_ray = asyncio.create_task(self._start_ray(self.ray), name="start Ray")
         if not self.etcd_endpoints:
+            if fault := known_fault(await version_of(find_etcd())):
+                self._warn(fault)
             self._etcd = EmbeddedEtcd(
                 EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
             )

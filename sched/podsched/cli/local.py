@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +18,14 @@ from podsched.app.demo_observer import DemoFailed
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
+from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.process_options import split_address
 from podsched.client.errors import ClientError
 from podsched.lib.network import can_listen
+from podsched.lib.run_directory import RunDirectory
 from podsched.store.errors import StoreError
 
 ClusterConfig = Annotated[
@@ -63,7 +66,7 @@ def up(
     data_dir: DataDir = None,
     api: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Listen address of the first API server.")
-    ] = "127.0.0.1:7443",
+    ] = DEFAULT_SERVER,
     api_servers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of API servers.")
     ] = 1,
@@ -76,9 +79,9 @@ def up(
         fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
     read_config(config)
     members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
-    with tempfile.TemporaryDirectory(prefix="podsched-") as scratch:
+    with _data_directory(data_dir) as directory:
         options = LocalClusterOptions(
-            data_dir=(data_dir or Path(scratch)).resolve(),
+            data_dir=directory,
             replicas=replicas,
             api_servers=api_servers,
             api_address=api,
@@ -96,6 +99,22 @@ def up(
             fail(str(exc), FAILED)
 
 
+@contextlib.contextmanager
+def _data_directory(wanted: Path | None) -> Iterator[Path]:
+    """Yield the directory that is wanted, or else one for this run alone."""
+    if wanted is not None:
+        yield wanted.resolve()
+        return
+    try:
+        made = RunDirectory("up")
+    except OSError as exc:
+        fail(str(exc), FAILED)
+    try:
+        yield made.path
+    finally:
+        made.remove()
+
+
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
@@ -105,6 +124,7 @@ async def _up(cluster: LocalCluster) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
+    print("starting podsched on this machine; Ctrl-C stops it", flush=True)
     starting = asyncio.create_task(cluster.start(), name="start")
     waiting = asyncio.create_task(stopping.wait(), name="wait for a signal")
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -114,16 +134,22 @@ async def _up(cluster: LocalCluster) -> None:
         return
     starting.result()
     try:
-        print(
-            f"podsched is ready: API {cluster.server}, "
-            f"{_count(len(cluster.schedulers), 'scheduler replica')}, "
-            f"{_count(cluster.options.nodes, 'hollow node')}, logs in {cluster.log_dir}",
-            flush=True,
-        )
+        print(ready_text(cluster.options, cluster.server, cluster.log_dir), flush=True)
         await waiting
         print("stopping", flush=True)
     finally:
         await cluster.stop()
+
+
+def ready_text(options: LocalClusterOptions, server: str, logs: Path) -> str:
+    """Return what ``sched up`` says once everything runs."""
+    replicas = _count(options.replicas, "scheduler replica")
+    nodes = _count(options.nodes, "hollow node")
+    reached = "" if server == DEFAULT_SERVER else f" --server {server}"
+    return (
+        f"podsched is ready\n  API      {server}\n  running  {replicas}, {nodes}\n"
+        f"  logs     {logs}\n  try      sched status{reached}"
+    )
 
 
 def demo(

@@ -1,0 +1,52 @@
+"""Which etcd a binary is, and what is known to be wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+#: (3, 5, 1)
+Version: TypeAlias = tuple[int, int, int]
+
+_VERSION = re.compile(r"^etcd Version: (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
+#: Seconds within which a binary must say what it is.
+_TIMEOUT = 5.0
+#: The etcd maintainers advise against these: https://github.com/etcd-io/etcd/issues/13766
+_FIRST_FAULTY: Version = (3, 5, 0)
+_LAST_FAULTY: Version = (3, 5, 2)
+
+
+async def version_of(binary: Path) -> Version | None:
+    """Return the version of an etcd binary; None if it does not say."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_TIMEOUT):
+            process = await asyncio.create_subprocess_exec(
+                binary,
+                "--version",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            output, _ = await process.communicate()
+            return parse_version(output.decode(errors="replace"))
+    return None
+
+
+def parse_version(output: str) -> Version | None:
+    """Return the version in what ``etcd --version`` prints; None if there is none."""
+    found = _VERSION.search(output)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def known_fault(version: Version | None) -> str:
+    """Return what is known to be wrong with a version, and what helps; "" if nothing."""
+    if version is None or not _FIRST_FAULTY <= version <= _LAST_FAULTY:
+        return ""
+    number = ".".join(map(str, version))
+    return (
+        f"etcd {number} may corrupt its data when it is killed, as 3.5.0 to 3.5.2 do: "
+        "put a later etcd on PATH"
+    )
