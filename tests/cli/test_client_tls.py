@@ -11,7 +11,7 @@ from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
 from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
-from support.certificates import Certificates, make_certificates
+from support.certificates import Certificates
 from support.commands import Commands
 
 POD = """
@@ -23,30 +23,43 @@ spec: {containers: [{name: c, image: i}]}
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates of every role."""
+    folder = tmp_path_factory.mktemp("certificates")
+    Commands().ok("certs", "init", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def certificates(folder: Path) -> Certificates:
+    """Those of the administrator."""
+    return Certificates(folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
 
 
 @pytest.fixture
-async def server(tmp_path: Path, certificates: Certificates) -> AsyncIterator[str]:
+async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
     """The address of an API server with TLS; a scheduler and an agent use it, too."""
     async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "etcd", fsync=False)) as etcd:
         address = f"127.0.0.1:{free_port()}"
-        serving = (f"--tls-cert={certificates.cert}", f"--tls-key={certificates.key}")
-        demanding = f"--tls-client-ca={certificates.ca}"
-        showing = (f"--tls-ca={certificates.ca}", *serving, f"--server={address}")
         members = f"--etcd-endpoints={etcd.endpoint}"
+        clients = (f"--tls-ca={folder / 'ca.crt'}", f"--server={address}")
         commands = {
-            "apiserver": (f"--listen={address}", *serving, demanding, members),
-            "scheduler": (*showing, members, "--evaluator=local"),
-            "agent": (*showing, "--nodes=1"),
+            "apiserver": (f"--listen={address}", f"--tls-client-ca={folder / 'ca.crt'}", members),
+            "scheduler": (*clients, members, "--evaluator=local"),
+            "agent": (*clients, "--nodes=1"),
         }
+        roles = {"apiserver": "server"}
         processes = []
         try:
             for name, arguments in commands.items():
                 health = health_port()
-                listen = f"--health-listen=127.0.0.1:{health}"
-                spec = ProcessSpec(name, (name, *arguments, listen), health, restart=False)
+                own = folder / roles.get(name, name)
+                common = (
+                    f"--tls-cert={own}.crt",
+                    f"--tls-key={own}.key",
+                    f"--health-listen=127.0.0.1:{health}",
+                )
+                spec = ProcessSpec(name, (name, *arguments, *common), health, restart=False)
                 processes.append(ManagedProcess(spec, tmp_path))
                 await processes[-1].start()
                 await processes[-1].wait_ready()
