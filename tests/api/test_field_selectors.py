@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from podsched.api.field_selectors import parse_field_selector
@@ -21,3 +23,20 @@ def test_field_selectors_compare_what_a_manifest_shows() -> None:
 def test_a_field_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(SelectorError, match="field label not supported"):
         parse_field_selector(text).matches(Pod())
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """A cache counts entries: 1,000 selectors of 64 KiB would stay in memory as gigabytes."""
+    tracemalloc.start()
+    try:
+        for number in range(30):
+            parse_field_selector(",".join(f"metadata.name=k{number}-{at}" for at in range(2000)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 << 20
+
+
+def test_a_text_that_no_request_can_hold_is_refused() -> None:
+    with pytest.raises(SelectorError, match="at most 65536 characters"):
+        parse_field_selector("a" * 70_000)

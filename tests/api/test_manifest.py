@@ -153,6 +153,19 @@ def test_text_that_costs_more_than_its_size_says_is_refused(text: str, reason: s
         load_documents(text)
 
 
+@pytest.mark.parametrize("value", ["!!binary YQ==", "!!timestamp 2026-01-01", "!!timestamp x",
+                                   "!!set {a}", "!!omap [a: 1]", "!!pairs [a: 1]"])  # fmt: skip
+def test_types_that_json_does_not_have_are_refused(value: str) -> None:
+    with pytest.raises(ManifestError, match="are not supported"):
+        load_documents(f"a: {value}")
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!int x", "!!int ''", "!!float .", "!!int [1]"])
+def test_a_value_that_does_not_fit_its_type_is_refused(value: str) -> None:
+    with pytest.raises(ManifestError, match="error parsing YAML"):
+        load_documents(f"a: {value}")
+
+
 def test_aliases_of_ordinary_manifests_are_read() -> None:
     text = "a: &labels {app: web}\nb: [*labels, *labels]\n---\nc: &labels x\nd: *labels"
     assert load_documents(text) == [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from podsched.api.node_selectors import compile_node_selector
@@ -45,3 +47,15 @@ def test_an_invalid_node_term_spoils_only_itself() -> None:
     selector = node_selector(("gen", "Gt", ["many"]), ("zone", "Exists", []))
     assert compile_node_selector(selector).matches({"zone": "", "gen": "3"}, "n")
     assert not compile_node_selector(selector).matches({"gen": "3"}, "n")
+
+
+def test_large_selectors_are_not_remembered() -> None:
+    """A cache counts entries: 16,384 selectors of 1 MB would stay in memory."""
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            compile_node_selector(node_selector(("k", "In", [f"{number}" * 50_000])))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1 << 19

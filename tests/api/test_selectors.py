@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from podsched.api.objects import LabelSelector
@@ -56,3 +58,20 @@ def test_a_label_selector_with_an_unknown_operator_is_refused() -> None:
     selector.match_expressions.add(key="a", operator="Near", values=["b"])
     with pytest.raises(SelectorError):
         compile_selector(selector)
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """A cache counts entries: 1,000 selectors of 64 KiB would stay in memory as gigabytes."""
+    tracemalloc.start()
+    try:
+        for number in range(30):
+            parse_selector(",".join(f"k{number}-{at}" for at in range(2000)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 << 20
+
+
+def test_a_text_that_no_request_can_hold_is_refused() -> None:
+    with pytest.raises(SelectorError, match="at most 65536 characters"):
+        parse_selector("a" * 70_000)

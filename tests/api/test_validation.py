@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -352,3 +353,44 @@ def test_a_name_of_any_length_is_judged_quickly() -> None:
     (complaint,) = complaints(pod)
     assert complaint.endswith('a-a-...": must be no more than 253 bytes')
     assert len(complaint) < 500
+
+
+@pytest.mark.parametrize("levels", [30, 60])
+def test_a_spec_that_protobuf_cannot_read_again_is_refused(levels: int) -> None:
+    """The outcome for a spec is remembered by its bytes, which do not decode here."""
+    old = new_pod()
+    pod = new_pod()
+    value = pod.spec.containers[0].env.add(name="A").value_from
+    for _ in range(levels):
+        value = value.fields["a"].struct_value
+    value.fields["a"].bool_value = True
+    assert "must not be nested more than 24 levels deep" in complaints(pod, old)[0]
+
+
+def test_long_labels_are_not_remembered() -> None:
+    """A cache counts entries: 16,384 labels of 1 MB would stay in memory."""
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            pod = new_pod()
+            pod.metadata.labels[f"{'k' * 100_000}{number}"] = f"{'v' * 100_000}{number}"
+            assert complaints(pod)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1 << 20
+
+
+def test_large_specs_are_not_remembered() -> None:
+    """A cache counts entries: thousands of specs of 1 MiB would stay in memory."""
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            pod = Pod()
+            for at in range(500):
+                pod.spec.containers.add(name=f"c{at}", image=f"{number}-{'x' * 100}")
+            assert complaints(prepared(pod)) == []
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1 << 19

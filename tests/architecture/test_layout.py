@@ -19,6 +19,7 @@ ELSEWHERE = {
     "architecture": "of the source tree",
     "conformance": "of recorded decisions of a real control plane",
     "docs": "of the documents",
+    "fuzz": "of whatever strangers may send or write",
     "integration": "of promises that several processes keep together",
     "plugins_example": "of deploy/examples/plugin",
     "scenarios": "of behaviour as users see it",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from podsched.api.objects import AnyObject
-from podsched.server.patching import patched
+from podsched.server.errors import ApiError
+from podsched.server.patching import parse_patch, patched
 from podsched.v1 import objects_pb2 as v1
-from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH
+from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH, PatchRequest
 
 
 def _pod(*names: str) -> v1.Pod:
@@ -49,3 +52,43 @@ def test_a_key_is_looked_up_once_for_each_item() -> None:
     """Searching the list for each item is quadratic: this patch would take minutes."""
     new = [{"name": f"c{number}", "image": "i"} for number in range(60_000)]
     assert len(_merged(_pod("a"), *new)) == 60_001
+
+
+def test_an_object_in_the_place_of_a_text_is_refused() -> None:
+    with pytest.raises(ApiError, match="image"):
+        _merged(_pod("a"), {"name": "a", "image": {"b": 1}})
+
+
+@pytest.mark.parametrize("name", ["env", "finalizers"])
+def test_a_label_may_be_called_as_a_list_that_is_merged(name: str) -> None:
+    pod = _pod("a")
+    pod.metadata.labels[name] = "prod"
+    with pytest.raises(ApiError, match=name):
+        patched(pod, {"metadata": {"labels": {name: [{"name": "x"}]}}}, STRATEGIC_MERGE_PATCH)
+
+
+def test_finalizers_are_a_set_and_looked_up_once_each() -> None:
+    """Searching the list for each finalizer is quadratic: this patch would take minutes."""
+    pod = _pod("a")
+    pod.metadata.finalizers.extend(f"old-{number}" for number in range(9000))
+    added = ["new", "old-1", "new", *(f"old-{number % 9000}" for number in range(200_000))]
+    result = patched(pod, {"metadata": {"finalizers": added}}, STRATEGIC_MERGE_PATCH)
+    assert list(result.metadata.finalizers) == [*pod.metadata.finalizers, "new"]
+
+
+def _nested(depth: int) -> PatchRequest:
+    inner = b'{"a":' * (depth - 3) + b"1" + b"}" * (depth - 3)
+    return PatchRequest(merge_patch=b'{"metadata":{"managedFields":[' + inner + b"]}}")
+
+
+@pytest.mark.parametrize("patch_type", [JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH])
+def test_a_patch_of_100_levels_is_merged(patch_type: int) -> None:
+    pod = patched(_pod("a"), parse_patch(_nested(100)), patch_type)
+    assert pod.metadata.managed_fields[0].fields["a"].HasField("struct_value")
+
+
+@pytest.mark.parametrize("depth", [101, 500, 900, 100_000])
+def test_a_deeper_patch_is_refused(depth: int) -> None:
+    """Merging costs the square of the depth: 900 levels took seconds."""
+    with pytest.raises(ApiError, match="nested too deeply"):
+        parse_patch(_nested(depth))

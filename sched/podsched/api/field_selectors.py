@@ -13,8 +13,9 @@ from functools import lru_cache
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from podsched.api.selectors import SelectorError
+from podsched.api.selectors import MAX_TEXT, SelectorError
 
+_MOST_CACHED = 1000
 _TERM = re.compile(r"\s*([A-Za-z0-9_./-]+)\s*(!=|==|=)\s*((?:[^,\\]|\\.)*?)\s*")
 
 
@@ -47,9 +48,16 @@ class FieldSelector:
         return None
 
 
-@lru_cache(1024)
 def parse_field_selector(text: str) -> FieldSelector:
     """Parse a field selector. Raises SelectorError."""
+    if len(text) > MAX_TEXT:
+        raise SelectorError(f"a selector may have at most {MAX_TEXT} characters")
+    # A cache counts entries: long ones are not remembered.
+    return _parsed(text) if len(text) <= _MOST_CACHED else _parsed.__wrapped__(text)
+
+
+@lru_cache(1024)
+def _parsed(text: str) -> FieldSelector:
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part.strip():

@@ -95,6 +95,33 @@ _Loader.add_implicit_resolver(
 )
 
 
+def _refuse(loader: Any, node: yaml.Node) -> Any:
+    """Refuse what has no counterpart in JSON: bytes, dates, sets, ordered maps."""
+    raise yaml.constructor.ConstructorError(
+        None, None, f"values of type {node.tag} are not supported", node.start_mark
+    )
+
+
+def _fitting(construct: Any) -> Any:
+    """Return a constructor that says of text with an explicit tag that it does not fit it."""
+
+    def constructed(loader: Any, node: yaml.Node) -> Any:
+        try:
+            return construct(loader, node)
+        except (ValueError, LookupError):
+            problem = f"the value does not fit its type {node.tag}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+    return constructed
+
+
+for _type in ("binary", "timestamp", "set", "omap", "pairs"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_type}", _refuse)
+for _type in ("int", "float", "bool"):
+    _tag = f"tag:yaml.org,2002:{_type}"
+    _Loader.add_constructor(_tag, _fitting(_Loader.yaml_constructors[_tag]))
+
+
 def load_documents(text: str | bytes) -> list[dict[str, Any]]:
     """Return the documents of YAML or JSON text; empty ones are left out and Lists are opened.
 

@@ -13,7 +13,9 @@ from functools import lru_cache
 from podsched.api.objects import NodeSelector, NodeSelectorRequirement
 from podsched.api.selectors import Requirement, SelectorError, requirement
 
+# Larger selectors are compiled each time: caches count entries, whatever their size.
 _CACHE = 1 << 14
+_MOST_CACHED = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class NodeTerms:
 
 def compile_node_selector(selector: NodeSelector) -> NodeTerms:
     """Return the compiled form of a NodeSelector; terms that are invalid match no node."""
-    return _compile_node_selector(selector.SerializeToString(deterministic=True))
+    content = selector.SerializeToString(deterministic=True)
+    compiled = _compile_node_selector
+    return (compiled if len(content) <= _MOST_CACHED else compiled.__wrapped__)(content)
 
 
 @lru_cache(_CACHE)

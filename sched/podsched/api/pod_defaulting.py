@@ -24,7 +24,9 @@ from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHA
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_PERIOD_SECONDS = 30
 DEFAULT_TOLERATION_SECONDS = 300
-_CACHE = 4096
+# Caches count entries, and a decoded spec can be a hundred times as large as its bytes: of larger
+# specs, which few pods share, nothing is remembered.
+_CACHE, _MOST_CACHED = 512, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def default_pod(
     The status a client sends is dropped: a new pod is Pending.
     """
     default_metadata(pod, now=now, uid=uid)
-    known = _default_spec(pod.spec.SerializeToString(deterministic=True))
+    content = pod.spec.SerializeToString(deterministic=True)
+    default_spec = _default_spec if len(content) <= _MOST_CACHED else _default_spec.__wrapped__
+    known = default_spec(content)
     pod.spec.CopyFrom(known.spec)
     if known.keyed_terms:
         _merge_label_keys(pod)

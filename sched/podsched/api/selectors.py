@@ -23,7 +23,12 @@ OPERATORS: Mapping[str, Operator] = {
     "Gt": "Gt",
     "Lt": "Lt",
 }
+#: Characters of a selector as text: as many as a request that has one may be long.
+MAX_TEXT = 64 << 10
 _CACHE = 1 << 14
+#: Bytes, characters and requirements of selectors that are remembered. Caches count entries, and a
+#: selector of 64 KiB takes megabytes: some thousand requests would take all memory.
+_MOST_CACHED, _MOST_REQUIREMENTS = 1000, 20
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -101,6 +106,8 @@ def _interned(requirements: tuple[Requirement, ...]) -> Selector:
 def _make(requirements: list[Requirement]) -> Selector:
     unique = {(r.key, r.operator, tuple(sorted(r.values))): r for r in requirements}
     ordered = tuple(unique[key] for key in sorted(unique))
+    if len(ordered) > _MOST_REQUIREMENTS:
+        return Selector(ordered)
     return _interned(ordered) if ordered else EVERYTHING
 
 
@@ -130,7 +137,8 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    return _compile(selector.SerializeToString(deterministic=True))
+    content = selector.SerializeToString(deterministic=True)
+    return _compile(content) if len(content) <= _MOST_CACHED else _compile.__wrapped__(content)
 
 
 @lru_cache(_CACHE)
@@ -230,7 +238,13 @@ class _Parser:
                 raise self._error(f"found '{token}', expected: ',' or ')'")
 
 
-@lru_cache(1024)
 def parse_selector(text: str) -> Selector:
     """Return a label selector in kubectl's syntax; "" matches everything. Raises SelectorError."""
+    if len(text) > MAX_TEXT:
+        raise SelectorError(f"a selector may have at most {MAX_TEXT} characters")
+    return _parsed(text) if len(text) <= _MOST_CACHED else _parsed.__wrapped__(text)
+
+
+@lru_cache(1024)
+def _parsed(text: str) -> Selector:
     return _make(_Parser(text).requirements())

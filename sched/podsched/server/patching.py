@@ -35,6 +35,9 @@ _MERGE_KEYS = {
 }
 _SETS = frozenset({"finalizers"})
 _DIRECTIVE = "$patch"
+#: Levels of objects and lists in a patch. What can be stored has fewer: some 12 of an object, and
+#: those of a field without a schema.
+MAX_PATCH_DEPTH = 100
 
 
 def parse_patch(request: PatchRequest) -> dict[str, Any]:
@@ -44,10 +47,31 @@ def parse_patch(request: PatchRequest) -> dict[str, Any]:
     except ValueError as error:
         raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
     except RecursionError:
-        raise errors.bad_request("the patch is nested too deeply", "mergePatch") from None
+        raise _too_deep() from None
     if not isinstance(patch, dict):
         raise errors.bad_request("the patch must be a JSON object", "mergePatch")
+    if _is_deep(patch):
+        raise _too_deep()
     return patch
+
+
+def _too_deep() -> errors.ApiError:
+    return errors.bad_request("the patch is nested too deeply", "mergePatch")
+
+
+def _is_deep(patch: Mapping[str, Any]) -> bool:
+    """Return whether a patch is nested beyond MAX_PATCH_DEPTH; merging it costs as much a level."""
+    level: list[Any] = [patch]
+    for _ in range(MAX_PATCH_DEPTH):
+        level = [
+            inner
+            for part in level
+            for inner in (part.values() if isinstance(part, dict) else part)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
@@ -72,18 +96,29 @@ def _completed(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str
     for name, value in patch.items():
         before = current.get(name)
         if isinstance(value, dict):
-            merged[name] = _completed(before if isinstance(before, dict) else {}, value)
-        elif isinstance(value, list) and name in _SETS:
-            merged[name] = [*(before or []), *(v for v in value if v not in (before or []))]
-        elif isinstance(value, list) and name in _MERGE_KEYS and _is_keyed(value):
-            merged[name] = _merged_list(before or [], value, _MERGE_KEYS[name])
+            merged[name] = _completed(_dict(before), value)
+        elif isinstance(value, list) and name in _SETS and _are(str, value):
+            merged[name] = list(dict.fromkeys([*_list_of(str, before), *value]))
+        elif isinstance(value, list) and name in _MERGE_KEYS and _are(dict, value):
+            merged[name] = _merged_list(_list_of(dict, before), value, _MERGE_KEYS[name])
         else:
             merged[name] = value
     return merged
 
 
-def _is_keyed(items: list[Any]) -> bool:
-    return all(isinstance(item, dict) for item in items)
+# What stands where the patch has a list or an object may be anything: a label is called "env", too.
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list_of(kind: type, value: Any) -> list[Any]:
+    return value if isinstance(value, list) and _are(kind, value) else []
+
+
+def _are(kind: type, items: list[Any]) -> bool:
+    return all(isinstance(item, kind) for item in items)
 
 
 def _merged_list(
@@ -120,12 +155,17 @@ def _list_key(item: Mapping[str, Any], key: str) -> Any:
 
 def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item of a list with a patch of it applied; merge patches leave lists alone."""
+    return _merged(old, _completed(old, item))
+
+
+def _merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what RFC 7396 makes of a value and a patch, whose lists are complete by now."""
     result = dict(old)
-    for name, value in _completed(old, item).items():
+    for name, value in patch.items():
         if value is None:
             result.pop(name, None)
         elif isinstance(value, dict):
-            result[name] = _overlaid(result.get(name) or {}, value)
+            result[name] = _merged(_dict(result.get(name)), value)
         else:
             result[name] = value
     return result

@@ -20,7 +20,8 @@ _LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
 _LABEL_1035_RE, _QUALIFIED_RE = re.compile(_LABEL_1035), re.compile(_QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(_VALUE), re.compile(_PERCENT)
 
-_CACHE = 1 << 14
+# What is longer than any name is judged each time: caches count entries, whatever their size.
+_CACHE, _MOST_CACHED = 1 << 14, 400
 
 
 def _regex_error(what: str, pattern: str, *examples: str) -> str:
@@ -71,9 +72,13 @@ def dns1035_label(name: str) -> list[str]:
     return errors
 
 
-@lru_cache(_CACHE)
 def qualified_name(key: str) -> tuple[str, ...]:
     """Check a label key, a resource or a gate: example.com/my.name."""
+    return (_qualified_name if len(key) <= _MOST_CACHED else _qualified_name.__wrapped__)(key)
+
+
+@lru_cache(_CACHE)
+def _qualified_name(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
@@ -102,9 +107,13 @@ def qualified_name(key: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@lru_cache(_CACHE)
 def label_value(value: str) -> tuple[str, ...]:
     """Check the value of a label."""
+    return (_label_value if len(value) <= _MOST_CACHED else _label_value.__wrapped__)(value)
+
+
+@lru_cache(_CACHE)
+def _label_value(value: str) -> tuple[str, ...]:
     errors = [_too_long(63)] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
         what = (

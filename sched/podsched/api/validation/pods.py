@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from google.protobuf.message import DecodeError, EncodeError
+
 from podsched.api.field_errors import (
     FieldError,
     duplicate,
@@ -21,14 +23,22 @@ from podsched.api.validation.meta import bounded, not_negative, one_of, validate
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.storable import validate_storable
 
-_CACHE = 4096
+# Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
+# larger specs, which few pods share, are validated each time.
+_CACHE, _MOST_CACHED = 512, 4096
 _MAX_PORT = 65535
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 def validate_pod(pod: Pod) -> list[FieldError]:
     """Return every mistake in a pod's spec; remembered by the content of the spec."""
-    return list(_validate_content(pod.spec.SerializeToString(deterministic=True)))
+    try:
+        content = pod.spec.SerializeToString(deterministic=True)
+        if len(content) > _MOST_CACHED:
+            return validate_spec(pod.spec)
+        return list(_validate_content(content))
+    except (DecodeError, EncodeError):  # nested more deeply than protobuf reads or writes
+        return validate_storable(pod.spec, "spec")
 
 
 @lru_cache(_CACHE)

@@ -1,0 +1,21 @@
+"""The number of requests that the fuzzer sends."""
+
+from __future__ import annotations
+
+import pytest
+
+DEFAULT_REQUESTS = 2000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest tests/fuzz --requests 200000``."""
+    parser.addoption(
+        "--requests", type=int, default=DEFAULT_REQUESTS, help="Requests that the fuzzer sends."
+    )
+
+
+@pytest.fixture
+def requests(pytestconfig: pytest.Config) -> int:
+    """How many requests to send; the option exists only where pytest was given this folder."""
+    number: int = pytestconfig.getoption("--requests", default=DEFAULT_REQUESTS)
+    return number

@@ -1,0 +1,78 @@
+"""Whatever is sent to the API server, it answers, lives on, and stores nothing that harms a reader.
+
+Hypothesis chooses sequences of methods and seeds; the requests follow from them along the
+descriptors of the API. Each sequence has a world of its own, so that what fails can be repeated and
+made smaller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from podsched.v1 import api_pb2 as v1
+from support.fuzz_requests import METHODS, SEEDS, Fuzzer
+from support.fuzz_world import fuzz_world
+
+pytestmark = pytest.mark.integration
+
+_EXAMPLE = 100
+#: Growth of the process from the second fifth of the requests on; caches of texts fill up slowly.
+_MOST_GROWTH = 200 << 20
+
+calls = st.lists(
+    st.tuples(st.sampled_from(sorted(METHODS)), st.integers(0, 2**40)),
+    min_size=_EXAMPLE,
+    max_size=_EXAMPLE,
+)
+
+
+def _memory() -> int:
+    """Bytes of this process in memory: server, leader, agent and fuzzer."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+async def _attack(sequence: list[tuple[str, int]]) -> Counter[str]:
+    async with fuzz_world() as world:
+        for method, seed in sequence:
+            await world.send(Fuzzer(seed, world.term).request(method))
+    for finding in world.findings:
+        note(finding)
+    assert not world.findings
+    return world.codes
+
+
+def test_no_request_harms_the_server_or_a_reader_of_what_it_stores(requests: int) -> None:
+    codes: Counter[str] = Counter()
+    sizes: list[int] = []
+
+    @settings(
+        max_examples=max(1, requests // _EXAMPLE),
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(calls)
+    def attack(sequence: list[tuple[str, int]]) -> None:
+        codes.update(asyncio.run(_attack(sequence)))
+        sizes.append(_memory())
+
+    attack()
+    assert sum(codes.values()) >= requests
+    assert codes["OK"] > requests / 10, f"too few requests get past the first check: {codes}"
+    growth = sizes[-1] - sizes[len(sizes) // 5]
+    assert growth < _MOST_GROWTH, f"{growth >> 20} MB more after {requests} requests"
+
+
+def test_every_kind_and_every_method_is_attacked() -> None:
+    assert {seed.DESCRIPTOR.name for seed in SEEDS} == {
+        field.message_type.name for field in v1.Object.DESCRIPTOR.fields
+    }
+    assert len(METHODS) == sum(len(s.methods) for s in v1.DESCRIPTOR.services_by_name.values())

@@ -1,0 +1,312 @@
+"""Whatever text is given, the answer is a value or the documented error, and it comes soon.
+
+Texts that people write: manifests, configurations, selectors, quantities and durations. No sockets.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from podsched.api import quantity
+from podsched.api.field_selectors import check_fields, parse_field_selector
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import (
+    ManifestError,
+    apply_merge_patch,
+    from_manifest,
+    load_documents,
+    to_manifest,
+)
+from podsched.api.quantity import QuantityError
+from podsched.api.selectors import SelectorError, parse_selector
+from podsched.config.durations import format_duration, parse_duration
+from podsched.config.errors import ConfigError
+from podsched.config.load import load_config, to_public, to_yaml
+from support.fuzz_requests import SEEDS, odd_text, odd_value, places
+
+pytestmark = pytest.mark.integration
+
+#: Seconds of processor time that any text may take.
+_MOST_SECONDS = 2.0
+_CONFIG: dict[str, Any] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "leaderElection": {"leaseDuration": "15s", "renewDeadline": "10s", "resourceName": "a"},
+    "parallelism": 16,
+    "percentageOfNodesToScore": 30,
+    "podMaxBackoffSeconds": 10,
+    "clientConnection": {"qps": 50.5, "burst": 100},
+    "profiles": [
+        {
+            "schedulerName": "a",
+            "plugins": {
+                "multiPoint": {"disabled": [{"name": "ImageLocality"}]},
+                "score": {"enabled": [{"name": "NodeAffinity", "weight": 3}]},
+            },
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {
+                        "scoringStrategy": {
+                            "type": "RequestedToCapacityRatio",
+                            "resources": [{"name": "cpu", "weight": 2}],
+                            "requestedToCapacityRatio": {
+                                "shape": [
+                                    {"utilization": 0, "score": 0},
+                                    {"utilization": 100, "score": 10},
+                                ]
+                            },
+                        }
+                    },
+                },
+                {
+                    "name": "PodTopologySpread",
+                    "args": {
+                        "defaultingType": "List",
+                        "defaultConstraints": [
+                            {
+                                "maxSkew": 1,
+                                "topologyKey": "zone",
+                                "whenUnsatisfiable": "ScheduleAnyway",
+                            }
+                        ],
+                    },
+                },
+                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 5}},
+                {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 10}},
+                {
+                    "name": "NodeAffinity",
+                    "args": {
+                        "addedAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {
+                                "nodeSelectorTerms": [
+                                    {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+                                ]
+                            }
+                        }
+                    },
+                },
+                {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}},
+            ],
+        }
+    ],
+    "extenders": [
+        {
+            "urlPrefix": "http://127.0.0.1:1/x",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "weight": 1,
+            "httpTimeout": "5s",
+            "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}],
+            "tlsConfig": {"insecure": True},
+        }
+    ],
+}
+
+
+_DAMAGE = (
+    "*a", "&a ", "!!python/object:os.system ", "!!binary ", "<<: ", "? ", "- ", "\t", "\x00", "{",
+    "[" * 200, "'", "\n---\n", "---", "...", "%YAML 9.9\n", "\ufeff", "\ud800", "1e999", "!!set ",
+    "!!omap ", "!!int x", "!!float .", "!!timestamp 0", "0o9", ".inf", "1_0", "|\n",
+)  # fmt: skip
+
+
+def _changed(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """A copy with odd values, keys and shapes in a few places."""
+    changed = copy.deepcopy(document)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        holder, key = rng.choice(list(places(changed)))
+        chance = rng.random()
+        if chance < 0.6:
+            holder[key] = odd_value(rng)
+        elif chance < 0.75 and isinstance(holder, dict):
+            holder[odd_text(rng)] = odd_value(rng)
+        elif chance < 0.9:
+            holder[key] = [holder[key]] * rng.choice((1, 3, 50))
+        else:
+            del holder[key]
+        if not changed:
+            break
+    return changed
+
+
+def _text_of(document: dict[str, Any], rng: random.Random) -> str:
+    """A document as YAML or JSON, sometimes damaged."""
+    if rng.random() < 0.5:
+        text = json.dumps(document)
+    else:
+        text = yaml.safe_dump(document, allow_unicode=rng.random() < 0.5)
+    while rng.random() < 0.4:
+        at = rng.randrange(len(text) + 1)
+        inserted = rng.choice(_DAMAGE)
+        text = text[:at] + inserted + text[at + rng.choice((0, 0, 1, 40)) :]
+    return text
+
+
+def _each(requests: int, check: Callable[[random.Random], None]) -> None:
+    """Call the check with as many sources of chance, each fast enough."""
+
+    @settings(
+        max_examples=requests,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(0, 2**64))
+    def timed(seed: int) -> None:
+        began = time.process_time()
+        check(random.Random(seed))
+        took = time.process_time() - began
+        assert took < _MOST_SECONDS, f"{took:.1f} s"
+
+    timed()
+
+
+def _read_manifests(text: str | bytes) -> None:
+    try:
+        documents = load_documents(text)
+    except ManifestError as error:
+        assert str(error)
+        return
+    for document in documents:
+        for strict in (False, True):
+            try:
+                message = from_manifest(document, strict=strict).message
+            except ManifestError as error:
+                assert str(error)
+                continue
+            shown = to_manifest(message)
+            again = from_manifest(json.loads(json.dumps(shown))).message
+            assert again == message, "what is shown reads back unchanged"
+
+
+def test_any_manifest_is_read_or_refused_with_its_problems(requests: int) -> None:
+    manifests = [to_manifest(seed) for seed in SEEDS]
+
+    def check(rng: random.Random) -> None:
+        _read_manifests(_text_of(_changed(rng.choice(manifests), rng), rng))
+
+    _each(requests, check)
+
+
+def test_any_merge_patch_is_applied_or_refused(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        seed = rng.choice(SEEDS)
+        try:
+            patched = apply_merge_patch(seed, _changed(to_manifest(seed), rng)).message
+        except ManifestError as error:
+            assert str(error)
+        else:
+            to_manifest(patched)
+
+    _each(requests, check)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.one_of(st.text(max_size=200), st.binary(max_size=200)))
+@example("\ud800")
+@example(b"\xff\xfe\x00")
+@example("a: &a [*a]")
+@example("? {a: 1}\n: b")
+@example("!!binary x")
+@example("- !!set {a}")
+@example("a: !!int x")
+@example("a: !!float .")
+@example("a: !!timestamp x")
+@example("a: !!bool x")
+@example("!!omap [a]")
+@example("!!pairs [a]")
+@example("<<: 1")
+@example("a: 1" + "0" * 5000)
+def test_any_text_is_a_manifest_or_none(text: str | bytes) -> None:
+    _read_manifests(text)
+
+
+def test_any_configuration_is_loaded_or_refused_with_its_errors(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        text = _text_of(_changed(_CONFIG, rng), rng)
+        try:
+            config = load_config(text)
+        except ConfigError as error:
+            assert error.errors
+            assert str(error)
+            return
+        assert load_config(to_yaml(config)).effective == config.effective
+        json.dumps(to_public(config), allow_nan=False)
+
+    load_config(_CONFIG)
+    _each(requests, check)
+
+
+_PIECES = (
+    "app", "=", "==", "!=", "!", " in ", " notin ", "(", ")", ",", "web", ">", "<", "5", " ", "\\",
+    "metadata.name", "spec.nodeName", "status.phase", "metadata.labels", ".", "9" * 30, "\x00",
+)  # fmt: skip
+
+
+def _selector(rng: random.Random) -> str:
+    if rng.random() < 0.3:
+        return odd_text(rng) * rng.choice((1, 1, 2, 500))
+    return "".join(rng.choices(_PIECES, k=rng.randrange(12))) * rng.choice((1, 1, 1, 1000))
+
+
+def test_any_label_selector_is_compiled_or_refused(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        try:
+            selector = parse_selector(_selector(rng))
+        except SelectorError as error:
+            assert str(error)
+        else:
+            assert selector.matches({"app": "web", "a": "9" * 30}) in (True, False)
+
+    _each(requests, check)
+
+
+def test_any_field_selector_is_compiled_or_refused(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        seed = rng.choice(SEEDS)
+        try:
+            selector = parse_field_selector(_selector(rng))
+            check_fields(selector, KINDS[seed.DESCRIPTOR.name].message.DESCRIPTOR)
+        except SelectorError as error:
+            assert str(error)
+        else:
+            assert selector.matches(seed) in (True, False)
+
+    _each(requests, check)
+
+
+_DIGITS = ("1", "0", "9" * 20, "9" * 120, ".", "-", "+", "e", "E", "Ki", "m", "n", "u", "k", "Ei",
+           "s", "h", "ms", "µs", "!", " ", "\u0663", "\x00", "e9", "E-9999", "_")  # fmt: skip
+
+
+def test_any_quantity_and_duration_is_read_or_refused(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        text = "".join(rng.choices(_DIGITS, k=rng.randrange(6))) * rng.choice((1, 1, 1, 3000))
+        try:
+            exact = quantity.parse(text)
+        except QuantityError:
+            pass
+        else:
+            assert -(2**63) < quantity.value(text) < 2**63
+            assert -(2**63) < quantity.milli_value(text) < 2**63
+            assert quantity.parse(quantity.format_decimal(exact)) == exact
+        try:
+            seconds = parse_duration(text)
+        except ValueError as error:
+            assert "invalid duration" in str(error)
+        else:
+            assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-6)
+
+    _each(requests, check)

@@ -1,0 +1,297 @@
+"""An API server that is attacked, and everything that lives on it: a leader, an agent, the client.
+
+The server is the real one on a store in memory, over real gRPC. The leader is a replica's:
+informer, state, scheduling and controllers of a term. What any of them makes of an attack is in
+``findings``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import yaml
+from structlog.testing import capture_logs
+
+from podsched.agent.agent import Agent
+from podsched.api.etcd_keys import term_key
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject, object_key
+from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
+from podsched.cache.columns import Columns
+from podsched.cli.describe import describe
+from podsched.cli.printers import TablePrinter
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import Conflict, NotFound
+from podsched.client.informer import Batch, Event, EventType
+from podsched.config.load import default_config
+from podsched.config.settings import AgentSettings, ControllerSettings, SchedulerSettings
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import RemoteEvaluator
+from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.state import WATCHED_KINDS, build_state
+from podsched.engine.writes.bind_queue import Binder
+from podsched.lib.tasks import TaskSet
+from podsched.plugins.registry import factories
+from podsched.server.server import ApiServer
+from podsched.server.settings import ServerSettings
+from podsched.store.protocol import Put
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.tracing import Tracer
+from podsched.testing.memory_store import MemoryStore
+from podsched.v1 import api_pb2 as v1
+from support.api_objects import LOCK
+from support.api_servers import start_api_server
+from support.fuzz_requests import METHODS, SEEDS, FuzzRequest
+
+#: No answer to any request: the server is at fault, or gone.
+FAULTS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
+_FAULT_NUMBERS = (2, 4, 12, 13, 14, 15)
+#: Seconds of processor time that a request may take, whatever is in it.
+MOST_SECONDS = 2.0
+_DEADLINE = 30.0
+ALREADY_EXISTS = 6
+_BUILT_IN = {"Namespace", "PriorityClass"}
+
+
+class _NoActors:
+    """Everything is evaluated and bound by the leader itself."""
+
+    evaluator: RemoteEvaluator | None = None
+    dry_run: RemoteDryRun | None = None
+
+    def __init__(self, binder: Binder) -> None:
+        self.binder = binder
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
+        return self  # type: ignore[return-value]
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class FuzzWorld:
+    """See the module; made by ``fuzz_world``."""
+
+    def __init__(self, server: ApiServer, client: ApiClient, term: int) -> None:
+        self.term = term
+        self.codes: Counter[str] = Counter()
+        self.findings: list[str] = []
+        self._server = server
+        self._client = client
+        self._channel = grpc.aio.insecure_channel(
+            server.address, options=[("grpc.max_receive_message_length", -1)]
+        )
+        self._informer = client.informer(WATCHED_KINDS)
+        self._everything = client.informer(tuple(KINDS))
+        self._tasks = TaskSet("the readers")
+        parts = RunnerParts(
+            "replica-1",
+            default_config(),
+            SchedulerSettings(identity="replica-1", audit_period=0.05),
+            ControllerSettings(node_monitor_period=0.1, pod_gc_period=0.1),
+            factories(),
+            client,
+            self._informer,
+            _NoActors(client),
+            None,
+            CycleMeter(MetricRegistry(), Tracer()),
+        )
+        self.runner = TermRunner(parts, self._tasks)
+        self._agent = Agent(
+            client,
+            AgentSettings(adopt=True, heartbeat_period=0.2, provisioners=("hollow.example",)),
+        )
+        self._readers: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Store the seeds, and have everyone read them."""
+        # What pods refer to comes first.
+        for pods in (False, True):
+            some = [seed for seed in SEEDS if (seed.DESCRIPTOR.name == "Pod") == pods]
+            for result in await self._client.create_many(some):
+                assert result.code in (0, ALREADY_EXISTS), result.message
+        tasks = self._tasks
+        tasks.start(self._informer.run(self.runner.handle), "informer", endless=True)
+        tasks.start(self._everything.run(_ignore), "informer of all kinds", endless=True)
+        tasks.start(self.runner.recorder.run(), "events", endless=True)
+        self._readers = asyncio.create_task(tasks.run())
+        self.runner.start_term(v1.Fence(lock=LOCK, term=self.term))
+        await self._agent.start()
+
+    async def send(self, request: FuzzRequest) -> None:
+        """Send a request and judge the answer."""
+        began = time.process_time()
+        if METHODS[request.method].server_streaming:
+            code, detail = await self._stream(request)
+        else:
+            code, detail = await self._unary(request)
+        took = time.process_time() - began
+        self.codes[code] += 1
+        if code in FAULTS:
+            self._finding(f"{code}: {detail}", request)
+        if took > MOST_SECONDS:
+            self._finding(f"{took:.1f} s of processor time", request)
+
+    async def _unary(self, request: FuzzRequest) -> tuple[str, str]:
+        try:
+            raw = await self._channel.unary_unary(request.method)(request.raw, timeout=_DEADLINE)
+        except grpc.aio.AioRpcError as error:
+            return error.code().name, error.details() or ""
+        if METHODS[request.method].output_type is v1.BatchResponse.DESCRIPTOR:
+            for result in v1.BatchResponse.FromString(raw).results:
+                if result.code in _FAULT_NUMBERS:
+                    return "INTERNAL", f"of an item: {result.message}"
+        return "OK", ""
+
+    async def _stream(self, request: FuzzRequest) -> tuple[str, str]:
+        call = self._channel.unary_stream(request.method)(request.raw, timeout=_DEADLINE)
+        try:
+            for _ in range(2):
+                if await call.read() is grpc.aio.EOF:
+                    break
+        except grpc.aio.AioRpcError as error:
+            return error.code().name, error.details() or ""
+        finally:
+            call.cancel()
+        return "OK", ""
+
+    def _finding(self, what: str, request: FuzzRequest | None = None) -> None:
+        self.findings.append(f"{what}\n{request}" if request is not None else what)
+
+    # ------------------------------------------------------------------ what is left in the end
+
+    async def check(self) -> None:
+        """Everyone still lives, has read everything, and everything can be shown and deleted."""
+        listed = await self._list()
+        revision = max((int(item.metadata.resource_version) for item in listed), default=0)
+        async with asyncio.timeout(_DEADLINE):
+            await self._informer.wait_for_revision(revision)
+            await self._everything.wait_for_revision(revision)
+        await asyncio.sleep(0.05)
+        self._check_readers()
+        await self.stop_readers()
+        listed = await self._list()
+        self._show(listed)
+        self._apply(listed)
+        await self._delete(listed)
+
+    def _check_readers(self) -> None:
+        if self._readers is not None and self._readers.done():
+            self._finding(f"the leader has ended: {self._readers.exception()!r}")
+        for informer in (self._informer, self._everything):
+            if informer.set_aside:
+                self._finding(f"{informer.set_aside} objects cannot be decoded")
+        if len(self.runner.state.set_aside):
+            self._finding("objects are set aside")
+
+    async def stop_readers(self) -> None:
+        """Stop the leader and the agent, so that the objects stay as they are."""
+        waiting = asyncio.create_task(self._agent.wait())
+        await asyncio.sleep(0)
+        if waiting.done() and waiting.exception() is not None:
+            self._finding(f"the agent has ended: {waiting.exception()!r}")
+        waiting.cancel()
+        await self._agent.stop()
+        self.runner.end_term()
+        self._tasks.end()
+        if self._readers is not None:
+            await asyncio.gather(self._readers, return_exceptions=True)
+            self._readers = None
+
+    async def _list(self) -> list[AnyObject]:
+        return [item for kind in KINDS for item in (await self._client.list(kind)).items]
+
+    def _show(self, listed: list[AnyObject]) -> None:
+        now = time.time()
+        for item in listed:
+            kind = KINDS[item.DESCRIPTOR.name]
+            try:
+                manifest = to_manifest(item)
+                json.dumps(manifest, allow_nan=False)
+                yaml.safe_dump(manifest, sort_keys=False)
+                text = "\n".join(TablePrinter(kind, namespaces=True, wide=True).lines([item], now))
+                text += describe(item, [], [], now)
+                text.encode()
+            except Exception as error:
+                self._finding(f"cannot be shown: {error!r} {str(item)[:2000]}")
+
+    def _apply(self, listed: list[AnyObject]) -> None:
+        """A replica that starts now takes everything over."""
+        state = build_state(default_config(), factories(), seed=1)
+        for item in listed:
+            kind = item.DESCRIPTOR.name
+            if kind not in WATCHED_KINDS:
+                continue
+            try:
+                state.apply(Event(EventType.ADDED, kind, object_key(item), None, item), 0.0)
+            except Exception as error:
+                self._finding(f"cannot be applied: {error!r} {str(item)[:2000]}")
+        if len(state.set_aside):
+            self._finding("a new replica sets objects aside")
+
+    async def _delete(self, listed: list[AnyObject]) -> None:
+        for item in listed:
+            kind, metadata = item.DESCRIPTOR.name, item.metadata
+            try:
+                if metadata.finalizers:
+                    nothing = {"metadata": {"finalizers": None}}
+                    await self._client.patch(kind, metadata.name, nothing, metadata.namespace)
+                await self._client.delete(
+                    kind, metadata.name, metadata.namespace, grace_period_seconds=0
+                )
+            except NotFound:
+                continue
+            except Exception as error:
+                if kind not in _BUILT_IN and not isinstance(error, Conflict):
+                    self._finding(f"cannot be deleted: {error!r} {str(item)[:2000]}")
+        for left in await self._list():
+            if left.DESCRIPTOR.name not in (*_BUILT_IN, "Event"):
+                self._finding(f"is still there: {str(left)[:2000]}")
+
+    async def close(self) -> None:
+        """Stop everything that ``start`` has started."""
+        await self.stop_readers()
+        await self._channel.close()
+
+
+def _ignore(batch: Batch) -> None:
+    """Take no note of a batch: the informer's stores are what is wanted."""
+
+
+@asynccontextmanager
+async def fuzz_world() -> AsyncIterator[FuzzWorld]:
+    """A world with seeds in it; in the end it is checked and taken down."""
+    loop = asyncio.get_running_loop()
+    store = MemoryStore()
+    with capture_logs() as lines:
+        server = await start_api_server(ServerSettings(bookmark_seconds=0.05), store)
+        client = ApiClient(server.address)
+        term = (await store.txn([], [Put(term_key(LOCK), b"me")])).revision
+        world = FuzzWorld(server, client, term)
+        loop.set_exception_handler(
+            lambda _, context: world.findings.append(f"of the event loop: {context}")
+        )
+        try:
+            await world.start()
+            yield world
+            await world.check()
+        finally:
+            await world.close()
+            await client.close()
+            await server.stop(0)
+            await store.close()
+            # gRPC keeps every event loop, and with its handler the whole world would stay.
+            loop.set_exception_handler(None)
+    world.findings += [str(line) for line in lines if _is_fault(line)]
+
+
+def _is_fault(line: Any) -> bool:
+    return bool(line.get("exc_info")) or line.get("log_level") in ("error", "critical")
