@@ -119,7 +119,7 @@ class LocalRay:
             "--include-log-monitor": "false",
         }
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
-        command += ["--disable-usage-stats"]
+        command += ["--disable-usage-stats", "--no-monitor"]
         command += [str(part) for pair in arguments.items() for part in pair]
         self._process = await self._run(command, NO_WAIT_FOR_WORKERS)
         async with asyncio.timeout(START_TIMEOUT):
