@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from podsched.api.objects import Node, ObjectMeta, Pod, PodDisruptionBudget
-from podsched.client.errors import FenceLost, NotFound, Unavailable
+from podsched.client.errors import FenceLost, NotFound, Unavailable, Unreadable
 from podsched.client.informer import Informer
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
@@ -198,3 +198,23 @@ async def test_an_object_that_a_controller_cannot_handle_is_counted_and_ends_not
     assert term.pod("default/p") is None
     errors = term.metrics.reconciles_total.labels("disruption", "error")
     assert errors.value >= 1
+
+
+async def test_pods_of_a_node_that_cannot_be_read_are_kept_until_it_is_really_gone(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    term.cluster.create(ready_node("n1"))
+    term.cluster.create(bound_pod("p", "n1"))
+    await asyncio.sleep(1)
+
+    async def unreadable(kind: str, name: str, namespace: str = "") -> Node:
+        raise Unreadable("the node cannot be decoded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(term.cluster, "get", unreadable)
+        # To those who watch, a node that can no longer be decoded is deleted.
+        term.cluster.delete("Node", "n1")
+        await asyncio.sleep(300)
+        assert term.pod("default/p") is not None
+    await asyncio.sleep(300)
+    assert term.pod("default/p") is None

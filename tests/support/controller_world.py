@@ -58,7 +58,9 @@ class ControllerWorld:
     def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
         self._patches[f"{request.kind} {key}"] = request
 
-    def evict(self, key: str, request: EvictRequest, again: Callable[[], None]) -> None:
+    def evict(
+        self, key: str, request: EvictRequest, again: Callable[[], None], *, without_node: str = ""
+    ) -> None:
         self._evictions[key] = request
 
     def cancel_eviction(self, key: str) -> None:

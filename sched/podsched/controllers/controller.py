@@ -32,7 +32,15 @@ class Writes(Protocol):
 
     def patch(self, key: str, request: PatchRequest, retry: Callable[[], None]) -> None: ...
 
-    def evict(self, key: str, request: EvictRequest, retry: Callable[[], None]) -> None: ...
+    def evict(
+        self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
+    ) -> None:
+        """Evict a pod; with ``without_node`` only if the API server has no node of this name.
+
+        A node that the informer lacks may be there: objects that cannot be decoded are left out of
+        watches, and the pods of such a node run on.
+        """
+        ...
 
     def cancel_eviction(self, key: str) -> None: ...
 

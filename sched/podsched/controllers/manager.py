@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from podsched.api.reasons import StatusCode
 from podsched.client import errors
 from podsched.client.cluster import Cluster, InformerPort
 from podsched.client.errors import Conflict, FenceLost, NotFound
@@ -57,6 +58,7 @@ class _QueuedWrite(NamedTuple, Generic[T]):
     controller: str
     request: T
     retry: Callable[[], None]
+    without_node: str = ""
 
 
 class _ControllerWrites:
@@ -78,8 +80,10 @@ class _ControllerWrites:
         write = _QueuedWrite(self.controller, request, retry)
         self._patches.put(f"{self.controller} {request.kind} {key}", write)
 
-    def evict(self, key: str, request: EvictRequest, retry: Callable[[], None]) -> None:
-        write = _QueuedWrite(self.controller, request, retry)
+    def evict(
+        self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
+    ) -> None:
+        write = _QueuedWrite(self.controller, request, retry, without_node)
         self._evictions.put(f"{self.controller} {key}", write)
 
     def cancel_eviction(self, key: str) -> None:
@@ -210,7 +214,22 @@ class ControllerManager:
         self, batch: Sequence[_QueuedWrite[EvictRequest]]
     ) -> Sequence[BatchResult]:
         await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
-        return await self._cluster.evict_pods([write.request for write in batch], fence=self._fence)
+        names = {write.without_node for write in batch} - {""}
+        there = {name for name in names if not await self._is_gone(name)}
+        due = [write.request for write in batch if write.without_node not in there]
+        results = await self._cluster.evict_pods(due, fence=self._fence) if due else ()
+        answers = iter(results)
+        kept = BatchResult(code=StatusCode.NOT_FOUND, message="nothing to evict: the node is there")
+        return [kept if write.without_node in there else next(answers) for write in batch]
+
+    async def _is_gone(self, node: str) -> bool:
+        try:
+            await self._cluster.get("Node", node)
+        except NotFound:
+            return True
+        except errors.ClientError as error:
+            _log.warning("Pods of a missing node are kept", node=node, error=str(error))
+        return False
 
     def _answered(self, key: str, write: _QueuedWrite[T], result: BatchResult) -> None:
         failed = errors.of_result(result)

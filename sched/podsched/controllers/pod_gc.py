@@ -143,16 +143,17 @@ class PodGarbageCollector:
             self._delete(pod, _deletion(pod, 0))
         for pod in scan.orphans:
             if self._nodes.for_long(pod.spec.node_name, quarantine, now):
-                self._delete(pod, eviction(pod, REASON, NODE_GONE, grace=0))
+                request = eviction(pod, REASON, NODE_GONE, grace=0)
+                self._delete(pod, request, without_node=pod.spec.node_name)
         for pod, uid in scan.ownerless:
             deleting = pod.metadata.HasField("deletion_timestamp")
             if not deleting and self._owners.for_long(uid, quarantine, now):
                 self._delete(pod, _deletion(pod, None))
 
-    def _delete(self, pod: Pod, request: EvictRequest) -> None:
+    def _delete(self, pod: Pod, request: EvictRequest, without_node: str = "") -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         # What fails is found again by the next scan.
-        self._writes.evict(key, request, lambda: None)
+        self._writes.evict(key, request, lambda: None, without_node=without_node)
 
 
 def _deletion(pod: Pod, grace: int | None) -> EvictRequest:
