@@ -44,6 +44,8 @@ WATCHED_KINDS = (
 """The kinds that the informer has to watch."""
 _log = get_logger("controllers")
 _COALESCE = 0.02
+#: Least seconds between two rounds of work: what is due in less may be due never, by rounding.
+_LEAST_WAIT = 0.001
 """Seconds in which changes gather before they are worked on."""
 _EVICT_AT_ONCE = 20
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
@@ -195,7 +197,7 @@ class ControllerManager:
             self._wake.clear()
             now = self._now()
             due = earliest(*(controller.work(now) for controller in self._controllers))
-            left = None if due is None else max(0.0, due - self._clock())
+            left = None if due is None else max(_LEAST_WAIT, due - self._clock())
             try:
                 async with asyncio.timeout(left):
                     await self._wake.wait()
