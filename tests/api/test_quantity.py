@@ -55,6 +55,14 @@ def test_digits_are_matched_in_one_way_only() -> None:
     assert quantity._SYNTAX.fullmatch("1" * 1_000_000 + "!") is None
 
 
+def test_no_amount_has_more_digits_than_can_be_printed() -> None:
+    """Python prints at most 4,300: sums of the largest amounts stay far below."""
+    assert quantity.format_decimal(10 * quantity.parse("1e999"))
+    for text in ("1e9999", "1e1000", "1e-1000"):
+        with pytest.raises(quantity.QuantityError):
+            quantity.parse(text)
+
+
 def test_values_are_rounded_up_away_from_zero() -> None:
     assert quantity.value("1m") == 1
     assert quantity.value("1001m") == 2

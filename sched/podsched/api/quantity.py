@@ -20,7 +20,7 @@ _NANO = 10**9
 MAX_LENGTH = 128
 # Each digit can be matched in one way only: with "[0-9]+[.]?[0-9]*" a text that fails at its end
 # would be tried at every split of its digits.
-_SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,4})")
+_SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,3})")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _CACHE = 1 << 16
