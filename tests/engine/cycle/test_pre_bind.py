@@ -183,4 +183,4 @@ async def test_a_wait_that_turns_it_down_ends_it_at_once() -> None:
 async def test_nobody_waits_for_changes_any_more_once_it_is_over() -> None:
     changes = ClusterChanges()
     await changes.next(timeout=1)
-    assert not changes._waiters
+    assert len(changes) == 0

@@ -18,7 +18,7 @@ from podsched.v1 import api_pb2
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The parts that outlive the loop's own, or are made elsewhere."""
+    """What a loop works with and does not make itself."""
 
     state: SchedulingState
     cluster: Cluster

@@ -33,6 +33,10 @@ class ClusterChanges:
     def __init__(self) -> None:
         self._waiters: set[asyncio.Event] = set()
 
+    def __len__(self) -> int:
+        """Return the number of tasks that wait."""
+        return len(self._waiters)
+
     def notify(self) -> None:
         """Wake whoever waits: something has changed."""
         for waiter in self._waiters:
