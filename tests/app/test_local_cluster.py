@@ -11,13 +11,14 @@ import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
+from podsched.lib.tasks import TaskSet
 
 
 def test_an_identity_leads_to_its_process(tmp_path: Path) -> None:
     cluster = LocalCluster(LocalClusterOptions(tmp_path))
     for index in (1, 10):
         spec = ProcessSpec(f"scheduler-{index}", (), 1)
-        cluster.schedulers.append(ManagedProcess(spec, tmp_path))
+        cluster.schedulers.append(ManagedProcess(spec, tmp_path, TaskSet("test")))
     assert cluster.replica_of("scheduler-10_1a2b").spec.name == "scheduler-10"
     with pytest.raises(LookupError):
         cluster.replica_of("scheduler-2_1a2b")

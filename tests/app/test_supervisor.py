@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec, health_port
+from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
@@ -58,7 +59,7 @@ class Bench:
             "NOTES": str(self.directory / "notes"),
         }
         spec = ProcessSpec("child", [str(port)], port, environment, restart)
-        process = ManagedProcess(spec, self.directory)
+        process = ManagedProcess(spec, self.directory, TaskSet("test"))
         self.started.append(process)
         await process.start()
         return process
@@ -181,11 +182,12 @@ async def test_a_child_that_does_not_listen_is_killed_after_its_grace(bench: Ben
 PARENT = """
 import asyncio, pathlib, sys
 from podsched.app.supervisor import ManagedProcess, ProcessSpec
+from podsched.lib.tasks import TaskSet
 
 async def main():
     directory = pathlib.Path(sys.argv[1])
     spec = ProcessSpec("child", [], 1, {"PYTHONPATH": str(directory)})
-    process = ManagedProcess(spec, directory)
+    process = ManagedProcess(spec, directory, TaskSet("test"))
     await process.start()
     print(process.pid, flush=True)
     await asyncio.sleep(600)
@@ -212,3 +214,22 @@ async def test_children_die_with_their_parent_however_it_ends(tmp_path: Path) ->
     finally:
         if is_there(child):
             os.kill(child, signal.SIGKILL)
+
+
+async def test_a_bug_in_the_watch_over_a_child_is_a_failure_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: ManagedProcess) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ManagedProcess, "_watch", broken)
+    tasks = TaskSet("the test")
+    (tmp_path / "podsched").mkdir()
+    (tmp_path / "podsched" / "__main__.py").write_text("")
+    (tmp_path / "podsched" / "__init__.py").touch()
+    spec = ProcessSpec("child", [], 1, {"PYTHONPATH": str(tmp_path)}, restart=False)
+    process = ManagedProcess(spec, tmp_path, tasks)
+    await process.start()
+    with pytest.raises(ZeroDivisionError):
+        await tasks.run()
+    await process.stop()

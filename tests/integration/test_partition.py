@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
 from support.relay import Relay
@@ -26,7 +27,7 @@ async def start_behind(real: RealCluster, relay: Relay) -> ManagedProcess:
         "--evaluator=local",
     )
     spec = ProcessSpec("scheduler-9", arguments, health)
-    process = ManagedProcess(spec, real.cluster.log_dir)
+    process = ManagedProcess(spec, real.cluster.log_dir, TaskSet("test"))
     real.cluster.schedulers.append(process)
     await process.start()
     await process.wait_ready()

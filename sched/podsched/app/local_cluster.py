@@ -14,6 +14,7 @@ from pathlib import Path
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
 from podsched.lib.network import free_port
+from podsched.lib.tasks import TaskSet
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
 from podsched.store.errors import EmbeddedEtcdError
 from podsched.store.etcd_version import known_fault, version_of
@@ -69,8 +70,8 @@ class LocalCluster:
         self.log_dir = options.data_dir / "logs"
         self._etcd: EmbeddedEtcd | None = None
         self.ray: LocalRay | None = None
+        self._tasks = TaskSet("the local cluster")
         self._starting_ray: asyncio.Task[None] | None = None
-        self._keepers: list[asyncio.Task[None]] = []
         self.etcd_endpoints: tuple[str, ...] = options.etcd_endpoints
         self.api_addresses: list[str] = []
         self.api_servers: list[ManagedProcess] = []
@@ -104,7 +105,7 @@ class LocalCluster:
     async def _start(self) -> None:
         if self.options.evaluator != "local":
             self.ray = LocalRay(log_dir=self.log_dir)
-            self._starting_ray = asyncio.create_task(self._start_ray(self.ray), name="start Ray")
+            self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
         if not self.etcd_endpoints:
             if fault := known_fault(await version_of(find_etcd())):
                 self._warn(fault)
@@ -126,7 +127,7 @@ class LocalCluster:
 
     def _keep(self, name: str, part: Part, fault: type[Exception]) -> None:
         keeping = keep_running(name, part, fault, self._warn)
-        self._keepers.append(asyncio.create_task(keeping, name=f"keep {name}"))
+        self._tasks.start(keeping, f"keep {name}", endless=True)
 
     @property
     def etcd_pid(self) -> int | None:
@@ -142,7 +143,7 @@ class LocalCluster:
         self._keep("Ray", ray, RayStartError)
 
     async def _spawn(self, spec: ProcessSpec) -> ManagedProcess:
-        process = ManagedProcess(spec, self.log_dir)
+        process = ManagedProcess(spec, self.log_dir, self._tasks)
         await process.start()
         return process
 
@@ -222,22 +223,21 @@ class LocalCluster:
             environment=self._environment,
         )
 
+    async def wait(self) -> None:
+        """Wait until a task that keeps a part running fails, which is a bug. Raises its error."""
+        await self._tasks.run()
+
     async def stop(self) -> None:
         """Stop everything: schedulers, agent, API servers, Ray, etcd."""
         if self._starting_ray is not None:
-            await _cancel([self._starting_ray])
+            self._starting_ray.cancel()
+            await asyncio.gather(self._starting_ray, return_exceptions=True)
         await asyncio.gather(*(p.stop() for p in self.schedulers))
         if self.agent is not None:
             await self.agent.stop()
         await asyncio.gather(*(p.stop() for p in self.api_servers))
-        await _cancel(self._keepers)
+        await self._tasks.stop()
         if self.ray is not None:
             await self.ray.stop()
         if self._etcd is not None:
             await self._etcd.stop()
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

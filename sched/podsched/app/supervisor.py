@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
+from podsched.lib.tasks import TaskSet
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
@@ -83,8 +84,10 @@ async def keep_running(
 class ManagedProcess:
     """One child process, kept running until ``stop``."""
 
-    def __init__(self, spec: ProcessSpec, log_dir: Path) -> None:
+    def __init__(self, spec: ProcessSpec, log_dir: Path, tasks: TaskSet) -> None:
+        """``tasks``: whose owner hears of it when the watch over the process fails."""
         self.spec = spec
+        self._tasks = tasks
         self.log_path = log_dir / f"{spec.name}.log"
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
@@ -103,7 +106,7 @@ class ManagedProcess:
 
     async def start(self) -> None:
         await self._spawn()
-        self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.spec.name}")
+        self._watcher = self._tasks.start(self._watch(), f"watch {self.spec.name}")
 
     async def _spawn(self) -> None:
         log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

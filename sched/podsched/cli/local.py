@@ -135,7 +135,12 @@ async def _up(cluster: LocalCluster) -> None:
     starting.result()
     try:
         print(ready_text(cluster.options, cluster.server, cluster.log_dir), flush=True)
-        await waiting
+        failing = asyncio.create_task(cluster.wait(), name="wait for a failure")
+        await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            failing.result()
+        failing.cancel()
+        await asyncio.gather(failing, return_exceptions=True)
         print("stopping", flush=True)
     finally:
         await cluster.stop()
