@@ -224,3 +224,22 @@ async def test_a_bug_in_the_commit_leaves_no_caller_waiting() -> None:
     outcomes = await driver.submit([write("a"), write("a")])
     assert [type(o) for o in outcomes] == [MaybeApplied, Closed]
     await driver.close()
+
+
+async def test_a_bug_in_the_commit_is_raised_to_whoever_waits_for_the_driver() -> None:
+    async def broken(group: Sequence[Member]) -> list[WriteResult | StoreError]:
+        raise ZeroDivisionError
+
+    commits = GroupCommit(broken, lambda _: b"", GroupLimits())
+    waiting = asyncio.create_task(commits.wait())
+    await commits.submit([write("a")])
+    with pytest.raises(ZeroDivisionError):
+        await waiting
+    await commits.close()
+
+
+async def test_closing_ends_the_wait_for_the_driver(commits: GroupCommit) -> None:
+    waiting = asyncio.create_task(commits.wait())
+    await asyncio.sleep(0)
+    await commits.close()
+    await waiting

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from podsched.app.process import Process
 from podsched.lib.network import is_loopback
+from podsched.lib.tasks import TaskSet
 from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
@@ -34,24 +33,26 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         {Probe.READYZ, Probe.HEALTHZ},
     )
     health = await process.serve_health()
+    tasks = TaskSet("API server")
     try:
         await server.start()
         tls = bool(settings.tls_cert)
         _log.info("Serving", address=server.address, health=health.url, tls=tls)
         if not tls and not is_loopback(settings.host):
             _log.warning("Anyone who can reach this address can do anything: it has no TLS")
-        waits = [
-            asyncio.create_task(process.stopping.wait(), name="wait for the stop"),
-            asyncio.create_task(server.wait(), name="follow etcd"),
-            asyncio.create_task(server.core.compactor.run(), name="compact etcd"),
-            asyncio.create_task(server.core.etcd.run(server.set_serving), name="monitor etcd"),
-        ]
-        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        for task in done:
-            task.result()
+        tasks.start(server.wait(), "follow etcd", endless=True)
+        tasks.start(store.wait(), "write to etcd", endless=True)
+        # Returns at once where etcd compacts itself.
+        tasks.start(server.core.compactor.run(), "compact etcd")
+        tasks.start(server.core.etcd.run(server.set_serving), "monitor etcd", endless=True)
+        tasks.start(_end_when_asked(process, tasks), "wait for the stop")
+        await tasks.run()
     finally:
         await server.stop()
         await health.stop()
         await store.close()
+
+
+async def _end_when_asked(process: Process, tasks: TaskSet) -> None:
+    await process.stopping.wait()
+    tasks.end()

@@ -127,6 +127,7 @@ class Replica:
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         tasks.start(lease.run(), "replica lease", endless=True)
         tasks.start(self._elect(elector), "elector")
+        tasks.start(store.wait(), "write to etcd", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector), "wait for the stop")
         try:

@@ -175,6 +175,10 @@ class EtcdStore:
             raft_term=answer.raftTerm,
         )
 
+    async def wait(self) -> None:
+        """Wait until writing has ended, which it does only by a bug. Raises its error."""
+        await self._group_commit.wait()
+
     async def close(self) -> None:
         """See ``Store.close``."""
         await self._group_commit.close()

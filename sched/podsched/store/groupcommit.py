@@ -175,6 +175,12 @@ class GroupCommit:
         self._wake.set()
         return future
 
+    async def wait(self) -> None:
+        """Wait until the driver has ended. Raises what ended it; until then it is not lost."""
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.result()
+
     async def close(self) -> None:
         """Stop; writes still queued fail with ``Closed``, those in flight with what is known."""
         self._closed = True
