@@ -10,6 +10,7 @@ import pytest
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
 from podsched.cli.client import client_options
 from podsched.lib.network import free_port
+from podsched.lib.tasks import TaskSet
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.certificates import Certificates
 from support.commands import Commands
@@ -60,7 +61,7 @@ async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
                     f"--health-listen=127.0.0.1:{health}",
                 )
                 spec = ProcessSpec(name, (name, *arguments, *common), health, restart=False)
-                processes.append(ManagedProcess(spec, tmp_path))
+                processes.append(ManagedProcess(spec, tmp_path, TaskSet("test")))
                 await processes[-1].start()
                 await processes[-1].wait_ready()
             yield address
