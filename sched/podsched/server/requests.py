@@ -39,11 +39,14 @@ M = TypeVar("M", bound=Message)
 
 
 def bounded(message: type[M], most: int = MAX_PLAIN_BYTES) -> Callable[[bytes], M]:
-    """Return what decodes a request of at most ``most`` bytes. It raises ApiError."""
+    """Return what decodes a request of at most ``most`` bytes.
+
+    It raises ApiError, and DecodeError for what is no message of the type.
+    """
 
     def parse(raw: bytes) -> M:
         _check_size(raw, most)
-        return _decoded(message, raw)
+        return message.FromString(raw)
 
     return parse
 
@@ -67,8 +70,9 @@ def with_items(message: type[M], field: str) -> Callable[[bytes], M]:
 
     def parse(raw: bytes) -> M:
         _check_size(raw, MAX_BATCH_BYTES)
-        split_items(raw, number, field)
-        return _decoded(message, raw)
+        for _ in _items(raw, number, field):
+            pass
+        return message.FromString(raw)
 
     return parse
 
@@ -142,13 +146,6 @@ def _check_size(raw: bytes, most: int) -> None:
         raise errors.too_large(f"the request is too large: {len(raw)} bytes, the limit is {most}")
 
 
-def _decoded(message: type[M], raw: bytes) -> M:
-    try:
-        return message.FromString(raw)
-    except DecodeError:
-        raise errors.bad_request("the request cannot be decoded") from None
-
-
 # ------------------------------------------------------------------ the wire format
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -162,8 +159,22 @@ def split_items(raw: bytes, number: int, field: str) -> tuple[list[bytes], bytes
     """
     items: list[bytes] = []
     rest: list[bytes] = []
+    copied = 0
+    for start, value, end in _items(raw, number, field):
+        rest.append(raw[copied:start])
+        items.append(raw[value:end])
+        copied = end
+    rest.append(raw[copied:])
+    return items, b"".join(rest)
+
+
+def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]]:
+    """Yield where each item of a repeated field starts, where its bytes do, and where it ends.
+
+    Raises ApiError as ``split_items`` does.
+    """
     wanted = number << 3 | _BYTES
-    at, size = 0, len(raw)
+    at, size, count = 0, len(raw), 0
     try:
         while at < size:
             start = at
@@ -172,15 +183,13 @@ def split_items(raw: bytes, number: int, field: str) -> tuple[list[bytes], bytes
             if end > size:
                 raise IndexError
             if tag == wanted:
-                if len(items) == MAX_BATCH:
+                count += 1
+                if count > MAX_BATCH:
                     raise _too_many(field)
-                items.append(raw[_varint(raw, at)[1] : end])
-            else:
-                rest.append(raw[start:end])
+                yield start, _varint(raw, at)[1], end
             at = end
     except IndexError:
         raise errors.bad_request("the request cannot be decoded") from None
-    return items, b"".join(rest)
 
 
 def _end_of(raw: bytes, at: int, kind: int) -> int:
