@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
 from podsched.server import errors
-from podsched.server.calls import streaming, unary
+from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
+from podsched.server.calls import Pipeline, streaming, unary
 from podsched.v1.api_pb2 import GetRequest
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
@@ -92,7 +93,7 @@ async def one_and_no_more(_: GetRequest) -> AsyncGenerator[bytes, None]:
 
 async def test_an_answer_is_observed_with_its_request_and_the_callers_trace() -> None:
     calls = Calls()
-    handler = unary("Get", GetRequest.FromString, answered, calls)
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
     answer = await handler.unary_unary(REQUEST, Context(("traceparent", "00-a-b-01")))
     assert answer == b"web"
     assert (calls.codes, calls.parents) == (["OK"], ["00-a-b-01"])
@@ -101,7 +102,7 @@ async def test_an_answer_is_observed_with_its_request_and_the_callers_trace() ->
 
 async def test_a_refusal_is_a_status_with_details() -> None:
     calls, context = Calls(), Context()
-    handler = unary("Get", GetRequest.FromString, refused, calls)
+    handler = unary("Get", GetRequest.FromString, refused, Pipeline(calls))
     with pytest.raises(Aborted):
         await handler.unary_unary(REQUEST, context)
     assert context.ended == (grpc.StatusCode.NOT_FOUND, 'pods "web" not found')
@@ -111,7 +112,7 @@ async def test_a_refusal_is_a_status_with_details() -> None:
 
 async def test_bytes_that_are_no_request_are_a_bad_request() -> None:
     calls, context = Calls(), Context()
-    handler = unary("Get", GetRequest.FromString, answered, calls)
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
     with pytest.raises(Aborted):
         await handler.unary_unary(b"\xff\xff\xff", context)
     assert context.ended is not None
@@ -121,7 +122,7 @@ async def test_bytes_that_are_no_request_are_a_bad_request() -> None:
 
 async def test_a_bug_tells_the_client_an_id_and_the_log_the_error() -> None:
     calls, context = Calls(), Context()
-    handler = unary("Get", GetRequest.FromString, broken, calls)
+    handler = unary("Get", GetRequest.FromString, broken, Pipeline(calls))
     with capture_logs() as lines, pytest.raises(Aborted):
         await handler.unary_unary(REQUEST, context)
     assert context.ended is not None
@@ -136,7 +137,7 @@ async def test_a_bug_tells_the_client_an_id_and_the_log_the_error() -> None:
 
 async def test_a_call_that_the_client_cancels_is_observed_as_such() -> None:
     calls, context = Calls(), Context()
-    handler = unary("Get", GetRequest.FromString, cancelled, calls)
+    handler = unary("Get", GetRequest.FromString, cancelled, Pipeline(calls))
     with pytest.raises(asyncio.CancelledError):
         await handler.unary_unary(REQUEST, context)
     assert context.ended is None
@@ -145,7 +146,7 @@ async def test_a_call_that_the_client_cancels_is_observed_as_such() -> None:
 
 async def test_a_stream_ends_with_the_status_of_its_error() -> None:
     calls, context = Calls(), Context()
-    handler = streaming("Get", GetRequest.FromString, two_then_refused, calls)
+    handler = streaming("Get", GetRequest.FromString, two_then_refused, Pipeline(calls))
     with pytest.raises(Aborted):
         await handler.unary_stream(REQUEST, context)
     assert context.written == [b"1", b"2"]
@@ -156,7 +157,7 @@ async def test_a_stream_ends_with_the_status_of_its_error() -> None:
 
 async def test_a_stream_that_the_client_leaves_is_observed_as_cancelled() -> None:
     calls, context = Calls(), Context()
-    handler = streaming("Get", GetRequest.FromString, one_and_no_more, calls)
+    handler = streaming("Get", GetRequest.FromString, one_and_no_more, Pipeline(calls))
     under_way = asyncio.create_task(handler.unary_stream(REQUEST, context))
     await asyncio.sleep(0)
     under_way.cancel()
@@ -165,3 +166,56 @@ async def test_a_stream_that_the_client_leaves_is_observed_as_cancelled() -> Non
     assert context.written == [b"1"]
     assert context.ended is None
     assert calls.codes == ["CANCELLED"]
+
+
+ALICE = Identity("alice", frozenset({"users"}), Authentication.CERTIFICATE)
+
+
+async def users_name(_: GetRequest) -> bytes:
+    return caller().user.encode()
+
+
+async def users_names(_: GetRequest) -> AsyncGenerator[bytes, None]:
+    yield caller().user.encode()
+    yield caller().user.encode()
+
+
+async def test_what_runs_within_a_call_sees_who_makes_it() -> None:
+    handler = unary("Get", GetRequest.FromString, users_name, Pipeline(None, lambda _: ALICE))
+    assert await asyncio.create_task(handler.unary_unary(REQUEST, Context())) == b"alice"
+    assert caller() is SERVER, "outside of a call"
+
+
+async def test_a_stream_sees_who_reads_it() -> None:
+    context = Context()
+    handler = streaming("Get", GetRequest.FromString, users_names, Pipeline(None, lambda _: ALICE))
+    await asyncio.create_task(handler.unary_stream(REQUEST, context))
+    assert context.written == [b"alice", b"alice"]
+
+
+async def test_everyone_is_the_same_user_where_nobody_is_asked() -> None:
+    handler = unary("Get", GetRequest.FromString, users_name, Pipeline())
+    answer = await asyncio.create_task(handler.unary_unary(REQUEST, Context()))
+    assert answer == UNSECURED.user.encode()
+
+
+async def test_a_caller_who_is_nobody_is_refused_before_the_request_is_read() -> None:
+    def nobody(_: Any) -> Identity:
+        raise errors.unauthenticated("no token")
+
+    calls, context = Calls(), Context()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls, nobody))
+    with pytest.raises(Aborted):
+        await handler.unary_unary(REQUEST, context)
+    assert context.ended == (grpc.StatusCode.UNAUTHENTICATED, "Unauthorized: no token")
+    assert (calls.codes, calls.requests) == (["UNAUTHENTICATED"], [None])
+
+
+async def test_a_credential_that_has_expired_since_the_connection_began_is_refused() -> None:
+    late = Identity("alice", frozenset(), Authentication.CERTIFICATE, expires=1.0)
+    context = Context()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(None, lambda _: late))
+    with pytest.raises(Aborted):
+        await handler.unary_unary(REQUEST, context)
+    assert context.ended is not None
+    assert context.ended[0] is grpc.StatusCode.UNAUTHENTICATED

@@ -144,6 +144,31 @@ def describe(pem: bytes, source: str) -> list[Description]:
         raise CertificateError(f"{source}: no certificate in PEM format") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a client's certificate names."""
+
+    user: str
+    groups: tuple[str, ...]
+    not_after: datetime
+
+
+def subject_of(pem: bytes) -> Subject:
+    """Return whom the first certificate names.
+
+    Raises CertificateError unless it has exactly one common name.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificates(pem)[0]
+    except ValueError as error:
+        raise CertificateError("no certificate in PEM format") from error
+    users = _values(certificate.subject, NameOID.COMMON_NAME)
+    if len(users) != 1 or not users[0]:
+        raise CertificateError("the certificate must have one common name (CN)")
+    groups = _values(certificate.subject, NameOID.ORGANIZATION_NAME)
+    return Subject(users[0], groups, certificate.not_valid_after_utc)
+
+
 def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
     """Raise CertificateError unless the key belongs to the first certificate; both are PEM.
 
@@ -199,6 +224,10 @@ def _name(user: str, groups: Sequence[str]) -> x509.Name:
             raise CertificateError(f'"{value}": names have 1 to {LONGEST_NAME} characters')
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+
+
+def _values(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
+    return tuple(str(attribute.value) for attribute in name.get_attributes_for_oid(oid))
 
 
 def _host(host: str) -> x509.GeneralName:

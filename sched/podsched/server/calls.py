@@ -1,4 +1,4 @@
-"""Handlers of bytes as gRPC methods: decoding, errors, metrics."""
+"""Handlers of bytes as gRPC methods: who calls, decoding, errors, metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -14,6 +15,8 @@ from google.protobuf.message import DecodeError
 
 from podsched.api.reasons import StatusCode
 from podsched.server import errors
+from podsched.server.access.authentication import Authenticator, nobody_is_asked
+from podsched.server.access.identity import Identity, caller, set_caller
 from podsched.server.errors import ApiError
 from podsched.server.status import details, short
 from podsched.telemetry.logs import get_logger
@@ -39,16 +42,25 @@ class CallObserver(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What every call to the API passes, in this order: who it is, its handler, who observes it."""
+
+    observer: CallObserver | None = None
+    authenticate: Authenticator = nobody_is_asked
+
+
 def unary(
     method: str,
     parse: Callable[[bytes], _Request],
     handle: Callable[[_Request], Awaitable[bytes]],
-    observer: CallObserver | None,
+    pipeline: Pipeline,
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one request and one response."""
 
     async def call(raw: bytes, context: Any) -> bytes:
-        async with _Call(method, context, observer) as under_way:
+        async with _Call(method, context, pipeline) as under_way:
+            under_way.authenticate()
             request = under_way.request = _decoded(parse, raw)
             return await handle(request)
 
@@ -59,7 +71,7 @@ def streaming(
     method: str,
     parse: Callable[[bytes], _Request],
     handle: Callable[[_Request], AsyncGenerator[bytes, None]],
-    observer: CallObserver | None,
+    pipeline: Pipeline,
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one request and many responses.
 
@@ -67,7 +79,8 @@ def streaming(
     """
 
     async def call(raw: bytes, context: Any) -> None:
-        async with _Call(method, context, observer) as under_way:
+        async with _Call(method, context, pipeline) as under_way:
+            under_way.authenticate()
             request = under_way.request = _decoded(parse, raw)
             async with aclosing(handle(request)) as responses:
                 async for response in responses:
@@ -77,16 +90,29 @@ def streaming(
 
 
 class _Call:
-    """One call while it is handled: its errors become statuses, and its end is observed."""
+    """One call while it is handled: its errors become statuses, and its end is observed.
 
-    __slots__ = ("_context", "_method", "_observer", "_started", "request")
+    identity: who makes it, None until that is known; request: the decoded message, likewise.
+    """
 
-    def __init__(self, method: str, context: Any, observer: CallObserver | None) -> None:
+    __slots__ = ("_context", "_method", "_pipeline", "_started", "identity", "request")
+
+    def __init__(self, method: str, context: Any, pipeline: Pipeline) -> None:
         self._method = method
         self._context = context
-        self._observer = observer
+        self._pipeline = pipeline
         self._started = time.monotonic()
+        self.identity: Identity | None = None
         self.request: Any = None
+
+    def authenticate(self) -> None:
+        """Find out who calls, for all that runs within the call. Raises ApiError."""
+        identity = self._pipeline.authenticate(self._context)
+        if identity.expires <= time.time():
+            # Of a certificate, the handshake has seen the beginning of the connection only.
+            raise errors.unauthenticated("the credential has expired")
+        self.identity = identity
+        set_caller(identity)
 
     async def __aenter__(self) -> _Call:
         return self
@@ -101,8 +127,8 @@ class _Call:
             if isinstance(error, Exception):
                 raise await _abort(self._context, _incident(self._method, error)) from None
         finally:
-            if self._observer is not None:
-                self._observe(self._observer, code)
+            if self._pipeline.observer is not None:
+                self._observe(self._pipeline.observer, code)
 
     def _observe(self, observer: CallObserver, code: StatusCode) -> None:
         metadata = self._context.invocation_metadata() or ()
@@ -153,5 +179,13 @@ async def _abort(context: Any, error: ApiError) -> BaseException:
 
 def _incident(method: str, error: Exception) -> ApiError:
     incident = secrets.token_hex(6)
-    _log.error("Internal error", incident=incident, method=method, exc_info=error)
+    user = caller()
+    _log.error(
+        "Internal error",
+        incident=incident,
+        method=method,
+        user=user.user,
+        authentication=user.how,
+        exc_info=error,
+    )
     return errors.internal(incident)

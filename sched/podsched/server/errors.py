@@ -8,6 +8,7 @@
     ├── invalid          INVALID_ARGUMENT     INVALID               with every mistake
     ├── bad_request      INVALID_ARGUMENT     BAD_REQUEST
     ├── forbidden        PERMISSION_DENIED    FORBIDDEN
+    ├── unauthenticated  UNAUTHENTICATED      UNAUTHORIZED
     ├── fence_lost       FAILED_PRECONDITION  FENCE_LOST            the term is over: stop leading
     ├── not_bindable     FAILED_PRECONDITION  ALREADY_BOUND, POD_DELETING, SCHEDULING_GATED
     ├── budget           RESOURCE_EXHAUSTED   DISRUPTION_BUDGET     try again later
@@ -129,6 +130,11 @@ def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     """Make the error for what policy does not permit."""
     message = f"{named(kind, name)} is forbidden: {why}"
     return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
+
+
+def unauthenticated(why: str) -> ApiError:
+    """Make the error for a caller who has not shown who he is."""
+    return ApiError(StatusCode.UNAUTHENTICATED, StatusReason.UNAUTHORIZED, f"Unauthorized: {why}")
 
 
 def fence_lost(lock: str, term: int) -> ApiError:

@@ -11,7 +11,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from podsched.server.calls import CallObserver
+from podsched.server.access.authentication import Authenticator, by_certificate, nobody_is_asked
+from podsched.server.calls import CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
 from podsched.server.service import OBJECTS, PODS, ObjectsService, PodsService
@@ -95,9 +96,8 @@ class ApiServer:
         )
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods)
-        server.add_generic_rpc_handlers(
-            (objects.handlers(self._observer), pods.handlers(self._observer))
-        )
+        pipeline = Pipeline(self._observer, _authenticator(settings))
+        server.add_generic_rpc_handlers((objects.handlers(pipeline), pods.handlers(pipeline)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(
             (OBJECTS, PODS, health.SERVICE_NAME, reflection.SERVICE_NAME), server
@@ -112,3 +112,7 @@ class ApiServer:
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from error
         return server
+
+
+def _authenticator(settings: ServerSettings) -> Authenticator:
+    return by_certificate if settings.tls_client_ca else nobody_is_asked

@@ -14,7 +14,7 @@ import grpc
 from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
-from podsched.server.calls import CallObserver, streaming, unary
+from podsched.server.calls import Pipeline, streaming, unary
 from podsched.server.creation import Creator
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
@@ -63,7 +63,7 @@ class ObjectsService:
         self._lister = lister
         self._watcher = watcher
 
-    def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
+    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
         """Return the handlers to register with gRPC."""
         methods: dict[str, tuple[Any, Any]] = {
             "Create": (with_object(v1.CreateRequest), self.create),
@@ -78,9 +78,9 @@ class ObjectsService:
             "DeleteCollection": (bounded(v1.DeleteCollectionRequest), self.delete_collection),
         }
         handlers = {
-            name: unary(name, parse, handle, observer) for name, (parse, handle) in methods.items()
+            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
         }
-        handlers["Watch"] = streaming("Watch", bounded(v1.WatchRequest), self.watch, observer)
+        handlers["Watch"] = streaming("Watch", bounded(v1.WatchRequest), self.watch, pipeline)
         return grpc.method_handlers_generic_handler(OBJECTS, handlers)
 
     async def create(self, request: v1.CreateRequest) -> bytes:
@@ -142,7 +142,7 @@ class PodsService:
         self._creator = creator
         self._pods = pods
 
-    def handlers(self, observer: CallObserver | None) -> grpc.GenericRpcHandler:
+    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
         """Return the handlers to register with gRPC."""
         methods: dict[str, tuple[Any, Any]] = {
             "CreatePods": (
@@ -159,7 +159,7 @@ class PodsService:
             ),
         }
         handlers = {
-            name: unary(name, parse, handle, observer) for name, (parse, handle) in methods.items()
+            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
         }
         return grpc.method_handlers_generic_handler(PODS, handlers)
 
