@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-import typer
+import subprocess
+import sys
 
-from podsched.cli.main import app
+import pytest
+
+from podsched.cli.help_texts import summary_of
+from podsched.cli.main import COMMANDS as LAZY
 from support.commands import Commands
 
-COMMANDS: dict[str, object] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = {name: lazy.load(name) for name, lazy in LAZY.items()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -38,3 +41,21 @@ def test_a_group_without_a_command_shows_its_help(sched: Commands) -> None:
     done = sched("config")
     assert done.code == 2
     assert done.errors[0].startswith("Usage: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_has_the_summary_of_each(command: str) -> None:
+    assert LAZY[command].summary == summary_of(COMMANDS[command])
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = "import sys; sys.argv = ['sched', '--help']; from podsched.cli.main import app; "
+    code += "app(standalone_mode=False); print(sorted({'grpc', 'ray', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_showing_objects_imports_neither_numpy_nor_ray() -> None:
+    code = "import sys, podsched.cli.get; print(sorted({'ray', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

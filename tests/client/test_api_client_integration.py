@@ -270,6 +270,16 @@ async def test_no_server_at_all_is_unavailable(servers: Servers) -> None:
     await client.close()
 
 
+async def test_a_client_that_does_not_wait_for_a_server_asks_each_once(servers: Servers) -> None:
+    server = await servers.start()
+    await server.stop(0)
+    options = ClientOptions(timeout=60, wait_for_server=False)
+    client = ApiClient([server.address, "nohost.invalid:7443"], options)
+    with pytest.raises(errors.Unavailable):
+        await asyncio.wait_for(client.create(pod()), 20)
+    await client.close()
+
+
 # ---------------------------------------------------------------------------- being a server
 
 

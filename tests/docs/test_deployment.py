@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from podsched.cli.main import app
+from podsched.cli.main import COMMANDS
 
 PARSE = """
 import json, sys
@@ -40,7 +39,7 @@ def test_all_parts_are_there() -> None:
 @pytest.mark.parametrize("service", OURS)
 def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     name, *arguments = SERVICES[service]["command"]
-    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    command = COMMANDS[name].load(name)
     context = command.make_context(name, list(arguments))
     given = {argument.partition("=")[0] for argument in arguments}
     known = {option for parameter in command.params for option in parameter.opts}

@@ -193,3 +193,6 @@ def _settings(
         tls_key=file_or_fail("--tls-key", key),
         tls_client_ca=file_or_fail("--tls-client-ca", client_ca),
     )
+
+
+__all__ = ["apiserver"]

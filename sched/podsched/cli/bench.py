@@ -157,3 +157,6 @@ def _with_progress(measure: Callable[[Progress], R]) -> R:
             return measure(progress)
     except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
         fail(str(exc) or "timed out", FAILED)
+
+
+__all__ = ["bench"]

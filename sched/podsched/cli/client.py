@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -115,7 +116,8 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     """Run ``work`` with a client; exit with a line for errors that users can cause."""
 
     async def run() -> T:
-        client = ApiClient(endpoints(server), client_options())
+        options = replace(client_options(), wait_for_server=False)
+        client = ApiClient(endpoints(server), options)
         try:
             return await work(client)
         finally:
@@ -128,7 +130,7 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     except ClientError as exc:
         if isinstance(exc, Unavailable):
             # gRPC lists every attempt; the cause is at the end.
-            cause = str(exc).rpartition(": ")[2]
+            cause = str(exc).rpartition(": ")[2].rstrip("]")
             fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {cause}", UNREACHABLE)
         report("", exc)
         raise typer.Exit(FAILED) from None

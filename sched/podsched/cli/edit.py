@@ -131,3 +131,6 @@ def cordon(names: Nodes, server: Server = "") -> None:
 def uncordon(names: Nodes, server: Server = "") -> None:
     """Mark nodes as schedulable again."""
     _set_unschedulable(server, names, False, "uncordoned")
+
+
+__all__ = ["cordon", "label", "taint", "uncordon"]

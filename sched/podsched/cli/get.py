@@ -221,3 +221,6 @@ def describe_command(
         say(describe.describe(obj, events, pods, time.time()))
 
     with_client(server, work)
+
+
+__all__ = ["describe_command", "get"]

@@ -1,4 +1,4 @@
-"""Help texts as plain text, with options and commands grouped by panel.
+"""Help texts as plain text, with options and commands grouped by panel; commands made when needed.
 
 Typer's own tables cut option names that are longer than their column: at 80 columns that is every
 name beyond some 25 characters, such as ``--pod-max-in-unschedulable-pods-duration``.
@@ -7,8 +7,10 @@ name beyond some 25 characters, such as ``--pod-max-in-unschedulable-pods-durati
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 #: Title, and rows of term and description.
@@ -27,13 +29,68 @@ class Group(TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _options(self.get_params(ctx), ctx))
+        _write(formatter, self.command_sections(ctx))
+
+    def command_sections(self, ctx: Any) -> Sections:
+        """Return the commands with the first paragraphs of their help texts."""
         sections: Sections = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
-            summary = (command.help or "").partition("\n\n")[0].replace("\n", " ")
             title = getattr(command, "rich_help_panel", None) or "Commands"
-            sections.setdefault(title, []).append((name, summary))
-        _write(formatter, sections)
+            sections.setdefault(title, []).append((name, summary_of(command)))
+        return sections
+
+
+class LazyCommand(NamedTuple):
+    """A command that is imported when it is called: a function, or a Typer of several commands."""
+
+    panel: str
+    source: str
+    """Module and name: ``podsched.cli.get:get``."""
+    summary: str
+    """The first paragraph of the command's help text."""
+
+    def load(self, name: str) -> Any:
+        """Import the command. Returns click's command or group."""
+        module, _, attribute = self.source.partition(":")
+        found = getattr(import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            app = typer.Typer(rich_markup_mode=None, add_completion=False)
+            app.command(name, cls=Command)(found)
+            found = app
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+
+
+class LazyGroup(Group):
+    """A group that imports a command when it is called, and none for the help text.
+
+    Ray, NumPy and gRPC make up most of the second that all commands take to import.
+    """
+
+    lazy: ClassVar[dict[str, LazyCommand]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.lazy)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        del ctx
+        found = self.lazy.get(cmd_name)
+        return found.load(cmd_name) if found else None
+
+    def command_sections(self, ctx: Any) -> Sections:
+        del ctx
+        sections: Sections = {}
+        for name, command in self.lazy.items():
+            sections.setdefault(command.panel, []).append((name, command.summary))
+        return sections
+
+
+def summary_of(command: Any) -> str:
+    """Return the first paragraph of a command's help text, as one line."""
+    return (command.help or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _options(params: Iterable[Any], ctx: Any) -> Sections:

@@ -180,3 +180,6 @@ def demo(
         print_report(report)
     if not report.good:
         fail("some pods were lost, bound twice or not bound: see the report", FAILED)
+
+
+__all__ = ["demo", "up"]

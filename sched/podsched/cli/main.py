@@ -9,27 +9,93 @@ from typing import Annotated
 import typer
 
 from podsched import __version__
-from podsched.cli import (
-    agent,
-    apiserver,
-    bench,
-    certs,
-    config,
-    edit,
-    get,
-    help_texts,
-    local,
-    objects,
-    scheduler,
-    simulate,
-    status,
-)
-from podsched.cli.errors import FAILED
+from podsched.cli import help_texts
 from podsched.cli.output import discard_output, open_streams, os_error_text, say
+
+_LOCAL = "On this machine"
+_OBJECTS = "Objects"
+_SCHEDULING = "Scheduling"
+_PROCESSES = "Processes"
+
+#: Panel, module and name below ``podsched.cli``, and summary.
+_TABLE = {
+    "demo": (
+        _LOCAL,
+        "local:demo",
+        "Schedule a workload on a fresh cluster, kill the leader, and print a report.",
+    ),
+    "up": (
+        _LOCAL,
+        "local:up",
+        "Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.",
+    ),
+    "bench": (
+        _LOCAL,
+        "bench:bench",
+        "Measure throughput on a fresh cluster of real processes on this machine.",
+    ),
+    "apply": (
+        _OBJECTS,
+        "objects:apply",
+        "Create the objects in manifests, or update those that exist.",
+    ),
+    "create": (_OBJECTS, "objects:create", "Create the objects in manifests; fail if one exists."),
+    "get": (_OBJECTS, "get:get", "Show objects of a kind as a table or as manifests."),
+    "describe": (_OBJECTS, "get:describe_command", "Show one object in detail, with its events."),
+    "delete": (
+        _OBJECTS,
+        "objects:delete",
+        "Delete objects by name, by selector, or the objects in manifests.",
+    ),
+    "label": (_OBJECTS, "edit:label", "Set or remove labels of an object."),
+    "taint": (_OBJECTS, "edit:taint", "Add or remove taints of a node."),
+    "cordon": (
+        _OBJECTS,
+        "edit:cordon",
+        "Mark nodes as unschedulable; pods that run there keep running.",
+    ),
+    "uncordon": (_OBJECTS, "edit:uncordon", "Mark nodes as schedulable again."),
+    "status": (
+        _SCHEDULING,
+        "status:status",
+        "Show the scheduler replicas, the leader, and the cluster's addresses.",
+    ),
+    "simulate": (
+        _SCHEDULING,
+        "simulate:simulate_command",
+        "Show how a pod would be scheduled, without changing anything.",
+    ),
+    "apiserver": (_PROCESSES, "apiserver:apiserver", "Serve the gRPC API in front of etcd."),
+    "scheduler": (
+        _PROCESSES,
+        "scheduler:scheduler",
+        "Run a scheduler replica; it schedules pods while it holds the lease.",
+    ),
+    "agent": (
+        _PROCESSES,
+        "agent:agent",
+        "Play hollow nodes: register them, send heartbeats, run and end pods.",
+    ),
+    "config": (_SCHEDULING, "config:app", "Print or check a KubeSchedulerConfiguration."),
+    "certs": (
+        _PROCESSES,
+        "certs:app",
+        "Make certificates for trying TLS out, or show certificates.",
+    ),
+}
+COMMANDS = {
+    name: help_texts.LazyCommand(panel, f"podsched.cli.{source}", summary)
+    for name, (panel, source, summary) in _TABLE.items()
+}
+
+
+class _Commands(help_texts.LazyGroup):
+    lazy = COMMANDS
+
 
 app = typer.Typer(
     name="sched",
-    cls=help_texts.Group,
+    cls=_Commands,
     rich_markup_mode=None,
     help=(
         "podsched: a highly available pod scheduler with the semantics of kube-scheduler.\n\n"
@@ -40,11 +106,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_LOCAL = "On this machine"
-_OBJECTS = "Objects"
-_SCHEDULING = "Scheduling"
-_PROCESSES = "Processes"
 
 
 def _version(value: bool) -> None:
@@ -63,31 +124,6 @@ def _root(
     ] = False,
 ) -> None:
     del version
-
-
-for _name, _command, _panel in (
-    ("demo", local.demo, _LOCAL),
-    ("up", local.up, _LOCAL),
-    ("bench", bench.bench, _LOCAL),
-    ("apply", objects.apply, _OBJECTS),
-    ("create", objects.create, _OBJECTS),
-    ("get", get.get, _OBJECTS),
-    ("describe", get.describe_command, _OBJECTS),
-    ("delete", objects.delete, _OBJECTS),
-    ("label", edit.label, _OBJECTS),
-    ("taint", edit.taint, _OBJECTS),
-    ("cordon", edit.cordon, _OBJECTS),
-    ("uncordon", edit.uncordon, _OBJECTS),
-    ("status", status.status, _SCHEDULING),
-    ("simulate", simulate.simulate_command, _SCHEDULING),
-    ("apiserver", apiserver.apiserver, _PROCESSES),
-    ("scheduler", scheduler.scheduler, _PROCESSES),
-    ("agent", agent.agent, _PROCESSES),
-):
-    app.command(_name, cls=help_texts.Command, rich_help_panel=_panel)(_command)
-
-app.add_typer(config.app, name="config", rich_help_panel=_SCHEDULING)
-app.add_typer(certs.app, name="certs", rich_help_panel=_PROCESSES)
 
 
 def main() -> None:
@@ -116,6 +152,8 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, OSError):
         # A file that cannot be read, or output that cannot be written.
         discard_output()
+        from podsched.cli.errors import FAILED  # not above: it imports gRPC
+
         subject = f"{error.filename}: " if error.filename else ""
         say(f"error: {subject}{os_error_text(error)}", error=True)
         return FAILED

@@ -230,3 +230,6 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
             violations = candidate.get("pdbViolations", 0)
             extra = f" ({violations} PDB violations)" if violations else ""
             say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
+
+
+__all__ = ["simulate_command"]

@@ -342,6 +342,7 @@ class ApiClient:
             immediate=len(self._channels) - 1,  # every server has its chance before a wait
         )
         cause = ""
+        unreached = 0
         while True:
             endpoint = self.endpoint
             try:
@@ -360,6 +361,9 @@ class ApiClient:
                 self._channels.leave(endpoint)
                 delay = backoff.next_delay()
                 may_repeat = repeatable or not error.outcome_unknown
+                unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
+                if unreached == len(self._channels) and not self.options.wait_for_server:
+                    raise error from rpc_error
                 if not may_repeat or loop.time() + delay >= deadline:
                     raise _with_cause(error, cause) from rpc_error
                 cause = error.message

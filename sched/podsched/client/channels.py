@@ -30,6 +30,8 @@ class ClientOptions:
 
     timeout: float = 10.0
     """Seconds a call may take, retries included."""
+    wait_for_server: bool = True
+    """Whether a call waits, within its time, while every server refuses connections."""
     watch_silence: float = 10.0
     """A watch on which nothing comes for so long (bookmarks come every second) is broken."""
     max_message_bytes: int = 64 * MIB

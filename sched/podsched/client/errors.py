@@ -206,6 +206,10 @@ def _status_of(error: Any) -> Any:
     return None
 
 
+#: How gRPC's messages begin when a call has not left this process.
+_NOT_SENT = ("failed to connect", "errors resolving", "dns resolution failed")
+
+
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     """Return an error that gRPC made itself: the server may never have seen the call."""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -213,6 +217,6 @@ def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     if code is grpc.StatusCode.CANCELLED:
         # By the server: a caller that cancels gets CancelledError.
         return OutcomeUnknown("the server broke the call off")
-    if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" not in message.lower():
+    if code is grpc.StatusCode.UNAVAILABLE and not message.lower().startswith(_NOT_SENT):
         return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)
