@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from podsched.bench.disturbances import Step, deletions, mixed_churn, preemptors
 from podsched.bench.processes import cpu_seconds, cpu_seconds_of, spent
 from podsched.bench.queueing import run_queue
 from podsched.bench.results import BenchResult, FailoverResult
+from podsched.bench.run import measured_pods
 from podsched.bench.shapes import copies
 from podsched.bench.workloads import WORKLOADS
 
@@ -26,12 +28,44 @@ def test_the_objects_of_a_workload_are_valid(name: str) -> None:
         assert not validate("Pod", pod)
     for index in (0, 1):
         assert not validate("Node", workload.node_of(index))
+    small = replace(workload, pods=3)
+    needed = workload.objects_for(small.pods) if workload.objects_for else ()
+    for item in (*measured_pods(small), *needed):
+        assert not validate(kind_of(item), item)
 
 
 def test_nodes_of_a_workload_have_names_of_their_own() -> None:
     for workload in WORKLOADS.values():
         names = {workload.node_of(n).metadata.name for n in range(min(workload.nodes, 50))}
         assert len(names) == min(workload.nodes, 50)
+
+
+def classes_of(name: str) -> int:
+    """Return how many different pods a workload has, names aside."""
+    pods = measured_pods(replace(WORKLOADS[name], pods=300))
+    for pod in pods:
+        pod.metadata.name = ""
+    return len({pod.SerializeToString(deterministic=True) for pod in pods})
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("SchedulingBasic", 1),
+        ("Templates", 100),
+        ("TemplatesMixed", 100),
+        ("UniqueLabels", 300),
+        ("UniqueRequests", 300),
+        ("UniqueClaims", 300),
+    ],
+)
+def test_pods_differ_as_much_as_the_workload_says(name: str, classes: int) -> None:
+    assert classes_of(name) == classes
+
+
+def test_templates_of_one_workload_have_ten_priorities() -> None:
+    pods = measured_pods(replace(WORKLOADS["TemplatesPriorities"], pods=300))
+    assert len({pod.spec.priority_class_name for pod in pods}) == 10
 
 
 def test_churn_takes_away_what_it_made() -> None:

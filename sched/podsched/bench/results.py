@@ -39,7 +39,8 @@ class BenchResult:
 
     def lines(self) -> list[str]:
         """Return a short report as lines."""
-        created = "in batches" if self.create_mode == "batch" else "one by one"
+        modes = {"batch": "in batches", "single": "one by one"}
+        created = modes.get(self.create_mode, self.create_mode)
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
@@ -47,7 +48,7 @@ class BenchResult:
             f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}",
             f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
             f"  all created after {self.create_seconds:.2f} s",
-            f"  creation to binding: p50 {self.p50_seconds:.3f} s, p99 {self.p99_seconds:.3f} s",
+            f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",
             f"  CPU per pod in microseconds: {cpu}",
         ]
 

@@ -39,6 +39,8 @@ class BenchOptions:
     in_flight: int = 32
     replicas: int = 1
     evaluator: str = "local"
+    rate: float = 0.0
+    """Pods created per second, each with a call of its own; 0: as the workload says."""
     fsync: bool = True
     timeout: float = 600.0
 
@@ -118,6 +120,8 @@ async def prepare(
         await create_all(client, [workload.node_of(n) for n in numbers])
         progress("nodes", numbers.stop, workload.nodes)
     await create_all(client, list(copies(gated_template(), "gated", workload.gated)))
+    if workload.objects_for is not None:
+        await create_all(client, list(workload.objects_for(workload.pods)))
     first = list(copies(workload.first_template(), "first", workload.first))
     await create_all(client, first)
     await counter.wait_for(
@@ -127,9 +131,26 @@ async def prepare(
     )
 
 
+def measured_pods(workload: Workload) -> list[Pod]:
+    """Return the pods that are measured."""
+    if workload.pod_of is None:
+        return list(copies(workload.template(), "measured", workload.pods))
+    pods = [workload.pod_of(index) for index in range(workload.pods)]
+    for index, pod in enumerate(pods):
+        pod.metadata.name = f"measured-{index}"
+    return pods
+
+
 async def _create_pods(
-    client: ApiClient, pods: Sequence[Pod], options: BenchOptions, created: dict[str, float]
+    client: ApiClient,
+    pods: Sequence[Pod],
+    options: BenchOptions,
+    rate: float,
+    created: dict[str, float],
 ) -> None:
+    if rate:
+        await _create_at(client, pods, rate, created)
+        return
     if options.create_mode == "batch":
         for start in range(0, len(pods), options.batch_size):
             part = pods[start : start + options.batch_size]
@@ -147,6 +168,18 @@ async def _create_pods(
             await client.create(pod)
 
     await asyncio.gather(*(one_after_another() for _ in range(options.in_flight)))
+
+
+async def _create_at(
+    client: ApiClient, pods: Sequence[Pod], rate: float, created: dict[str, float]
+) -> None:
+    """Create ``rate`` pods per second, also while the calls of earlier ones are not answered."""
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as calls:
+        for index, pod in enumerate(pods):
+            await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
+            created[key_of(pod)] = time.monotonic()
+            calls.create_task(client.create(pod), name=f"create {pod.metadata.name}")
 
 
 async def disturb(client: ApiClient, disturbance: Disturbance) -> None:
@@ -173,7 +206,8 @@ async def _clocked(
     options: BenchOptions,
     progress: Progress,
 ) -> BenchResult:
-    pods = list(copies(workload.template(), "measured", workload.pods))
+    pods = measured_pods(workload)
+    rate = options.rate or workload.rate
     created: dict[str, float] = {}
     keys = [key_of(pod) for pod in pods]
     disturbing = None
@@ -186,7 +220,7 @@ async def _clocked(
         ),
         name="wait",
     )
-    await _create_pods(client, pods, options, created)
+    await _create_pods(client, pods, options, rate, created)
     create_seconds = time.monotonic() - began
     await waiting
     if disturbing is not None:
@@ -199,7 +233,7 @@ async def _clocked(
         nodes=workload.nodes,
         pods=workload.pods,
         bound=len(bound),
-        create_mode=options.create_mode,
+        create_mode=f"{rate:g} per second" if rate else options.create_mode,
         seconds=round(seconds, 3),
         pods_per_second=round(len(bound) / seconds, 1),
         create_seconds=round(create_seconds, 3),

@@ -6,11 +6,12 @@ the default pod requests 100m and 500Mi.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.bench import mixed
 from podsched.bench.disturbances import (
     HIGH,
     Disturbance,
@@ -49,7 +50,10 @@ class Workload:
     """``pods`` measured pods, with ``first`` bound and ``gated`` waiting before the clock starts.
 
     ``meanwhile`` runs while pods are measured. ``kube_scheduler``: pods/s of kube-scheduler v1.36
-    with API server and etcd in scheduler_perf, on 2 cores; 0 if it was not measured.
+    with API server and etcd in scheduler_perf, on 2 cores; 0 if it was not measured. ``pod_of``:
+    measured pods made from their number, instead of ``template``. ``objects_for``: what the
+    measured pods need, by their number. ``rate``: pods created per second, one call each; 0: as
+    fast as possible.
     """
 
     name: str
@@ -62,6 +66,9 @@ class Workload:
     node_of: Callable[[int], Node] = default_node
     gated: int = 0
     meanwhile: Disturbance | None = None
+    pod_of: Callable[[int], Pod] | None = None
+    objects_for: Callable[[int], Iterable[AnyObject]] | None = None
+    rate: float = 0.0
 
 
 def _colored(namespace: str, color: str, kind: str, key: str) -> Callable[[], Pod]:
@@ -106,6 +113,16 @@ def _light() -> Pod:
 def gated_template() -> Pod:
     """Return a pod with a scheduling gate that is never removed."""
     return pod_template(cpu="", memory="", schedulingGates=[{"name": "bench.podsched/wait"}])
+
+
+def _mixed(
+    name: str,
+    pod_of: Callable[[int], Pod],
+    objects_for: Callable[[int], Iterable[AnyObject]] | None = None,
+) -> Workload:
+    return Workload(
+        name, 5000, 0, 10000, node_of=mixed.large_node, pod_of=pod_of, objects_for=objects_for
+    )
 
 
 _WORKLOADS = (
@@ -167,6 +184,13 @@ _WORKLOADS = (
         gated=10000,
         meanwhile=Disturbance(0.2, deletions("first", 10, 20000)),
     ),
+    _mixed("Templates", mixed.own_image),
+    _mixed("TemplatesMixed", mixed.own_template),
+    _mixed("TemplatesPriorities", mixed.own_template_and_priority, mixed.priority_classes),
+    _mixed("UniqueLabels", mixed.own_label),
+    _mixed("UniqueRequests", mixed.own_requests),
+    _mixed("UniqueClaims", mixed.own_claim, mixed.claims),
+    Workload("Latency", 5000, 0, 2000, node_of=mixed.large_node, rate=100.0),
 )
 
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _WORKLOADS}

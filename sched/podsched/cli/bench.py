@@ -25,6 +25,7 @@ from podsched.bench.queueing import run_queue
 from podsched.bench.results import BenchResult, FailoverResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress, run_workload
 from podsched.bench.workloads import WORKLOADS, Workload
+from podsched.cli import bench_options as given
 from podsched.cli.enums import CreateMode, Evaluator
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.printers import aligned
@@ -42,38 +43,17 @@ def bench(
     workload: Annotated[
         str, typer.Argument(metavar="WORKLOAD", help=f"{', '.join(_NAMES)}, all, or list.")
     ],
-    nodes: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")
-    ] = 0,
-    pods: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Number of measured pods; 0: as in the workload."),
-    ] = 0,
-    first: Annotated[
-        int,
-        typer.Option(min=-1, help="Number of initial pods; -1: as in the workload."),
-    ] = -1,
-    create_mode: Annotated[
-        CreateMode, typer.Option(help="batch: many pods per call; single: one call per pod.")
-    ] = CreateMode.BATCH,
-    batch_size: Annotated[
-        int, typer.Option(min=1, max=5000, metavar="N", help="Pods per call in batch mode.")
-    ] = 500,
-    in_flight: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Concurrent calls in single mode.")
-    ] = 32,
-    replicas: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")
-    ] = 1,
-    evaluator: Annotated[
-        Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
-    ] = Evaluator.LOCAL,
-    times: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Rounds of Failover per signal.")
-    ] = 3,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print results as JSON, one line per workload.")
-    ] = False,
+    nodes: given.Nodes = 0,
+    pods: given.Pods = 0,
+    first: given.First = -1,
+    create_mode: given.Mode = CreateMode.BATCH,
+    batch_size: given.BatchSize = 500,
+    in_flight: given.InFlight = 32,
+    rate: given.Rate = 0,
+    replicas: given.Replicas = 1,
+    evaluator: given.Evaluators = Evaluator.LOCAL,
+    times: given.Times = 3,
+    as_json: given.AsJson = False,
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine.
 
@@ -86,7 +66,7 @@ def bench(
         return
     if workload not in (*_NAMES, ALL):
         fail(f'unknown workload "{workload}"; choose one of {", ".join(_NAMES)}', USAGE)
-    options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator)
+    options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator, rate)
     sizes = _Sizes(nodes, pods, first, times)
     problems = []
     for name in _NAMES if workload == ALL else (workload,):

@@ -1,0 +1,35 @@
+"""The options of ``sched bench``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from podsched.cli.enums import CreateMode, Evaluator
+
+Nodes = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")
+]
+Pods = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Number of measured pods; 0: as in the workload.")
+]
+First = Annotated[int, typer.Option(min=-1, help="Number of initial pods; -1: as in the workload.")]
+Mode = Annotated[
+    CreateMode, typer.Option(help="batch: many pods per call; single: one call per pod.")
+]
+BatchSize = Annotated[
+    int, typer.Option(min=1, max=5000, metavar="N", help="Pods per call in batch mode.")
+]
+InFlight = Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent calls in single mode.")]
+Rate = Annotated[
+    float, typer.Option(min=0, metavar="N", help="Create N pods/s, one call each; 0: no limit.")
+]
+Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")]
+Evaluators = Annotated[
+    Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
+]
+Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per signal.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print results as JSON, one line per workload.")
+]
