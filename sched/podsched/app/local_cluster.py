@@ -47,6 +47,7 @@ class LocalClusterOptions:
     node_pods: int = 110
     agent: bool = True
     agent_arguments: tuple[str, ...] = ()
+    api_arguments: tuple[str, ...] = ()
     evaluator: str = "auto"
     """auto, local or ray; local does not start Ray."""
     scheduler_config: Path | None = None
@@ -163,6 +164,7 @@ class LocalCluster:
                 f"--listen={address}",
                 f"--etcd-endpoints={','.join(self.etcd_endpoints)}",
                 f"--health-listen=127.0.0.1:{health}",
+                *self.options.api_arguments,
             ),
             health_port=health,
             environment=self._environment,

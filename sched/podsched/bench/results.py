@@ -34,6 +34,12 @@ class BenchResult:
             return 0.0
         return round(self.pods_per_second / self.kube_scheduler, 1)
 
+    @property
+    def problems(self) -> list[str]:
+        """Why the figures do not count."""
+        missing = self.bound < self.pods
+        return [f"only {self.bound} of {self.pods} pods were bound"] if missing else []
+
     def as_dict(self) -> dict[str, object]:
         return {**asdict(self), "ratio": self.ratio}
 
@@ -59,6 +65,11 @@ class FailoverResult:
 
     gaps: dict[str, list[float]]
 
+    @property
+    def problems(self) -> list[str]:
+        """Nothing can be wrong with it: a round that fails raises."""
+        return []
+
     def as_dict(self) -> dict[str, object]:
         medians = {signal: round(median(gaps), 3) for signal, gaps in self.gaps.items()}
         rounded = {signal: [round(gap, 3) for gap in gaps] for signal, gaps in self.gaps.items()}
@@ -80,6 +91,11 @@ class QueueResult:
     pods: int
     helped: int
     microseconds: dict[str, float]
+
+    @property
+    def problems(self) -> list[str]:
+        """Nothing can be wrong with it."""
+        return []
 
     def as_dict(self) -> dict[str, object]:
         return {"workload": "Queue", **asdict(self)}

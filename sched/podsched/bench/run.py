@@ -43,6 +43,10 @@ class BenchOptions:
     """Pods created per second, each with a call of its own; 0: as the workload says."""
     fsync: bool = True
     timeout: float = 600.0
+    agent_nodes: int = 0
+    """Number of nodes that an agent plays; without, nothing starts the pods that are bound."""
+    agent_node_pods: int = 110
+    api_arguments: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -53,9 +57,11 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
             LocalClusterOptions(
                 data_dir=Path(directory),
                 replicas=options.replicas,
-                agent=False,
+                nodes=options.agent_nodes,
+                node_pods=options.agent_node_pods,
                 evaluator=options.evaluator,
                 fsync=options.fsync,
+                api_arguments=options.api_arguments,
             )
         )
         await cluster.start()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
 import typer
@@ -24,6 +25,7 @@ from podsched.bench.failover import run_failover
 from podsched.bench.queueing import run_queue
 from podsched.bench.results import BenchResult, FailoverResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress, run_workload
+from podsched.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
 from podsched.bench.workloads import WORKLOADS, Workload
 from podsched.cli import bench_options as given
 from podsched.cli.enums import CreateMode, Evaluator
@@ -32,10 +34,12 @@ from podsched.cli.printers import aligned
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
-ALL, FAILOVER, QUEUE, LIST = "all", "Failover", "Queue", "list"
-_NAMES = (*WORKLOADS, FAILOVER, QUEUE)
+ALL, FAILOVER, QUEUE, SOAK, LIST = "all", "Failover", "Queue", "Soak", "list"
+#: What "all" runs. A soak takes minutes, and speed is not what it measures.
+_SPEED = (*WORKLOADS, FAILOVER, QUEUE)
+_NAMES = (*_SPEED, SOAK)
 
-Result = BenchResult | FailoverResult | QueueResult
+Result = BenchResult | FailoverResult | QueueResult | SoakResult
 R = TypeVar("R")
 
 
@@ -53,27 +57,33 @@ def bench(
     replicas: given.Replicas = 1,
     evaluator: given.Evaluators = Evaluator.LOCAL,
     times: given.Times = 3,
+    most_growth: given.MostGrowth = MOST_GROWTH,
+    plot: given.Plot = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine.
 
     Failover measures how long scheduling pauses when the leader is killed or
     stopped. Queue measures the cost of the scheduling queue's operations with
-    100,000 waiting pods.
+    100,000 waiting pods. Soak lets 200,000 pods come and go with three replicas
+    and fails if a process keeps growing; "all" leaves it out.
     """
     if workload == LIST:
         _list(as_json=as_json)
         return
     if workload not in (*_NAMES, ALL):
         fail(f'unknown workload "{workload}"; choose one of {", ".join(_NAMES)}', USAGE)
+    if plot is not None and workload != SOAK:
+        fail(f"--plot: only {SOAK} is plotted", USAGE)
     options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator, rate)
-    sizes = _Sizes(nodes, pods, first, times)
+    sizes = _Sizes(nodes, pods, first, times, most_growth)
     problems = []
-    for name in _NAMES if workload == ALL else (workload,):
+    for name in _SPEED if workload == ALL else (workload,):
         result = _run(name, sizes, options)
         print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
-        if isinstance(result, BenchResult) and result.bound < result.pods:
-            problems.append(f"{name}: only {result.bound} of {result.pods} pods were bound")
+        problems += [f"{name}: {problem}" for problem in result.problems]
+        if plot is not None and isinstance(result, SoakResult):
+            _write(result, plot)
     if problems:
         fail("; ".join(problems), FAILED)
 
@@ -85,6 +95,14 @@ class _Sizes(NamedTuple):
     pods: int
     first: int
     times: int
+    most_growth: float
+
+
+def _write(result: SoakResult, path: Path) -> None:
+    try:
+        result.write_chart(path)
+    except OSError as exc:
+        fail(f"--plot {path}: {exc.strerror}", FAILED)
 
 
 def _run(name: str, sizes: _Sizes, options: BenchOptions) -> Result:
@@ -92,6 +110,11 @@ def _run(name: str, sizes: _Sizes, options: BenchOptions) -> Result:
         return run_queue(sizes.pods) if sizes.pods else run_queue()
     if name == FAILOVER:
         return _with_progress(lambda bar: asyncio.run(run_failover(sizes.times, options, bar)))
+    if name == SOAK:
+        pods, nodes = sizes.pods or PODS, sizes.nodes or NODES
+        return _with_progress(
+            lambda bar: asyncio.run(run_soak(pods, nodes, options, bar, sizes.most_growth))
+        )
     workload = _sized(WORKLOADS[name], sizes)
     return _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
 

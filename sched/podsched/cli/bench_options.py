@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,13 @@ Evaluators = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
 Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per signal.")]
+MostGrowth = Annotated[
+    float,
+    typer.Option(min=0.0, metavar="BYTES", help="Growth per pod beyond which Soak fails."),
+]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write Soak's memory as a chart (SVG).")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print results as JSON, one line per workload.")
 ]
