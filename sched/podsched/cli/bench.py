@@ -22,6 +22,8 @@ from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
 from podsched.bench.failover import run_failover
+from podsched.bench.overload import run_overload
+from podsched.bench.overload_result import OverloadResult
 from podsched.bench.queueing import run_queue
 from podsched.bench.results import BenchResult, FailoverResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress, run_workload
@@ -34,12 +36,13 @@ from podsched.cli.printers import aligned
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
-ALL, FAILOVER, QUEUE, SOAK, LIST = "all", "Failover", "Queue", "Soak", "list"
-#: What "all" runs. A soak takes minutes, and speed is not what it measures.
+ALL, FAILOVER, QUEUE, LIST = "all", "Failover", "Queue", "list"
+SOAK, OVERLOAD = "Soak", "Overload"
+#: What "all" runs. The others take minutes, and speed is not what they measure.
 _SPEED = (*WORKLOADS, FAILOVER, QUEUE)
-_NAMES = (*_SPEED, SOAK)
+_NAMES = (*_SPEED, SOAK, OVERLOAD)
 
-Result = BenchResult | FailoverResult | QueueResult | SoakResult
+Result = BenchResult | FailoverResult | QueueResult | SoakResult | OverloadResult
 R = TypeVar("R")
 
 
@@ -66,7 +69,9 @@ def bench(
     Failover measures how long scheduling pauses when the leader is killed or
     stopped. Queue measures the cost of the scheduling queue's operations with
     100,000 waiting pods. Soak lets 200,000 pods come and go with three replicas
-    and fails if a process keeps growing; "all" leaves it out.
+    and fails if a process keeps growing. Overload measures what ten flooding
+    clients do to others, and fails if these become more than twice as slow.
+    "all" leaves these two out.
     """
     if workload == LIST:
         _list(as_json=as_json)
@@ -115,6 +120,9 @@ def _run(name: str, sizes: _Sizes, options: BenchOptions) -> Result:
         return _with_progress(
             lambda bar: asyncio.run(run_soak(pods, nodes, options, bar, sizes.most_growth))
         )
+    if name == OVERLOAD:
+        size = (sizes.nodes, sizes.pods)
+        return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
     workload = _sized(WORKLOADS[name], sizes)
     return _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
 
