@@ -613,3 +613,10 @@ def test_what_a_process_shows_of_its_configuration_holds_no_secret() -> None:
     assert "https://me:xxxxx@extender:8888/a@b" in shown
     assert "Y2VydA==" in shown
     assert "pass@word" in str(to_plain(config)), "what is read back stays whole"
+
+
+@pytest.mark.parametrize("number", [".inf", "-.inf", ".nan"])
+def test_numbers_that_json_has_no_text_for_are_refused(number: str) -> None:
+    (mistake,) = mistakes(f"{HEADER}clientConnection: {{qps: {number}}}\n")
+    assert mistake.startswith("clientConnection.qps: ")
+    assert mistake.endswith("must be a finite number")

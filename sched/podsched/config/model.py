@@ -47,6 +47,7 @@ class Model(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         arbitrary_types_allowed=True,
+        allow_inf_nan=False,  # /configz has no JSON for them
     )
 
     def errors(self, path: str) -> list[FieldError]:
@@ -203,6 +204,7 @@ _REASONS = {
     "int_type": "must be an integer",
     "int_from_float": "must be an integer",
     "float_type": "must be a number",
+    "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
     "string_type": "must be a string",
     "bytes_type": "must be base64",
