@@ -1,11 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import pytest
 
-from podsched.client.errors import Invalid, Unavailable
+from podsched.api.reasons import StatusCode, StatusReason
+from podsched.client.errors import (
+    ClientError,
+    FenceLost,
+    Invalid,
+    ServerBug,
+    TooLarge,
+    Unavailable,
+    of_result,
+)
 from podsched.client.outbox import Outbox
 from podsched.v1.api_pb2 import BatchResult
 
@@ -84,9 +93,89 @@ async def test_each_item_hears_what_became_of_it(server: Server, outbox: Outbox[
     assert server.answers == [("a", 0), ("b", 5)]
 
 
-async def test_a_mistake_ends_it(server: Server) -> None:
+class Choosy:
+    """Refuses every call that has a poison in it, or all of them."""
+
+    def __init__(self, poison: Collection[str], error: ClientError | None = None) -> None:
+        self.poison = poison
+        self.error = error or ServerBug("nonsense")
+        self.calls = 0
+        self.written: list[str] = []
+
+    async def send(self, items: Sequence[str]) -> Sequence[BatchResult]:
+        self.calls += 1
+        await asyncio.sleep(0.001)
+        if set(items) & set(self.poison):
+            raise self.error
+        self.written += items
+        return [BatchResult()] * len(items)
+
+
+async def flushed(choosy: Choosy, items: Sequence[str]) -> dict[str, ClientError | None]:
+    """What becomes of each item of one batch."""
+    outcomes: dict[str, ClientError | None] = {}
+    outbox = Outbox(choosy.send, lambda key, _, result: outcomes.update({key: of_result(result)}))
+    for item in items:
+        outbox.put(item, item)
+    await outbox.flush(len(items))
+    assert not outbox.calls
+    return outcomes
+
+
+async def test_an_item_for_which_whole_calls_fail_costs_only_itself() -> None:
+    items = [str(number) for number in range(500)]
+    choosy = Choosy({"7", "8", "499"})
+    outcomes = await flushed(choosy, items)
+    assert choosy.written == [item for item in items if item not in choosy.poison]
+    failed = {item for item, error in outcomes.items() if error is not None}
+    assert failed == choosy.poison and len(outcomes) == 500
+    assert isinstance(outcomes["7"], ServerBug) and outcomes["7"].message == "nonsense"
+    assert choosy.calls < 60
+
+
+async def test_a_fault_of_all_items_is_not_searched_for_in_each() -> None:
+    items = [str(number) for number in range(500)]
+    choosy = Choosy(items)
+    outcomes = await flushed(choosy, items)
+    assert len(outcomes) == 500 and all(outcomes.values())
+    assert choosy.calls < 40
+
+
+async def test_a_full_store_is_no_fault_of_an_item() -> None:
+    items = [str(number) for number in range(500)]
+    choosy = Choosy(items, TooLarge("etcd is full", reason=StatusReason.STORE_FULL))
+    assert all((await flushed(choosy, items)).values())
+    assert choosy.calls == 1
+
+
+async def test_what_is_dropped_while_a_batch_is_being_searched_is_not_sent() -> None:
+    choosy = Choosy({"bad"})
+    outbox = Outbox(choosy.send)
+    for item in ("bad", "good", "dropped"):
+        outbox.put(item, item)
+    flush = asyncio.create_task(outbox.flush(3))
+    await asyncio.sleep(0.0015)
+    outbox.drop("dropped")
+    await flush
+    assert choosy.written == ["good"]
+
+
+async def test_a_failed_call_goes_on_with_what_comes_later(
+    server: Server, outbox: Outbox[str]
+) -> None:
     server.faults = [Invalid("nonsense")]
-    outbox = Outbox(server.send)
     outbox.put("a", "1")
-    with pytest.raises(Invalid):
+    await asyncio.sleep(2)
+    outbox.put("b", "2")
+    await asyncio.sleep(2)
+    assert server.batches == [["2"]]
+    assert server.answers == [("a", StatusCode.INVALID_ARGUMENT), ("b", 0)]
+
+
+async def test_a_lost_fence_ends_it(server: Server) -> None:
+    server.faults = [FenceLost("over")]
+    outbox = Outbox(server.send, given_up=lambda items, error: None)
+    outbox.put("a", "1")
+    outbox.put("b", "1")
+    with pytest.raises(FenceLost):
         await outbox.run()

@@ -180,6 +180,14 @@ def of_result(result: BatchResult) -> ClientError | None:
     )
 
 
+def as_result(error: ClientError) -> BatchResult:
+    """Return the result of an item whose call failed as a whole; ``of_result`` is the way back."""
+    codes = (code for code, cls in _BY_CODE.items() if isinstance(error, cls))
+    return BatchResult(
+        code=next(codes, StatusCode.UNKNOWN), reason=error.reason, message=error.message
+    )
+
+
 def of_rpc(error: Any) -> ClientError:
     """Return the error that a ``grpc.aio.AioRpcError`` means."""
     code: grpc.StatusCode = error.code()

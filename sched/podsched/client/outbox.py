@@ -6,8 +6,12 @@ it.
 
     put --> waiting --> under way --answered--> done, each item by itself
                ^            |
-               |            '--failed as a whole--> given up
+               |            '--failed as a whole--> halves under way --> ... --> one item: failed
                '-- retry ---'   (retryable, and not for longer than ``retry_for``)
+
+A call that fails as a whole, and would fail again, may do so because of one item: its halves are
+sent by themselves, so that the fault costs that item alone. Where many items fail like this, the
+rest of the batch fails with them, without calls of its own. Only a lost fence ends ``run``.
 
 ``run`` is one worker, which makes one call at a time; as many calls may be under way as workers
 run. Writes for the same key stay in order with one worker only.
@@ -23,7 +27,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from podsched.client.errors import ClientError
+from podsched.api.reasons import StatusReason
+from podsched.client.errors import ClientError, FenceLost, as_result
 from podsched.lib.backoff import Backoff
 from podsched.telemetry.logs import get_logger
 
@@ -32,6 +37,8 @@ T = TypeVar("T")
 _log = get_logger("outbox")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+#: Items of a batch that are found to be at fault one by one; with more, it is not the items.
+_MOST_CULPRITS = 8
 
 
 def _newest(earlier: T, later: T) -> T:
@@ -57,8 +64,8 @@ class Outbox(Generic[T]):
         ``send`` writes a batch of at most ``most`` items and returns a result for each, which
         ``answered`` is called with, by key and item. It raises ClientError when it fails as a
         whole. ``given_up`` gets the items that are not tried again, since the error is not
-        retryable or ``retry_for`` seconds have passed; without it such an error ends ``run``.
-        ``merge`` makes one item of two for the same key, the earlier and the later.
+        retryable or ``retry_for`` seconds have passed; without it ``answered`` gets a result that
+        says so. ``merge`` makes one item of two for the same key, the earlier and the later.
         """
         self._send = send
         self._answered = answered
@@ -109,13 +116,35 @@ class Outbox(Generic[T]):
         batch = self._take(most)
         if not batch:
             return
+        parts, culprits = [batch], 0
         self._under_way.append(batch)
         try:
-            await self._deliver(batch)
+            while parts:
+                part = parts[-1]
+                failure = await self._deliver(part)
+                self._ended(parts.pop())
+                if failure is None or not part:
+                    continue
+                if len(part) > 1 and culprits < _MOST_CULPRITS and _may_be_of_one(failure):
+                    halves = _halves(part)
+                    parts += halves
+                    self._under_way += halves
+                else:
+                    culprits += 1
+                    self._give_up(part, failure)
         finally:
-            self._under_way = [other for other in self._under_way if other is not batch]
+            for part in parts:
+                self._ended(part)
 
-    async def _deliver(self, batch: dict[str, T]) -> None:
+    def _ended(self, batch: dict[str, T]) -> None:
+        self._under_way = [other for other in self._under_way if other is not batch]
+
+    async def _deliver(self, batch: dict[str, T]) -> ClientError | None:
+        """Send a batch, again where that may help; return why it failed as a whole.
+
+        Raises:
+            FenceLost: nothing that carries the fence can be written any more.
+        """
         pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         clock = asyncio.get_running_loop().time
         give_up_at = clock() + self._retry_for
@@ -123,12 +152,11 @@ class Outbox(Generic[T]):
             sent = list(batch.items())
             try:
                 results = await self._send([item for _, item in sent])
+            except FenceLost:
+                raise
             except ClientError as error:
                 if not error.retryable or clock() >= give_up_at:
-                    if self._given_up is None:
-                        raise
-                    self._given_up([item for _, item in sent], error)
-                    return
+                    return error
                 _log.info("A batch of writes has to wait", writes=len(sent), error=str(error))
                 await asyncio.sleep(pause.next_delay())
                 self._renew(batch)
@@ -136,7 +164,20 @@ class Outbox(Generic[T]):
             if self._answered is not None:
                 for (key, item), result in zip(sent, results, strict=True):
                     self._answered(key, item, result)
+            return None
+        return None
+
+    def _give_up(self, batch: dict[str, T], failure: ClientError) -> None:
+        if self._given_up is not None:
+            self._given_up(list(batch.values()), failure)
             return
+        _log.warning(
+            "Writes failed", writes=len(batch), first=next(iter(batch)), error=str(failure)
+        )
+        if self._answered is not None:
+            result = as_result(failure)
+            for key, item in batch.items():
+                self._answered(key, item, result)
 
     def _take(self, most: int) -> dict[str, T]:
         if len(self._waiting) <= most:
@@ -149,3 +190,15 @@ class Outbox(Generic[T]):
         """Send with a batch what has come for its keys since it was sent."""
         for key in batch.keys() & self._waiting.keys():
             batch[key] = self._merge(batch[key], self._waiting.pop(key))
+
+
+def _may_be_of_one(failure: ClientError) -> bool:
+    """Whether a call may have failed because of one item, and its other items would succeed."""
+    return not failure.retryable and failure.reason != StatusReason.STORE_FULL
+
+
+def _halves(batch: dict[str, T]) -> list[dict[str, T]]:
+    """Return a batch in two parts, the later one first."""
+    items = list(batch.items())
+    middle = len(items) // 2
+    return [dict(items[middle:]), dict(items[:middle])]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.api.reasons import StatusCode, StatusReason
-from podsched.client.errors import ClientError, FenceLost
+from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
 from podsched.engine.writes.fence import raise_if_fence_lost
 from podsched.framework.plugin import CycleState
@@ -144,8 +144,6 @@ class BindQueue:
             raise_if_fence_lost(results)
 
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
-        if isinstance(failure, FenceLost):
-            raise failure
         for assignment in batch:
             self._outcomes.bind_failed(assignment, error(str(failure)))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Generic, TypeVar
 
-from podsched.client.errors import ClientError, FenceLost
+from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
 from podsched.engine.writes.fence import raise_if_fence_lost
 from podsched.lib.tasks import TaskSet
@@ -74,8 +74,6 @@ class SharedCalls(Generic[T]):
             request.answer.set_result(result)
 
     def _failed(self, requests: Sequence[_Request[T]], failure: ClientError) -> None:
-        if isinstance(failure, FenceLost):
-            raise failure
         for request in requests:
             if not request.answer.done():
                 request.answer.set_exception(failure)

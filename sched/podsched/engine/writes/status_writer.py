@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from podsched.client.errors import ClientError, FenceLost
+from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
 from podsched.engine.writes.fence import raise_if_fence_lost
 from podsched.telemetry.logs import get_logger
@@ -52,8 +52,6 @@ class StatusWriter:
         return results
 
     def _given_up(self, patches: Sequence[api_pb2.PodStatusPatch], failure: ClientError) -> None:
-        if isinstance(failure, FenceLost):
-            raise failure
         _log.warning("Could not write pod statuses", pods=len(patches), error=str(failure))
 
 
