@@ -1,4 +1,4 @@
-"""An API server without transport, on a store in memory."""
+"""An API server without transport, on a store in memory, with two nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from podsched.server.core import ServerCore
 from podsched.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
+from support.api_objects import node
 from support.api_world import World
 
 
@@ -23,6 +24,7 @@ async def world(settings: ServerSettings) -> AsyncIterator[World]:
     core = ServerCore(settings, store, now=lambda: world.now)
     world = World(store, core)
     await core.start()
+    await core.creator.create_many([node("worker-1"), node("worker-2")])
     yield world
     for server in (core, *world.others):
         await server.stop()

@@ -155,10 +155,10 @@ async def test_writes_to_it_fail_by_themselves(world: World) -> None:
     assert isinstance(first, ApiError) and first.reason == StatusReason.STORE_READ_ERROR
     assert not isinstance(second, ApiError)
     bindings = [
-        v1.Binding(namespace="default", name=name, node_name="n") for name in ("bad", "web")
+        v1.Binding(namespace="default", name=name, node_name="worker-1") for name in ("bad", "web")
     ]
     first, second = await world.core.pods.bind(bindings, None)
     assert isinstance(first, ApiError) and first.reason == StatusReason.STORE_READ_ERROR
     assert not isinstance(second, ApiError)
     bound = second.decode()
-    assert isinstance(bound, Pod) and bound.spec.node_name == "n"
+    assert isinstance(bound, Pod) and bound.spec.node_name == "worker-1"

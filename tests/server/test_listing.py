@@ -45,12 +45,12 @@ async def test_selectors_choose(world: World) -> None:
     await world.core.creator.create_many(
         [pod("a", app="x"), pod("b", app="y"), pod("c", app="x"), pod("d", "other", app="x")]
     )
-    await world.core.pods.bind([binding("a", "node-1")], None)
+    await world.core.pods.bind([binding("a", "worker-1")], None)
     assert keys(await listed(world, label_selector="app=x", namespace="default")) == ["a", "c"]
     assert keys(await listed(world, label_selector="app in (x,y)", namespace="other")) == [
         "other/d"
     ]
-    assert keys(await listed(world, field_selector="spec.nodeName=node-1")) == ["a"]
+    assert keys(await listed(world, field_selector="spec.nodeName=worker-1")) == ["a"]
     assert keys(await listed(world, field_selector="spec.nodeName!=node-1,metadata.name=c")) == [
         "c"
     ]

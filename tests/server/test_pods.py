@@ -13,7 +13,7 @@ from podsched.server.errors import ApiError
 from podsched.store.errors import MaybeApplied
 from podsched.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
-from support.api_objects import binding, budget, pod
+from support.api_objects import binding, budget, node, pod
 from support.api_world import World
 
 
@@ -41,13 +41,13 @@ async def test_a_binding_sets_node_and_condition(world: World) -> None:
     """PodScheduled becomes True, and the nomination has served its purpose."""
     fence = await world.new_term()
     item = await created(world)
-    patch = v1.PodStatusPatch(name="web", nominated_node_name="node-2")
+    patch = v1.PodStatusPatch(name="web", nominated_node_name="worker-2")
     patch.conditions.add(type="PodScheduled", status="False", reason="Unschedulable")
     await world.core.pods.patch_statuses([patch], fence)
-    (outcome,) = await world.core.pods.bind([binding("web", "node-1", item.metadata.uid)], fence)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-1", item.metadata.uid)], fence)
     assert isinstance(outcome, Entry)
     bound = await stored(world)
-    assert bound.spec.node_name == "node-1"
+    assert bound.spec.node_name == "worker-1"
     assert bound.status.nominated_node_name == ""
     assert [(c.type, c.status) for c in bound.status.conditions] == [("PodScheduled", "True")]
 
@@ -56,21 +56,21 @@ async def test_a_pod_is_bound_once(world: World) -> None:
     """The second binding learns where the pod is; two in one batch as well."""
     await created(world)
     first, second = await world.core.pods.bind(
-        [binding("web", "node-1"), binding("web", "node-2")], None
+        [binding("web", "worker-1"), binding("web", "worker-2")], None
     )
     assert isinstance(first, Entry)
     assert refusal(second) == "ALREADY_BOUND"
     assert isinstance(second, ApiError) and second.code is StatusCode.FAILED_PRECONDITION
-    assert second.metadata["node"] == "node-1"
-    assert (await stored(world)).spec.node_name == "node-1"
+    assert second.metadata["node"] == "worker-1"
+    assert (await stored(world)).spec.node_name == "worker-1"
 
 
 async def test_a_binding_through_another_server_counts(world: World) -> None:
     """A cache that lags does not let a pod be bound twice."""
     other = await world.another()
     await created(world)
-    await other.pods.bind([binding("web", "node-1")], None)
-    (outcome,) = await world.core.pods.bind([binding("web", "node-2")], None)
+    await other.pods.bind([binding("web", "worker-1")], None)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-2")], None)
     assert refusal(outcome) == "ALREADY_BOUND"
 
 
@@ -81,7 +81,7 @@ async def test_a_status_change_in_between_does_not_stop_a_binding(world: World) 
     await world.core.reflector.wait_until_fresh()
     patch = v1.PodStatusPatch(name="web", conditions=[PodCondition(type="X", status="True")])
     await other.pods.patch_statuses([patch], None)
-    (outcome,) = await world.core.pods.bind([binding("web", "node-1")], None)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-1")], None)
     assert isinstance(outcome, Entry)
     assert [c.type for c in (await stored(world)).status.conditions] == ["X", "PodScheduled"]
 
@@ -90,11 +90,11 @@ async def test_a_fenced_repetition_with_the_uid_is_a_success(world: World) -> No
     """A writer that lost the answer asks again and learns that it has succeeded."""
     fence = await world.new_term()
     uid = (await created(world)).metadata.uid
-    (first,) = await world.core.pods.bind([binding("web", "node-1", uid)], fence)
-    (again,) = await world.core.pods.bind([binding("web", "node-1", uid)], fence)
+    (first,) = await world.core.pods.bind([binding("web", "worker-1", uid)], fence)
+    (again,) = await world.core.pods.bind([binding("web", "worker-1", uid)], fence)
     assert isinstance(first, Entry) and isinstance(again, Entry)
     assert again.revision == first.revision
-    (elsewhere,) = await world.core.pods.bind([binding("web", "node-2", uid)], fence)
+    (elsewhere,) = await world.core.pods.bind([binding("web", "worker-2", uid)], fence)
     assert refusal(elsewhere) == "ALREADY_BOUND"
 
 
@@ -102,9 +102,9 @@ async def test_a_deposed_writer_does_not_even_learn_of_its_success(world: World)
     """The repetition of an old term fails on its fence."""
     fence = await world.new_term()
     uid = (await created(world)).metadata.uid
-    await world.core.pods.bind([binding("web", "node-1", uid)], fence)
+    await world.core.pods.bind([binding("web", "worker-1", uid)], fence)
     await world.new_term()
-    (again,) = await world.core.pods.bind([binding("web", "node-1", uid)], fence)
+    (again,) = await world.core.pods.bind([binding("web", "worker-1", uid)], fence)
     assert refusal(again) == "FENCE_LOST"
 
 
@@ -113,11 +113,11 @@ async def test_a_lost_fence_writes_nothing_and_no_fence_would_have(world: World)
     deposed = await world.new_term()
     await created(world)
     await world.new_term()
-    (outcome,) = await world.core.pods.bind([binding("web", "node-1")], deposed)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-1")], deposed)
     assert refusal(outcome) == "FENCE_LOST"
     assert isinstance(outcome, ApiError) and outcome.code is StatusCode.FAILED_PRECONDITION
     assert (await stored(world)).spec.node_name == ""
-    (unfenced,) = await world.core.pods.bind([binding("web", "node-1")], None)
+    (unfenced,) = await world.core.pods.bind([binding("web", "worker-1")], None)
     assert isinstance(unfenced, Entry)
 
 
@@ -141,7 +141,7 @@ async def test_every_fenced_write_fails_on_a_lost_fence(world: World) -> None:
     patch = v1.PatchRequest(
         kind="Pod", name="web", merge_patch=b'{"metadata":{"labels":{"b":"1"}}}'
     )
-    status = v1.PodStatusPatch(name="web", nominated_node_name="node-1")
+    status = v1.PodStatusPatch(name="web", nominated_node_name="worker-1")
     eviction = v1.EvictRequest(name="web", ignore_disruption_budgets=True)
     for outcomes in (
         await registry.patch([patch], deposed),
@@ -164,11 +164,12 @@ async def test_what_cannot_be_bound_is_refused(world: World) -> None:
     await world.core.registry.delete(v1.DeleteRequest(kind="Pod", name="leaving"))
     outcomes = await world.core.pods.bind(
         [
-            binding("gated", "n"),
-            binding("leaving", "n"),
-            binding("absent", "n"),
-            binding("web", "n", uid="other"),
+            binding("gated", "worker-1"),
+            binding("leaving", "worker-1"),
+            binding("absent", "worker-1"),
+            binding("web", "worker-1", uid="other"),
             binding("web", ""),
+            binding("web", "no-node"),
         ],
         None,
     )
@@ -178,7 +179,19 @@ async def test_what_cannot_be_bound_is_refused(world: World) -> None:
         "NOT_FOUND",
         "PRECONDITION_FAILED",
         "INVALID",
+        "NOT_FOUND",
     ]
+    assert 'nodes "no-node" not found' in str(outcomes[-1])
+
+
+async def test_a_pod_is_bound_to_a_node_created_through_another_server_just_now(
+    world: World,
+) -> None:
+    other = await world.another()
+    await world.core.creator.create(pod("web"))
+    await other.creator.create(node("new"))
+    (outcome,) = await world.core.pods.bind([binding("web", "new")], None)
+    assert isinstance(outcome, Entry)
 
 
 async def test_a_binding_whose_answer_was_lost_is_looked_up(
@@ -194,7 +207,7 @@ async def test_a_binding_whose_answer_was_lost_is_looked_up(
         return [MaybeApplied("connection lost")] * len(writes)
 
     monkeypatch.setattr(world.store, "write_many", lose_answers)
-    (outcome,) = await world.core.pods.bind([binding("web", "node-1")], None)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-1")], None)
     assert isinstance(outcome, Entry)
 
 
@@ -209,7 +222,7 @@ async def test_a_write_that_may_come_late_is_of_unknown_outcome(
         return [MaybeApplied("connection lost")] * len(writes)
 
     monkeypatch.setattr(world.store, "write_many", lose_requests)
-    (outcome,) = await world.core.pods.bind([binding("web", "node-1")], None)
+    (outcome,) = await world.core.pods.bind([binding("web", "worker-1")], None)
     assert refusal(outcome) == "OUTCOME_UNKNOWN"
 
 
@@ -233,7 +246,7 @@ async def test_a_condition_keeps_its_transition_time_while_its_status_stays(worl
 async def test_a_status_that_is_so_already_is_not_written(world: World) -> None:
     """The revision stays."""
     await created(world)
-    patch = v1.PodStatusPatch(name="web", nominated_node_name="node-1")
+    patch = v1.PodStatusPatch(name="web", nominated_node_name="worker-1")
     (first,) = await world.core.pods.patch_statuses([patch], None)
     (again,) = await world.core.pods.patch_statuses([patch], None)
     assert isinstance(first, Entry) and isinstance(again, Entry)
@@ -246,7 +259,7 @@ async def test_a_status_that_is_so_already_is_not_written(world: World) -> None:
 async def running(world: World, name: str) -> None:
     """A bound, ready pod labelled app=web."""
     item = pod(name, app="web")
-    item.spec.node_name = "node-1"
+    item.spec.node_name = "worker-1"
     await world.core.creator.create(item)
     item.status.phase = "Running"
     item.status.conditions.add(type="Ready", status="True")

@@ -51,7 +51,7 @@ async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
         collect(world, (await revision(world)) + 2, kinds=["Pod"], send_initial_events=True)
     )
     await asyncio.sleep(0.02)
-    await world.core.pods.bind([binding("a", "node-1")], None)
+    await world.core.pods.bind([binding("a", "worker-1")], None)
     await world.core.creator.create(pod("b"))
     responses = await watch
     assert seen(responses) == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b")]
@@ -91,12 +91,12 @@ async def test_objects_appear_and_disappear_as_they_match(world: World) -> None:
     """A watch of one node's pods: bound is ADDED, relabelled away is DELETED."""
     await world.core.creator.create(pod("a", app="x"))
     start = await revision(world)
-    await world.core.pods.bind([binding("a", "node-1")], None)
+    await world.core.pods.bind([binding("a", "worker-1")], None)
     item = (await world.core.registry.get("Pod", "", "a")).decode()
     item.metadata.labels["app"] = "y"
     await world.core.registry.update(item)
     fields = {"kinds": ["Pod"], "from_revision": start}
-    by_node = await collect(world, start + 2, field_selector="spec.nodeName=node-1", **fields)
+    by_node = await collect(world, start + 2, field_selector="spec.nodeName=worker-1", **fields)
     assert seen(by_node) == [("ADDED", "a"), ("MODIFIED", "a")]
     by_label = await collect(world, start + 2, label_selector="app=x", **fields)
     assert seen(by_label) == [("MODIFIED", "a"), ("DELETED", "a")]

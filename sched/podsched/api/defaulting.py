@@ -14,6 +14,7 @@ from podsched.api.field_errors import FieldError
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PREEMPT_LOWER_PRIORITY, PriorityClasses
+from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -104,6 +105,16 @@ def _csi_driver(item: o.CSIDriver) -> None:
         spec.volume_lifecycle_modes.append("Persistent")
 
 
+def _role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
+    item.role_ref.api_group = item.role_ref.api_group or RBAC_GROUP
+    for subject in item.subjects:
+        if subject.kind == SERVICE_ACCOUNT:
+            # Within a namespace, its own accounts are meant.
+            subject.namespace = subject.namespace or item.metadata.namespace
+        else:
+            subject.api_group = subject.api_group or RBAC_GROUP
+
+
 _FILL: Mapping[type[Any], Callable[[Any], None]] = {
     o.Namespace: _namespace,
     o.Node: _node,
@@ -117,4 +128,6 @@ _FILL: Mapping[type[Any], Callable[[Any], None]] = {
     o.PersistentVolumeClaim: _claim,
     o.StorageClass: _storage_class,
     o.CSIDriver: _csi_driver,
+    o.RoleBinding: _role_binding,
+    o.ClusterRoleBinding: _role_binding,
 }

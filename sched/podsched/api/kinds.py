@@ -68,6 +68,7 @@ def _kind(
 
 _SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
 _STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
+_RBAC = "rbac.authorization.k8s.io/v1"
 
 _ALL = (
     _kind(o.Pod, "pods", "v1", "pod", "po"),
@@ -101,6 +102,16 @@ _ALL = (
     ),
     _kind(o.Event, "events", "v1", "event", "ev"),
     _kind(o.Lease, "leases", _COORDINATION, "lease"),
+    _kind(o.Role, "roles", _RBAC, "role"),
+    _kind(o.ClusterRole, "clusterroles", _RBAC, "cluster_role", cluster_scoped=True),
+    _kind(o.RoleBinding, "rolebindings", _RBAC, "role_binding"),
+    _kind(
+        o.ClusterRoleBinding,
+        "clusterrolebindings",
+        _RBAC,
+        "cluster_role_binding",
+        cluster_scoped=True,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

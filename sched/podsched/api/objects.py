@@ -12,7 +12,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from podsched.lib.ids import PodKey
 from podsched.v1.objects_pb2 import (
     Affinity,
+    AggregationRule,
     AttachedVolume,
+    ClusterRole,
+    ClusterRoleBinding,
     Condition,
     Container,
     ContainerImage,
@@ -73,6 +76,7 @@ from podsched.v1.objects_pb2 import (
     PodSpec,
     PodStatus,
     PodTemplateSpec,
+    PolicyRule,
     PreferredSchedulingTerm,
     PriorityClass,
     ReplicaSet,
@@ -80,12 +84,16 @@ from podsched.v1.objects_pb2 import (
     ReplicationController,
     ReplicationControllerSpec,
     ResourceRequirements,
+    Role,
+    RoleBinding,
+    RoleRef,
     Service,
     ServicePort,
     ServiceSpec,
     StatefulSet,
     StatefulSetSpec,
     StorageClass,
+    Subject,
     Taint,
     Toleration,
     TopologySelectorTerm,
@@ -117,11 +125,16 @@ AnyObject = (
     | VolumeAttachment
     | Event
     | Lease
+    | Role
+    | ClusterRole
+    | RoleBinding
+    | ClusterRoleBinding
 )
 """An object of any kind: every one of them has metadata."""
 
 __all__ = [
     "Affinity",
+    "AggregationRule",
     "AnyObject",
     "AttachedVolume",
     "CSIDriver",
@@ -131,6 +144,8 @@ __all__ = [
     "CSINodeSpec",
     "CSIStorageCapacity",
     "CSIVolumeSource",
+    "ClusterRole",
+    "ClusterRoleBinding",
     "Condition",
     "Container",
     "ContainerImage",
@@ -185,6 +200,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodTemplateSpec",
+    "PolicyRule",
     "PreferredSchedulingTerm",
     "PriorityClass",
     "ReplicaSet",
@@ -192,6 +208,9 @@ __all__ = [
     "ReplicationController",
     "ReplicationControllerSpec",
     "ResourceRequirements",
+    "Role",
+    "RoleBinding",
+    "RoleRef",
     "Service",
     "ServicePort",
     "ServiceSpec",
@@ -199,6 +218,7 @@ __all__ = [
     "StatefulSetSpec",
     "StorageClass",
     "Struct",
+    "Subject",
     "Taint",
     "Timestamp",
     "Toleration",

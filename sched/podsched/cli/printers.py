@@ -76,6 +76,14 @@ def _selector(selector: Any) -> str:
     return ",".join(f"{k}={v}" for k, v in sorted(selector.items())) or NONE
 
 
+def _role(binding: Any, now: float) -> str:
+    return f"{binding.role_ref.kind}/{binding.role_ref.name}"
+
+
+def _subjects(binding: Any, now: float) -> str:
+    return ",".join(f"{s.kind}/{s.name}" for s in binding.subjects) or NONE
+
+
 _NAMESPACE = Column("NAMESPACE", lambda o, _: o.metadata.namespace)
 _NAME = Column("NAME", lambda o, _: o.metadata.name)
 _AGE = Column("AGE", _age)
@@ -141,6 +149,14 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("STATUS", lambda o, _: o.status.phase or "Pending"),
         Column("VOLUME", lambda o, _: o.spec.volume_name or NONE),
         Column("STORAGECLASS", lambda o, _: o.spec.storage_class_name or NONE),
+    ),
+    "RoleBinding": (
+        Column("ROLE", _role),
+        Column("SUBJECTS", _subjects),
+    ),
+    "ClusterRoleBinding": (
+        Column("ROLE", _role),
+        Column("SUBJECTS", _subjects),
     ),
     "StorageClass": (
         Column("PROVISIONER", lambda o, _: o.provisioner),

@@ -17,6 +17,7 @@ from podsched.api.reasons import StatusCode
 from podsched.server import errors
 from podsched.server.access.authentication import Authenticator, nobody_is_asked
 from podsched.server.access.identity import Identity, caller, set_caller
+from podsched.server.access.rights import UNASKED, Rights, set_rights
 from podsched.server.errors import ApiError
 from podsched.server.status import details, short
 from podsched.telemetry.logs import get_logger
@@ -44,10 +45,14 @@ class CallObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What every call to the API passes, in this order: who it is, its handler, who observes it."""
+    """What every call to the API passes: who makes it, what he may do, its handler, its observer.
+
+    The handlers' parts ask ``access.rights.rights()`` for each object that they read or write.
+    """
 
     observer: CallObserver | None = None
     authenticate: Authenticator = nobody_is_asked
+    authorize: Callable[[Identity], Rights] = lambda _: UNASKED
 
 
 def unary(
@@ -106,13 +111,14 @@ class _Call:
         self.request: Any = None
 
     def authenticate(self) -> None:
-        """Find out who calls, for all that runs within the call. Raises ApiError."""
+        """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
         identity = self._pipeline.authenticate(self._context)
         if identity.expires <= time.time():
             # Of a certificate, the handshake has seen the beginning of the connection only.
             raise errors.unauthenticated("the credential has expired")
         self.identity = identity
         set_caller(identity)
+        set_rights(self._pipeline.authorize(identity))
 
     async def __aenter__(self) -> _Call:
         return self

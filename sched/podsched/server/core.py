@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
+from podsched.server.access.authorizer import Authorizer
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.compaction import Compactor
 from podsched.server.creation import Creator
@@ -25,6 +26,7 @@ from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
 from podsched.server.watchcache import WatchCache
 from podsched.server.watching import Watcher
+from podsched.store.errors import StoreError
 from podsched.store.protocol import Store
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
@@ -62,6 +64,8 @@ class ServerCore:
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         self.pods = PodOperations(storage, self.cache, self.reflector, now=now)
+        self._has_built_in = False
+        self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -91,7 +95,12 @@ class ServerCore:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
-                return await self.creator.ensure_built_in(self.cache)
+                await self.creator.ensure_built_in(self.cache)
+                await self.reflector.wait_until_fresh()
+                self._has_built_in = True
+                return
+            except StoreError:
+                await asyncio.sleep(backoff.next_delay())
             except ApiError as error:
                 if error.reason not in (StatusReason.UNAVAILABLE, StatusReason.OUTCOME_UNKNOWN):
                     raise

@@ -15,10 +15,12 @@ from typing import NamedTuple
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Namespace
+from podsched.api.objects import AnyObject, Namespace, object_key
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.server import errors
+from podsched.server.access.bootstrap_policy import bootstrap_policy
+from podsched.server.access.object_checks import check_creation, check_new
 from podsched.server.admission import admit_new, encoded
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -73,6 +75,7 @@ class Creator:
     ) -> Entry:
         """Store a new object. Raises ApiError. A dry run goes as far as the store."""
         if dry_run:
+            check_creation(kind_of(message), message)
             await self._classes.ensure_known(message)
             new = self._admitted(message, 0)
             return Entry(new.kind, new.key, new.value, 0, 0)
@@ -120,6 +123,7 @@ class Creator:
         if isinstance(message, ApiError):
             return message
         try:
+            check_creation(kind_of(message), message)
             await self._classes.ensure_known(message)
             new = self._admitted(message, await self._lease_for(message))
         except ApiError as error:
@@ -128,12 +132,12 @@ class Creator:
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
         """Create what every cluster has. Raises ApiError when the store does not answer."""
-        built_in: list[AnyObject] = list(system_priority_classes())
+        built_in: list[AnyObject] = [*system_priority_classes(), *bootstrap_policy()]
         for name in _BUILT_IN_NAMESPACES:
             namespace = Namespace()
             namespace.metadata.name = name
             built_in.append(namespace)
-        missing = [m for m in built_in if cache.get(kind_of(m), m.metadata.name) is None]
+        missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
         for outcome in await self.create_many(missing):
             if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
                 raise outcome
@@ -141,6 +145,7 @@ class Creator:
     def _admitted(self, message: AnyObject, lease: int) -> New:
         kind, classes = kind_of(message), self._classes.current()
         admit_new(kind, message, now=self._now(), uid=self._new_uid(), classes=classes)
+        check_new(kind, message)
         metadata = message.metadata
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)

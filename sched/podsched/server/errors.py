@@ -128,7 +128,8 @@ def bad_request(message: str, field: str = "") -> ApiError:
 
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     """Make the error for what policy does not permit."""
-    message = f"{named(kind, name)} is forbidden: {why}"
+    what = named(kind, name) if name else resource(kind)
+    message = f"{what} is forbidden: {why}"
     return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
 
 
@@ -189,6 +190,12 @@ def unreadable(kind: Kind, name: str) -> ApiError:
         f"what is stored of {named(kind, name)} cannot be read; it can be deleted, without a uid"
     )
     return ApiError(StatusCode.DATA_LOSS, StatusReason.STORE_READ_ERROR, message)
+
+
+def starting() -> ApiError:
+    """Make the error of a server that does not know yet what its clients may do."""
+    message = "the server is starting: roles and bindings are not loaded"
+    return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
 
 
 def shutting_down() -> ApiError:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from podsched.api.etcd_keys import kind_prefix, object_key
 from podsched.server import errors, frames
+from podsched.server.access.rights import rights
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.scope import Scope, kind_named
@@ -60,6 +61,7 @@ class Lister:
     async def page(self, request: ListRequest) -> Page:
         """Return one page. Raises ApiError; OUT_OF_RANGE: the token's revision is compacted."""
         kind = kind_named(request.kind)
+        rights().check("list", kind, request.namespace)
         if request.limit < 0:
             raise errors.bad_request("limit must not be negative", "limit")
         scope = Scope(

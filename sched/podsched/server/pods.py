@@ -7,13 +7,16 @@ one node once; an eviction and the disruption it costs are one write.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from podsched.api.conditions import set_pod_condition
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
+from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
+from podsched.server.access.object_checks import check_own
+from podsched.server.access.rights import rights
 from podsched.server.binding import bind_step, check_conditions, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
 from podsched.server.cache_reflector import CacheReflector
@@ -26,7 +29,7 @@ from podsched.store.errors import StoreError
 from podsched.store.protocol import Compare, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
-POD, PDB = KINDS["Pod"], KINDS["PodDisruptionBudget"]
+POD, NODE, PDB = KINDS["Pod"], KINDS["Node"], KINDS["PodDisruptionBudget"]
 _EVICT_ATTEMPTS = 8
 
 
@@ -50,7 +53,10 @@ class PodOperations:
         """Bind pods to nodes, each by itself."""
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
-        outcomes: list[Outcome | None] = [_binding_error(b) for b in bindings]
+        missing = await self._missing_nodes(bindings)
+        outcomes: list[Outcome | None] = [
+            _binding_error(b, missing, fenced=fenced) for b in bindings
+        ]
         good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
 
         def change_to(binding: Binding) -> Callable[[Entry], Step | None]:
@@ -63,6 +69,18 @@ class PodOperations:
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
+    async def _missing_nodes(self, bindings: Sequence[Binding]) -> frozenset[str]:
+        """Return the nodes that do not exist. Raises ApiError when the store does not answer."""
+        nodes = self._cache.objects(NODE)
+        missing = {b.node_name for b in bindings if b.node_name and b.node_name not in nodes}
+        if missing:
+            try:
+                # One may have been created through another server a moment ago.
+                await self._reflector.wait_until_fresh()
+            except StoreError as error:
+                raise errors.of_store(error) from error
+        return frozenset(name for name in missing if name not in nodes)
+
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None
     ) -> list[Outcome]:
@@ -70,25 +88,36 @@ class PodOperations:
         now = timestamp(self._now(), whole=True)
 
         def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
-            return lambda entry: status_step(entry, patch, now)
+            def change(entry: Entry) -> Step | None:
+                check_own(entry)
+                return status_step(entry, patch, now)
 
-        mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for p in patches]
-        return await self._storage.mutate(mutations, fence)
+            return change
+
+        outcomes: list[Outcome | None] = [_status_error(patch) for patch in patches]
+        good = [(i, p) for i, p in enumerate(patches) if outcomes[i] is None]
+        mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for _, p in good]
+        for (index, _), outcome in zip(
+            good, await self._storage.mutate(mutations, fence), strict=True
+        ):
+            outcomes[index] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
 
     async def evict(self, requests: Sequence[EvictRequest], fence: Fence | None) -> list[Outcome]:
         """Evict pods, each by itself; those that ignore budgets share a commit."""
-        outcomes: list[Outcome | None] = [None] * len(requests)
-        free = [i for i, r in enumerate(requests) if r.ignore_disruption_budgets]
+        outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
+        permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
+        free = [i for i in permitted if requests[i].ignore_disruption_budgets]
         mutations = [
             Mutation(POD, _key(r.namespace, r.name), self._eviction(r))
             for r in (requests[i] for i in free)
         ]
         for index, outcome in zip(free, await self._storage.mutate(mutations, fence), strict=True):
             outcomes[index] = outcome
-        for index, request in enumerate(requests):
-            if not request.ignore_disruption_budgets:
+        for index in permitted:
+            if not requests[index].ignore_disruption_budgets:
                 try:
-                    outcomes[index] = await self._evict_within_budget(request, fence)
+                    outcomes[index] = await self._evict_within_budget(requests[index], fence)
                 except ApiError as error:
                     outcomes[index] = error
         return [outcome for outcome in outcomes if outcome is not None]
@@ -99,6 +128,7 @@ class PodOperations:
         asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
 
         def change(entry: Entry) -> Step | None:
+            check_own(entry)
             check_preconditions(entry, request.preconditions)
             step = deletion_step(self._conditioned(entry, request), asked, self._now())
             return step._replace(compares=compares, ops=ops) if step is not None else None
@@ -149,13 +179,48 @@ class PodOperations:
         raise errors.conflict(POD, request.name)
 
 
-def _binding_error(binding: Binding) -> ApiError | None:
+def _binding_error(
+    binding: Binding, missing_nodes: Collection[str], *, fenced: bool
+) -> ApiError | None:
+    namespace = binding.namespace or DEFAULT_NAMESPACE
+    own = rights()
+    try:
+        own.check("create", POD, namespace, binding.name, "binding")
+        if not fenced:
+            own.check("bindunfenced", POD, namespace, binding.name, "binding")
+    except ApiError as error:
+        return error
     if not binding.node_name:
         return errors.invalid(
             POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
         )
+    if binding.node_name in missing_nodes:
+        return errors.not_found(NODE, binding.node_name)
+    return None
+
+
+def _eviction_error(request: EvictRequest) -> ApiError | None:
+    """Return why the caller may not evict a pod in this way; None if he may."""
+    namespace, name = request.namespace or DEFAULT_NAMESPACE, request.name
+    own = rights()
+    try:
+        own.check("create", POD, namespace, name, "eviction")
+        if request.ignore_disruption_budgets:
+            own.check("delete", POD, namespace, name)
+        if request.HasField("condition"):
+            own.check("patch", POD, namespace, name, "status")
+    except ApiError as error:
+        return error
+    return None
+
+
+def _status_error(patch: PodStatusPatch) -> ApiError | None:
+    try:
+        rights().check("patch", POD, patch.namespace or DEFAULT_NAMESPACE, patch.name, "status")
+    except ApiError as error:
+        return error
     return None
 
 
 def _key(namespace: str, name: str) -> str:
-    return f"{namespace or 'default'}/{name}"
+    return f"{namespace or DEFAULT_NAMESPACE}/{name}"

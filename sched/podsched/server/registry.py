@@ -9,13 +9,16 @@ group names and need not exist; ``default`` and ``kube-system`` do from the star
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind, kind_of
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
 from podsched.server import errors
+from podsched.server.access.object_checks import check_change, check_own
+from podsched.server.access.rights import rights
 from podsched.server.admission import (
     admit_status,
     admit_update,
@@ -67,6 +70,7 @@ class Registry:
     async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
         """Return the object as it is now. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
+        rights().check("get", kind, local_namespace(kind, namespace), name)
         entry = await self._storage.get(kind, key)
         if not entry.is_readable():
             raise errors.unreadable(kind, name)
@@ -76,21 +80,24 @@ class Registry:
 
     async def update(self, message: AnyObject, fence: Fence | None = None) -> Entry:
         """Replace an object except its status. Raises ApiError."""
-        return await self._replace(message, fence, self._update_step)
+        return await self._replace(message, fence, "", self._update_step)
 
     async def update_status(self, message: AnyObject, fence: Fence | None = None) -> Entry:
         """Replace the status alone. Raises ApiError."""
-        return await self._replace(message, fence, self._status_step)
+        return await self._replace(message, fence, "status", self._status_step)
 
     async def _replace(
         self,
         message: AnyObject,
         fence: Fence | None,
+        subresource: str,
         step: Callable[[Kind, AnyObject, Entry], Step | None],
     ) -> Entry:
         kind = kind_of(message)
         metadata = message.metadata
         kind, key = _address(kind.name, metadata.namespace, metadata.name)
+        namespace = local_namespace(kind, metadata.namespace)
+        rights().check("update", kind, namespace, metadata.name, subresource)
         wanted = _wanted_revision(metadata.resource_version)
         uid = metadata.uid
 
@@ -107,12 +114,14 @@ class Registry:
     def _update_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         old = entry.message
         admit_update(kind, message, old, classes=self._classes.current())
+        check_change(kind, old, message)
         if is_over(message):
             return Step(None)
         return None if message == old else Step(encoded(kind, message))
 
     def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         updated = admit_status(kind, message, entry.message)
+        check_change(kind, entry.message, updated)
         return None if updated == entry.message else Step(encoded(kind, updated))
 
     async def patch(self, requests: Sequence[PatchRequest], fence: Fence | None) -> list[Outcome]:
@@ -134,6 +143,9 @@ class Registry:
         patch = parse_patch(request)
         wanted = Preconditions(uid=request.uid)
         wanted_status = "status" in patch
+        namespace = local_namespace(kind, request.namespace)
+        for subresource in _patched(patch):
+            rights().check("patch", kind, namespace, request.name, subresource)
 
         def change(entry: Entry) -> Step | None:
             if request.resource_version and request.resource_version != entry.revision:
@@ -147,6 +159,7 @@ class Registry:
                 raise errors.conflict(kind, request.name)
             with_status = admit_status(kind, message, old) if wanted_status else None
             admit_update(kind, message, old, classes=self._classes.current())
+            check_change(kind, old, message)
             if with_status is not None:
                 take_status(message, with_status)
             if is_over(message):
@@ -160,13 +173,15 @@ class Registry:
     async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
         """Delete an object, or mark it where it has to be let go first. Raises ApiError."""
         kind, key = _address(request.kind, request.namespace, request.name)
+        namespace = local_namespace(kind, request.namespace)
+        rights().check("delete", kind, namespace, request.name)
         check_deletable(kind, request.name)
         asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
         wanted = request.preconditions
 
         def change(entry: Entry) -> Step | None:
             check_preconditions(entry, wanted)
-            return deletion_step(entry, asked, self._now())
+            return self._removal(entry, asked)
 
         entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
         return entry if entry.is_readable() else entry.name_only()
@@ -176,6 +191,7 @@ class Registry:
     ) -> int:
         """Delete all that match as of now; return how many there were. Raises ApiError."""
         kind = kind_named(request.kind)
+        rights().check("deletecollection", kind, request.namespace)
         scope = Scope(
             [kind.name], request.namespace, request.label_selector, request.field_selector
         )
@@ -187,9 +203,7 @@ class Registry:
         mutations = []
         for entry in entries:
             check_deletable(kind, entry.key)
-            mutations.append(
-                Mutation(kind, entry.key, lambda found: deletion_step(found, asked, self._now()))
-            )
+            mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, asked)))
         deleted = 0
         for start in range(0, len(mutations), _DELETE_AT_ONCE):
             outcomes = await self._storage.mutate(mutations[start : start + _DELETE_AT_ONCE], fence)
@@ -199,6 +213,10 @@ class Registry:
                 elif outcome.code is not StatusCode.NOT_FOUND:
                     raise outcome
         return deleted
+
+    def _removal(self, entry: Entry, asked: int | None) -> Step | None:
+        check_own(entry)
+        return deletion_step(entry, asked, self._now())
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
@@ -211,6 +229,12 @@ def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:
             # No object has such a name, and a long text would be copied into keys and messages.
             raise errors.bad_request(f"{field} must be no more than {_MAX_NAME} characters", field)
     return kind, local_key(kind, local_namespace(kind, namespace), name)
+
+
+def _patched(patch: Mapping[str, Any]) -> list[str]:
+    """Return what a patch writes to: "status", "" for all but the status, or both."""
+    status = ["status"] if "status" in patch else []
+    return [*status, ""] if len(patch) > len(status) or not status else status
 
 
 def _wanted_revision(text: str) -> int:

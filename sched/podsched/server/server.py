@@ -11,7 +11,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from podsched.server.access.authentication import Authenticator, by_certificate, nobody_is_asked
+from podsched.server.access.authentication import by_certificate
 from podsched.server.calls import CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
@@ -79,6 +79,11 @@ class ApiServer:
             await self._server.stop(grace)
         await self.core.stop()
 
+    def _pipeline(self) -> Pipeline:
+        if not self._settings.tls_client_ca:
+            return Pipeline(self._observer)
+        return Pipeline(self._observer, by_certificate, self.core.authorizer.rights_of)
+
     def _build(self) -> grpc.aio.Server:
         settings, core = self._settings, self.core
         server = grpc.aio.server(
@@ -96,7 +101,7 @@ class ApiServer:
         )
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods)
-        pipeline = Pipeline(self._observer, _authenticator(settings))
+        pipeline = self._pipeline()
         server.add_generic_rpc_handlers((objects.handlers(pipeline), pods.handlers(pipeline)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(
@@ -112,7 +117,3 @@ class ApiServer:
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from error
         return server
-
-
-def _authenticator(settings: ServerSettings) -> Authenticator:
-    return by_certificate if settings.tls_client_ca else nobody_is_asked

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 
 from podsched.server import errors, frames
+from podsched.server.access.rights import WatchRight
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.scope import Scope
@@ -51,10 +52,14 @@ class Watcher:
         self._cache.wake()
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[bytes, None]:
-        """Yield responses until the client goes. Raises ApiError; OUT_OF_RANGE: list again."""
+        """Yield responses until the client goes, or may no longer have them.
+
+        Raises ApiError; OUT_OF_RANGE: list again.
+        """
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector
         )
+        right = WatchRight(scope.kinds.values(), request.namespace)
         if request.from_revision < 0:
             raise errors.bad_request("from_revision must not be negative", "fromRevision")
         if self.watching >= MAX_WATCHES:
@@ -62,6 +67,7 @@ class Watcher:
         self.watching += 1
         try:
             async for response in self._stream(request, scope):
+                right.check()
                 yield response
         except ExpiredError as error:
             raise errors.expired(str(error)) from None

@@ -1893,3 +1893,83 @@ class Lease(_message.Message):
     metadata: ObjectMeta
     spec: LeaseSpec
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[LeaseSpec, _Mapping]] = ...) -> None: ...
+
+class PolicyRule(_message.Message):
+    __slots__ = ("verbs", "api_groups", "resources", "resource_names", "non_resource_urls")
+    VERBS_FIELD_NUMBER: _ClassVar[int]
+    API_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    NON_RESOURCE_URLS_FIELD_NUMBER: _ClassVar[int]
+    verbs: _containers.RepeatedScalarFieldContainer[str]
+    api_groups: _containers.RepeatedScalarFieldContainer[str]
+    resources: _containers.RepeatedScalarFieldContainer[str]
+    resource_names: _containers.RepeatedScalarFieldContainer[str]
+    non_resource_urls: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, verbs: _Optional[_Iterable[str]] = ..., api_groups: _Optional[_Iterable[str]] = ..., resources: _Optional[_Iterable[str]] = ..., resource_names: _Optional[_Iterable[str]] = ..., non_resource_urls: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Role(_message.Message):
+    __slots__ = ("metadata", "rules")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    rules: _containers.RepeatedCompositeFieldContainer[PolicyRule]
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[PolicyRule, _Mapping]]] = ...) -> None: ...
+
+class AggregationRule(_message.Message):
+    __slots__ = ("cluster_role_selectors",)
+    CLUSTER_ROLE_SELECTORS_FIELD_NUMBER: _ClassVar[int]
+    cluster_role_selectors: _containers.RepeatedCompositeFieldContainer[LabelSelector]
+    def __init__(self, cluster_role_selectors: _Optional[_Iterable[_Union[LabelSelector, _Mapping]]] = ...) -> None: ...
+
+class ClusterRole(_message.Message):
+    __slots__ = ("metadata", "rules", "aggregation_rule")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATION_RULE_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    rules: _containers.RepeatedCompositeFieldContainer[PolicyRule]
+    aggregation_rule: AggregationRule
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., rules: _Optional[_Iterable[_Union[PolicyRule, _Mapping]]] = ..., aggregation_rule: _Optional[_Union[AggregationRule, _Mapping]] = ...) -> None: ...
+
+class Subject(_message.Message):
+    __slots__ = ("kind", "api_group", "name", "namespace")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    API_GROUP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    api_group: str
+    name: str
+    namespace: str
+    def __init__(self, kind: _Optional[str] = ..., api_group: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class RoleRef(_message.Message):
+    __slots__ = ("api_group", "kind", "name")
+    API_GROUP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    api_group: str
+    kind: str
+    name: str
+    def __init__(self, api_group: _Optional[str] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class RoleBinding(_message.Message):
+    __slots__ = ("metadata", "subjects", "role_ref")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SUBJECTS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_REF_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    subjects: _containers.RepeatedCompositeFieldContainer[Subject]
+    role_ref: RoleRef
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., subjects: _Optional[_Iterable[_Union[Subject, _Mapping]]] = ..., role_ref: _Optional[_Union[RoleRef, _Mapping]] = ...) -> None: ...
+
+class ClusterRoleBinding(_message.Message):
+    __slots__ = ("metadata", "subjects", "role_ref")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SUBJECTS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_REF_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    subjects: _containers.RepeatedCompositeFieldContainer[Subject]
+    role_ref: RoleRef
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., subjects: _Optional[_Iterable[_Union[Subject, _Mapping]]] = ..., role_ref: _Optional[_Union[RoleRef, _Mapping]] = ...) -> None: ...

@@ -1,6 +1,6 @@
 """Validation: all mistakes that Kubernetes would not accept, at once, each with its path.
 
-Source: pkg/apis/{core,scheduling,policy,apps,storage,coordination}/validation and
+Source: pkg/apis/{core,scheduling,policy,apps,storage,coordination,rbac}/validation and
 apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
 validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
 pods of one template are validated once.
@@ -18,14 +18,27 @@ from typing import Any
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.validation import cluster, pod_updates, pods, storage, workloads
+from podsched.api.validation import cluster, pod_updates, pods, rbac, storage, workloads
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
-from podsched.api.validation.names import NameRule, dns1035_label, dns1123_label, dns1123_subdomain
+from podsched.api.validation.names import (
+    NameRule,
+    dns1035_label,
+    dns1123_label,
+    dns1123_subdomain,
+    path_segment_name,
+)
 from podsched.api.validation.storable import validate_storable
 
 __all__ = ["validate", "validate_status"]
 
-_NAME_RULES: Mapping[str, NameRule] = {"Namespace": dns1123_label, "Service": dns1035_label}
+_NAME_RULES: Mapping[str, NameRule] = {
+    "Namespace": dns1123_label,
+    "Service": dns1035_label,
+    "Role": path_segment_name,
+    "ClusterRole": path_segment_name,
+    "RoleBinding": path_segment_name,
+    "ClusterRoleBinding": path_segment_name,
+}
 _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "Pod": pods.validate_pod,
     "Node": cluster.validate_node,
@@ -43,6 +56,10 @@ _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "CSINode": storage.validate_csi_node,
     "CSIStorageCapacity": storage.validate_storage_capacity,
     "VolumeAttachment": storage.validate_attachment,
+    "Role": rbac.validate_role,
+    "ClusterRole": rbac.validate_cluster_role,
+    "RoleBinding": rbac.validate_role_binding,
+    "ClusterRoleBinding": rbac.validate_cluster_role_binding,
 }
 _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "Pod": pod_updates.validate_pod_update,
@@ -53,6 +70,8 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "StorageClass": storage.validate_storage_class_update,
     "ReplicaSet": workloads.validate_selector_update,
     "StatefulSet": workloads.validate_selector_update,
+    "RoleBinding": rbac.validate_role_ref_update,
+    "ClusterRoleBinding": rbac.validate_role_ref_update,
 }
 
 

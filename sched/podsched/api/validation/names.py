@@ -60,6 +60,15 @@ def dns1123_subdomain(name: str) -> list[str]:
     return errors
 
 
+def path_segment_name(name: str) -> list[str]:
+    """Check the name of a role or of a binding, which is almost free: system:node."""
+    if len(name) > 253:
+        return [_too_long(253)]
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
+
+
 def dns1035_label(name: str) -> list[str]:
     """Check the name of a Service, which starts with a letter."""
     errors = [_too_long(63)] if len(name) > 63 else []

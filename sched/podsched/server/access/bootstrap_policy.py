@@ -1,0 +1,155 @@
+"""The roles and bindings that every cluster has, under Kubernetes' names where it has them.
+
+Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, v1.36. What is this system's own:
+``submitter``; the scheduler's role holds the rights of the node, disruption, eviction and garbage
+collection controllers, which run in the leader; the volume controller runs in the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
+from podsched.server.access.identity import MASTERS
+from podsched.server.access.nodes import NODES
+
+SCHEDULER = "system:kube-scheduler"
+VOLUME_CONTROLLERS = "system:volume-controllers"
+VOLUME_BINDER = "system:controller:persistent-volume-binder"
+LEADER_LOCKING = "system::leader-locking-kube-scheduler"
+_KUBE_SYSTEM = "kube-system"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_CHANGE = ("patch", "update")
+_APPS, _POLICY, _STORAGE = ("apps",), ("policy",), ("storage.k8s.io",)
+_CORE, _LEASES = ("",), ("coordination.k8s.io",)
+
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+
+_Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""Verbs, API groups, resources."""
+
+_CORE_WORKLOADS = ("pods", "services", "persistentvolumeclaims", "replicationcontrollers")
+_APP_WORKLOADS = ("replicasets", "statefulsets")
+_VIEW: tuple[_Rule, ...] = (
+    (_READ, _CORE, (*_CORE_WORKLOADS, "events", "namespaces")),
+    (_READ, _APPS, _APP_WORKLOADS),
+    (_READ, _POLICY, ("poddisruptionbudgets",)),
+)
+_EDIT: tuple[_Rule, ...] = (
+    *_VIEW,
+    (_WRITE, _CORE, _CORE_WORKLOADS),
+    (_WRITE, _APPS, _APP_WORKLOADS),
+    (_WRITE, _POLICY, ("poddisruptionbudgets",)),
+    (("create",), _CORE, ("pods/eviction",)),
+)
+_SCHEDULING: tuple[_Rule, ...] = (
+    (
+        _READ,
+        _CORE,
+        (
+            "namespaces",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "replicationcontrollers",
+            "services",
+        ),
+    ),
+    (_READ, _APPS, _APP_WORKLOADS),
+    (_READ, _POLICY, ("poddisruptionbudgets",)),
+    (_READ, ("scheduling.k8s.io",), ("priorityclasses",)),
+    (
+        _READ,
+        _STORAGE,
+        ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
+    ),
+    (_READ, _LEASES, ("leases",)),
+    (("create",), _CORE, ("pods/binding", "pods/eviction")),
+    (("delete",), _CORE, ("pods",)),
+    (_CHANGE, _CORE, ("pods/status",)),
+    (_CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
+    (("create", "patch", "update"), _CORE, ("events",)),
+    # The controllers that run in the leader.
+    (_CHANGE, _CORE, ("nodes", "nodes/status")),
+    (_CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
+)
+_NODE: tuple[_Rule, ...] = (
+    (("create", *_READ, *_CHANGE), _CORE, ("nodes",)),
+    (_CHANGE, _CORE, ("nodes/status",)),
+    ((*_READ, "delete"), _CORE, ("pods",)),
+    (_CHANGE, _CORE, ("pods/status",)),
+    (("create",), _CORE, ("pods/eviction",)),
+    (_READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
+    (_READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
+    (("create", "patch", "update"), _CORE, ("events",)),
+    (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+)
+_VOLUMES: tuple[_Rule, ...] = (
+    ((*_READ, "create", "delete", *_CHANGE), _CORE, ("persistentvolumes",)),
+    (_CHANGE, _CORE, ("persistentvolumes/status", "persistentvolumeclaims/status")),
+    ((*_READ, *_CHANGE), _CORE, ("persistentvolumeclaims",)),
+    (_READ, _CORE, ("nodes",)),
+    (_READ, _STORAGE, ("csinodes", "storageclasses")),
+)
+
+#: The cluster roles and their rules.
+CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
+    "cluster-admin": ((("*",), ("*",), ("*",)),),
+    "admin": (*_EDIT, ((*_READ, *_WRITE), (RBAC_GROUP,), ("rolebindings", "roles"))),
+    "edit": _EDIT,
+    "view": _VIEW,
+    "submitter": ((("create", *_READ), _CORE, ("pods",)),),
+    SCHEDULER: _SCHEDULING,
+    "system:node": _NODE,
+    VOLUME_BINDER: _VOLUMES,
+}
+#: Kind and name of whom each of them is bound to.
+BOUND: dict[str, tuple[str, str]] = {
+    "cluster-admin": (GROUP, MASTERS),
+    SCHEDULER: (USER, SCHEDULER),
+    "system:node": (GROUP, NODES),
+    VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
+}
+
+
+def bootstrap_policy() -> list[AnyObject]:
+    """Return the roles and bindings to be created where they are missing."""
+    found: list[AnyObject] = []
+    for name, rules in CLUSTER_ROLES.items():
+        role = ClusterRole()
+        role.metadata.name = name
+        role.metadata.labels.update(_LABELS)
+        _add_rules(role, rules)
+        found.append(role)
+    for name, (kind, subject) in BOUND.items():
+        binding = ClusterRoleBinding()
+        binding.metadata.name = name
+        binding.metadata.labels.update(_LABELS)
+        _bind(binding, "ClusterRole", name, kind, subject)
+        found.append(binding)
+    # Each replica keeps a Lease of its own beside the lock, for ``sched status``.
+    leases = Role()
+    leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
+    leases.metadata.labels.update(_LABELS)
+    _add_rules(leases, ((("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),))
+    bound = RoleBinding()
+    bound.metadata.name, bound.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
+    bound.metadata.labels.update(_LABELS)
+    _bind(bound, "Role", LEADER_LOCKING, USER, SCHEDULER)
+    return [*found, leases, bound]
+
+
+def _add_rules(role: Any, rules: Sequence[_Rule]) -> None:
+    for verbs, groups, resources in rules:
+        role.rules.add(verbs=verbs, api_groups=groups, resources=resources)
+
+
+def _bind(binding: Any, kind: str, role: str, subject_kind: str, subject: str) -> None:
+    binding.role_ref.kind, binding.role_ref.name = kind, role
+    binding.role_ref.api_group = RBAC_GROUP
+    binding.subjects.add(kind=subject_kind, name=subject, api_group=RBAC_GROUP)
