@@ -7,16 +7,19 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
+from podsched.lib.certificates import check_may_serve, check_pair
 from support.commands import Commands
+
+ROLES = {"server", "scheduler", "agent", "admin", "etcd", "etcd-client", "ray"}
 
 
 def test_certificates_of_every_role_are_made_and_shown(tmp_path: Path) -> None:
     folder = tmp_path / "certs"
     Commands().ok("certs", "init", str(folder), "--host=api-0", "--host=10.0.0.7", "--node=n1")
-    roles = {"ca", "server", "scheduler", "agent", "admin"}
     assert {path.name for path in folder.iterdir()} == {
-        f"{role}.{kind}" for role in roles for kind in ("crt", "key")
+        f"{role}.{kind}" for role in {"ca", *ROLES} for kind in ("crt", "key")
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.key")} == {0o600}
     shown = Commands().ok("certs", "show", str(folder))
@@ -28,7 +31,7 @@ def test_certificates_of_every_role_are_made_and_shown(tmp_path: Path) -> None:
         "hosts:    localhost, 127.0.0.1, ::1, api-0, 10.0.0.7\n",
     ):
         assert part in shown
-    assert shown.count("issuer:   CN=podsched CA\n") == 5
+    assert shown.count("issuer:   CN=podsched CA\n") == len(ROLES) + 1
 
 
 def test_the_agents_node_is_this_host_by_default(tmp_path: Path) -> None:
@@ -37,14 +40,63 @@ def test_the_agents_node_is_this_host_by_default(tmp_path: Path) -> None:
     assert f"CN=system:node:{socket.gethostname()}," in shown
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def test_only_what_is_missing_is_made_under_the_authority_that_is_there(tmp_path: Path) -> None:
     Commands().ok("certs", "init", str(tmp_path))
-    before = (tmp_path / "ca.key").read_bytes()
-    done = Commands()("certs", "init", str(tmp_path))
-    assert done.code == 2
+    before = contents(tmp_path)
+    assert "agent.crt: " in Commands().ok("certs", "init", str(tmp_path))
+    assert contents(tmp_path) == before
+    for kind in ("crt", "key"):
+        (tmp_path / f"agent.{kind}").unlink()
+    assert Commands().ok("certs", "init", str(tmp_path)).count("(kept)") == len(ROLES) - 1
+    after = contents(tmp_path)
+    assert {name for name in after if after[name] != before[name]} == {"agent.crt", "agent.key"}
+    check_signed(tmp_path / "agent.crt", tmp_path / "ca.crt")
+
+
+def test_a_role_can_have_a_directory_of_its_own(tmp_path: Path) -> None:
+    """With what its machines need, and without the authority's key."""
+    Commands().ok("certs", "init", str(tmp_path), "--per-role")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")}
+    wanted = {f"{role}/{role}.{kind}" for role in {"ca", *ROLES} for kind in ("crt", "key")}
+    assert found == wanted | {f"{role}/ca.crt" for role in ROLES}
+    Commands().ok("certs", "renew", str(tmp_path))
+    check_signed(tmp_path / "ray" / "ray.crt", tmp_path / "ray" / "ca.crt")
+
+
+def check_signed(certificate: Path, authority: Path) -> None:
+    one, other = (load_pem_x509_certificate(path.read_bytes()) for path in (certificate, authority))
+    one.verify_directly_issued_by(other)
+
+
+def test_renewed_certificates_say_the_same_for_longer_with_a_new_key(tmp_path: Path) -> None:
+    Commands().ok("certs", "init", str(tmp_path), "--days=7", "--host=api-0")
+    before = contents(tmp_path)
+    Commands().ok("certs", "renew", str(tmp_path), "--days=90")
+    after = contents(tmp_path)
+    kept = {name for name in after if after[name] == before[name]}
+    assert kept == {"ca.crt", "ca.key"}
+    shown = Commands()("certs", "show", str(tmp_path / "scheduler.crt"))
+    assert "CN=system:kube-scheduler\n" in shown.out
+    assert "localhost, 127.0.0.1, ::1, api-0\n" in shown.out
+    assert not shown.errors, "it expires in 90 days"
+    check_signed(tmp_path / "scheduler.crt", tmp_path / "ca.crt")
+    pems = (after["scheduler.crt"], after["scheduler.key"])
+    check_pair(*pems, ("scheduler.crt", "scheduler.key"))
+    check_may_serve(after["scheduler.crt"], "scheduler.crt")
+
+
+def test_certificates_of_another_authority_are_left(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        Commands().ok("certs", "init", str(tmp_path / name))
+    for kind in ("crt", "key"):
+        (tmp_path / "other" / f"ray.{kind}").replace(tmp_path / "own" / f"ray.{kind}")
+    done = Commands()("certs", "renew", str(tmp_path / "own"))
     [line] = done.errors
-    assert "would overwrite" in line
-    assert (tmp_path / "ca.key").read_bytes() == before
+    assert "ray.crt: not of the authority in" in line
 
 
 def test_a_certificate_that_expires_soon_is_a_warning(tmp_path: Path) -> None:
@@ -62,6 +114,7 @@ def test_a_certificate_that_expires_soon_is_a_warning(tmp_path: Path) -> None:
         (("init", "new", f"--node={'n' * 60}"), 2, "names have 1 to 64 characters"),
         (("init", "new", "--days=0"), 2, "--days"),
         (("init", "file"), 1, "file: "),
+        (("renew", "empty"), 2, "empty: no ca.crt here"),
         (("show", "nowhere"), 2, "nowhere: No such file or directory"),
         (("show", "empty"), 2, "no *.crt in this directory"),
         (("show", "file"), 1, "file: no certificate in PEM format"),

@@ -11,6 +11,7 @@ from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
 from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from support.certificates import Certificates
 from support.commands import Commands
@@ -60,7 +61,9 @@ async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
                     f"--tls-key={own}.key",
                     f"--health-listen=127.0.0.1:{health}",
                 )
-                spec = ProcessSpec(name, (name, *arguments, *common), health, restart=False)
+                tls = TlsFiles(str(folder / "ca.crt"), "", "")
+                command = (name, *arguments, *common)
+                spec = ProcessSpec(name, command, health, restart=False, tls=tls)
                 processes.append(ManagedProcess(spec, tmp_path, TaskSet("test")))
                 await processes[-1].start()
                 await processes[-1].wait_ready()

@@ -34,6 +34,7 @@ def test_an_address_that_is_taken_is_one_line(sched: Commands, taken: str) -> No
         (["up", "--replicas", "0"], 2),
         (["up", "--evaluator", "gpu"], 2),
         (["up", "--api", "127.0.0.1:0", "--config", "nowhere.yaml"], 2),
+        (["up", "--api", "0.0.0.0:0"], 2),
         (["demo", "--kills", "9"], 2),
         (["bench", "Nothing"], 2),
         (["bench", "SchedulingBasic", "--create-mode", "all"], 2),

@@ -40,16 +40,22 @@ def test_an_api_server_without_tls_beyond_loopback_is_refused(
     assert all(part in line for part in (f"--listen {address}", "--tls-cert", "--insecure-listen"))
 
 
-@pytest.mark.parametrize("command", ["apiserver", "scheduler", "agent"])
-def test_a_health_server_beyond_loopback_is_refused(
-    started: list[str], tls: tuple[str, str], command: str
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("apiserver", "--health-listen"),
+        ("scheduler", "--health-listen"),
+        ("scheduler", "--listen-peers"),
+        ("agent", "--health-listen"),
+    ],
+)
+def test_other_listeners_without_tls_beyond_loopback_are_refused(
+    started: list[str], command: str, option: str
 ) -> None:
-    secured = tls if command == "apiserver" else ()
-    done = Commands()(command, "--health-listen", OPEN, *secured)
-    assert (done.code, started) == (2, []), "TLS of the API does not secure the health server"
+    done = Commands()(command, option, OPEN)
+    assert (done.code, started) == (2, [])
     [line] = done.errors
-    assert f"--health-listen {OPEN}" in line
-    assert "--insecure-listen" in line
+    assert all(part in line for part in (f"{option} {OPEN}", "--tls-cert", "--insecure-listen"))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +66,7 @@ def test_a_health_server_beyond_loopback_is_refused(
         ("apiserver", "--listen=[::1]:1", "--health-listen=localhost:1"),
         ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}", "--insecure-listen"),
         ("scheduler", f"--health-listen={OPEN}", "--insecure-listen"),
-        ("scheduler", f"--listen-peers={OPEN}"),
+        ("scheduler", f"--listen-peers={OPEN}", "--insecure-listen"),
         ("agent", f"--health-listen={OPEN}", "--insecure-listen"),
     ],
     ids=" ".join,
@@ -72,6 +78,18 @@ def test_loopback_is_served_as_it_is_and_a_flag_allows_the_rest(
     assert started == [arguments[0]]
 
 
-def test_tls_opens_the_api_server(started: list[str], tls: tuple[str, str]) -> None:
-    Commands().ok("apiserver", f"--listen={OPEN}", *tls)
-    assert started == ["apiserver"]
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}"),
+        ("scheduler", f"--listen-peers={OPEN}", f"--health-listen={OPEN}"),
+        ("agent", f"--health-listen={OPEN}"),
+    ],
+    ids=" ".join,
+)
+def test_certificates_open_all_listeners(
+    started: list[str], tls: tuple[str, str], arguments: tuple[str, ...]
+) -> None:
+    ca = () if arguments[0] == "apiserver" else (tls[0].replace("--tls-cert", "--tls-ca"),)
+    Commands().ok(*arguments, *tls, *ca)
+    assert started == [arguments[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 LISTEN = "0A"
@@ -20,21 +20,30 @@ def _address(text: str) -> str:
     return str(mapped or address)
 
 
-def listeners() -> dict[str, str]:
-    """Every listening TCP socket: its inode and address."""
+def listeners() -> dict[str, tuple[str, int]]:
+    """Every listening TCP socket: its inode, address and port."""
     found = {}
     for name in ("tcp", "tcp6"):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == LISTEN:
-                found[fields[9]] = _address(fields[1].partition(":")[0])
+                address, _, port = fields[1].partition(":")
+                found[fields[9]] = _address(address), int(port, 16)
     return found
 
 
 def addresses_of(pids: Iterable[int]) -> set[str]:
     """The addresses on which these processes listen."""
+    return {address for address, _ in _of(pids)}
+
+
+def ports_of(pids: Iterable[int]) -> set[int]:
+    """The ports on which these processes listen."""
+    return {port for _, port in _of(pids)}
+
+
+def _of(pids: Iterable[int]) -> Iterator[tuple[str, int]]:
     known = listeners()
-    found = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for entry in os.listdir(f"/proc/{pid}/fd"):
@@ -42,5 +51,4 @@ def addresses_of(pids: Iterable[int]) -> set[str]:
                     target = os.readlink(f"/proc/{pid}/fd/{entry}")
                     inode = target.removeprefix("socket:[").removesuffix("]")
                     if inode in known:
-                        found.add(known[inode])
-    return found
+                        yield known[inode]

@@ -20,7 +20,6 @@ from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.client.api_client import ApiClient
 from podsched.client.informer import Informer
-from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 from support.eventually import eventually
 
@@ -81,7 +80,8 @@ class RealCluster:
 
     async def stored_state(self) -> StoredState:
         """What etcd holds."""
-        store = await connect(EtcdOptions(endpoints=self.cluster.etcd_endpoints))
+        cluster = self.cluster
+        store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
         try:
             return await read_stored_state(store)
         finally:
@@ -121,7 +121,7 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     defaults: dict[str, Any] = {"evaluator": "local", "nodes": 10, "fsync": False}
     cluster = LocalCluster(LocalClusterOptions(data_dir=data_dir, **(defaults | options)))
     await cluster.start()
-    client = ApiClient(cluster.server)
+    client = ApiClient(cluster.server, cluster.tls.client_options)
     observer = Observer()
     informer = Informer(client, ["Lease", "Pod"])
     watching = asyncio.create_task(informer.run(observer.handle), name="watch")

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
 from podsched.lib.run_directory import RunDirectory
+from podsched.lib.tls_contexts import TlsFiles
 
 #: Ray's own name for "this machine only": node addresses resolve to 127.0.0.1 and every port
 #: binds there.
@@ -51,7 +52,11 @@ class RayStartError(Exception):
 class LocalRay:
     """The head of a local Ray cluster; drivers need its ``address`` and ``environment``."""
 
-    def __init__(self, *, num_cpus: int = 2, log_dir: Path | None = None) -> None:
+    def __init__(
+        self, *, num_cpus: int = 2, log_dir: Path | None = None, tls: TlsFiles | None = None
+    ) -> None:
+        """``tls``: a certificate for servers and clients, shown and demanded by all of Ray."""
+        self._tls = tls
         self._num_cpus = num_cpus
         self._log_dir = log_dir
         self._token = secrets.token_hex(32)
@@ -67,6 +72,18 @@ class LocalRay:
             "RAY_AUTH_TOKEN": self._token,
             "RAY_USAGE_STATS_ENABLED": "0",
             **LOOPBACK_ONLY,
+            **self._tls_environment,
+        }
+
+    @property
+    def _tls_environment(self) -> Mapping[str, str]:
+        if self._tls is None:
+            return {}
+        return {
+            "RAY_USE_TLS": "1",
+            "RAY_TLS_CA_CERT": self._tls.authorities,
+            "RAY_TLS_SERVER_CERT": self._tls.certificate,
+            "RAY_TLS_SERVER_KEY": self._tls.key,
         }
 
     @property

@@ -7,23 +7,28 @@ listens on loopback by default, logs to ``<data_dir>/logs`` and ends with this p
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.actors.local_ray import LocalRay, RayStartError
+from podsched.app.cluster_tls import ClusterTls
 from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
-from podsched.lib.network import free_port
+from podsched.lib.network import free_port, is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
 from podsched.store.errors import EmbeddedEtcdError
 from podsched.store.etcd_version import known_fault, version_of
 
-#: Variables that may be set for other clusters. Here the API servers are reached without TLS and
-#: etcd without a user.
+#: Variables that may be set for other clusters. Here options say how TLS is used, and etcd has no
+#: users.
 _UNSET: Mapping[str, str] = dict.fromkeys(
     ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"), ""
 )
+
+#: Addresses that mean all of this machine's, and how it reaches them itself.
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,12 @@ class LocalClusterOptions:
     api_servers: int = 1
     api_address: str = "127.0.0.1:0"
     """Address of the first API server; port 0 picks a free one."""
+    tls_dir: Path | None = None
+    """Where the certificates of all roles are, or are made; None: no TLS."""
+    tls_hosts: tuple[str, ...] = ()
+    """What new certificates certify besides loopback, this host's name and ``api_address``."""
+    insecure_listen: bool = False
+    """Whether the API server may listen beyond loopback without TLS."""
     etcd_endpoints: tuple[str, ...] = ()
     """A running etcd to use; empty: start one."""
     fsync: bool = True
@@ -67,6 +78,7 @@ class LocalCluster:
     def __init__(self, options: LocalClusterOptions, warn: Callable[[str], None] = _ignore) -> None:
         """``warn`` is called with what its user should know, a line each."""
         self.options = options
+        self.tls = ClusterTls(options.tls_dir)
         self._warn = warn
         self.log_dir = options.data_dir / "logs"
         self._etcd: EmbeddedEtcd | None = None
@@ -104,14 +116,17 @@ class LocalCluster:
             raise
 
     async def _start(self) -> None:
+        self.tls.make_missing(self._hosts())
         if self.options.evaluator != "local":
-            self.ray = LocalRay(log_dir=self.log_dir)
+            self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
         if not self.etcd_endpoints:
             if fault := known_fault(await version_of(find_etcd())):
                 self._warn(fault)
             self._etcd = EmbeddedEtcd(
-                EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
+                self.tls.of_etcd(
+                    EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
+                )
             )
             await self._etcd.start()
             self.etcd_endpoints = (self._etcd.endpoint,)
@@ -125,6 +140,11 @@ class LocalCluster:
         for index in range(self.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
+
+    def _hosts(self) -> tuple[str, ...]:
+        host = self.options.api_address.rpartition(":")[0].strip("[]")
+        named = () if host in _WILDCARDS or is_loopback(host) else (host,)
+        return (socket.gethostname(), *named, *self.options.tls_hosts)
 
     def _keep(self, name: str, part: Part, fault: type[Exception]) -> None:
         keeping = keep_running(name, part, fault, self._warn)
@@ -154,21 +174,31 @@ class LocalCluster:
 
     def _api_spec(self, index: int) -> ProcessSpec:
         host, _, port = self.options.api_address.rpartition(":")
-        address = f"{host}:{port}" if index == 0 and port != "0" else f"{host}:{free_port()}"
-        self.api_addresses.append(address)
+        if index or port == "0":
+            port = str(free_port())
+        reached = _WILDCARDS.get(host.strip("[]"), host)
+        self.api_addresses.append(f"{reached}:{port}")
         health = health_port()
-        return ProcessSpec(
-            name=f"apiserver-{index}",
-            arguments=(
-                "apiserver",
-                f"--listen={address}",
-                f"--etcd-endpoints={','.join(self.etcd_endpoints)}",
-                f"--health-listen=127.0.0.1:{health}",
-                *self.options.api_arguments,
-            ),
-            health_port=health,
-            environment=self._environment,
-        )
+        arguments = [
+            "apiserver",
+            f"--listen={host}:{port}",
+            *self._etcd_arguments(),
+            f"--health-listen=127.0.0.1:{health}",
+        ]
+        arguments += [*self.tls.server_arguments(), *self.options.api_arguments]
+        if self.options.insecure_listen:
+            arguments.append("--insecure-listen")
+        return self._spec(f"apiserver-{index}", arguments, health, self._environment)
+
+    def _spec(
+        self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]
+    ) -> ProcessSpec:
+        tls = self.tls.files_of("admin")
+        return ProcessSpec(name, tuple(arguments), health, environment, tls=tls)
+
+    def _etcd_arguments(self) -> list[str]:
+        secured = self.tls.etcd_arguments() if self._etcd is not None else []
+        return [f"--etcd-endpoints={','.join(self.etcd_endpoints)}", *secured]
 
     def replica_of(self, identity: str) -> ManagedProcess:
         """Return the process with an identity. Raises ``LookupError``."""
@@ -189,7 +219,8 @@ class LocalCluster:
         arguments = [
             "scheduler",
             f"--server={self.server}",
-            f"--etcd-endpoints={','.join(self.etcd_endpoints)}",
+            *self.tls.client_arguments("scheduler"),
+            *self._etcd_arguments(),
             f"--identity=scheduler-{index}",
             f"--health-listen=127.0.0.1:{health}",
         ]
@@ -205,25 +236,22 @@ class LocalCluster:
         if self.options.scheduler_config is not None:
             arguments.append(f"--config={self.options.scheduler_config}")
         arguments += self.options.scheduler_arguments
-        return ProcessSpec(f"scheduler-{index}", tuple(arguments), health, environment)
+        return self._spec(f"scheduler-{index}", arguments, health, environment)
 
     def _agent_spec(self) -> ProcessSpec:
         health = health_port()
-        return ProcessSpec(
-            name="agent",
-            arguments=(
-                "agent",
-                f"--server={self.server}",
-                f"--nodes={self.options.nodes}",
-                f"--node-cpu={self.options.node_cpu}",
-                f"--node-memory={self.options.node_memory}",
-                f"--node-pods={self.options.node_pods}",
-                f"--health-listen=127.0.0.1:{health}",
-                *self.options.agent_arguments,
-            ),
-            health_port=health,
-            environment=self._environment,
-        )
+        arguments = [
+            "agent",
+            f"--server={self.server}",
+            *self.tls.client_arguments("agent"),
+            f"--nodes={self.options.nodes}",
+            f"--node-cpu={self.options.node_cpu}",
+            f"--node-memory={self.options.node_memory}",
+            f"--node-pods={self.options.node_pods}",
+            f"--health-listen=127.0.0.1:{health}",
+            *self.options.agent_arguments,
+        ]
+        return self._spec("agent", arguments, health, self._environment)
 
     async def wait(self) -> None:
         """Wait until a task that keeps a part running fails, which is a bug. Raises its error."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from podsched.config.settings import TelemetrySettings
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import HealthServer, serve_health
 from podsched.telemetry.instruments import MetricRegistry
@@ -24,6 +25,8 @@ class ProcessOptions:
     name: str
     instance: str = ""
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    health_tls: TlsFiles | None = None
+    """Certificate of the health server, and the authorities of its clients."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class Process:
             self.options.telemetry.health_host,
             self.options.telemetry.health_port,
             config=config,
+            tls=self.options.health_tls,
         )
 
 

@@ -25,6 +25,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent
 from podsched.lib.tasks import TaskSet
+from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
@@ -47,6 +48,8 @@ class ProcessSpec:
     health_port: int
     environment: Mapping[str, str] = field(default_factory=dict)
     restart: bool = True
+    tls: TlsFiles | None = None
+    """With what to ask for its health; None: it has no TLS."""
 
 
 class Part(Protocol):
@@ -151,12 +154,11 @@ class ManagedProcess:
         Raises:
             ProcessFailed: the process kept ending, or was not ready within ``timeout`` seconds.
         """
-        url = f"http://127.0.0.1:{self.spec.health_port}/readyz"
         deadline = time.monotonic() + timeout
-        async with aiohttp.ClientSession() as session:
+        async with self._session() as session:
             while time.monotonic() < deadline:
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                    async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+                    async with session.get("/readyz") as answer:
                         if answer.status == 200:
                             return
                 if self._ended_for_good():
@@ -166,12 +168,8 @@ class ManagedProcess:
 
     async def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
-        url = f"http://127.0.0.1:{self.spec.health_port}/metrics"
         try:
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer,
-            ):
+            async with self._session() as session, session.get("/metrics") as answer:
                 text = await answer.text()
         except (aiohttp.ClientError, TimeoutError):
             return 0.0
@@ -181,6 +179,16 @@ class ManagedProcess:
             for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name == name and wanted <= sample.labels.items()
+        )
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Return a session of HTTP with the process's health server."""
+        tls = self.spec.tls
+        context = ConnectingContext(tls, _ignore).latest() if tls else None
+        return aiohttp.ClientSession(
+            f"{'https' if tls else 'http'}://127.0.0.1:{self.spec.health_port}",
+            connector=aiohttp.TCPConnector(ssl=context or True),
+            timeout=aiohttp.ClientTimeout(total=2),
         )
 
     def _ended_for_good(self) -> bool:
@@ -214,6 +222,10 @@ class ManagedProcess:
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
+
+
+def _ignore(_: str) -> None:
+    pass
 
 
 def health_port() -> int:

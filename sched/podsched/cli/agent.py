@@ -20,8 +20,9 @@ from podsched.cli.process_options import (
     InsecureListen,
     LogFormatOption,
     LogLevelOption,
-    check_health_listener,
+    check_client_listener,
     run_or_fail,
+    serving_files,
     telemetry_settings,
 )
 from podsched.config.settings import AgentSettings
@@ -106,7 +107,9 @@ def agent(
     """Play hollow nodes: register them, send heartbeats, run and end pods."""
     from podsched.app.hollow import run_hollow_nodes
 
-    check_health_listener(health_listen, insecure_listen)
+    client = client_options(tls_ca, tls_cert, tls_key)
+    tls = serving_files(client)
+    check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     given = _nodes(manifests or [])
     with invalid_settings_fail():
         settings = AgentSettings(
@@ -122,9 +125,8 @@ def agent(
             adopt=adopt,
             volume_controller=not no_volume_controller,
         )
-    client = client_options(tls_ca, tls_cert, tls_key)
     telemetry = telemetry_settings(health_listen, log_format, log_level, "", 0.0)
-    options = ProcessOptions("agent", node_prefix, telemetry)
+    options = ProcessOptions("agent", node_prefix, telemetry, tls)
     try:
         run_or_fail(options, lambda process: run_hollow_nodes(process, settings, given, client))
     except AgentError as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -24,13 +24,12 @@ from podsched.cli.process_options import (
     LogLevelOption,
     Otlp,
     TraceRatio,
-    check_health_listener,
+    check_listener,
     etcd_options,
     run_or_fail,
-    split_address,
     telemetry_settings,
 )
-from podsched.lib.network import is_loopback
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.settings import ServerSettings
 
 DEFAULTS = ServerSettings()
@@ -150,10 +149,14 @@ def apiserver(
     """Serve the gRPC API in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    host, port = split_address("--listen", listen)
-    if not (tls_cert or insecure_listen or is_loopback(host)):
-        _refuse(listen)
-    check_health_listener(health_listen, insecure_listen)
+    for option, address in (("--health-listen", health_listen), ("--listen", listen)):
+        host, port = check_listener(
+            option,
+            address,
+            tls=tls_cert is not None,
+            insecure=insecure_listen,
+            remedy="--tls-cert, --tls-key and --tls-client-ca",
+        )
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     settings = replace(
         _settings(host, port, tls_cert, tls_key, tls_client_ca),
@@ -166,17 +169,9 @@ def apiserver(
         bookmark_seconds=watch_bookmark_interval,
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    options = ProcessOptions("apiserver", listen, telemetry)
+    tls = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+    options = ProcessOptions("apiserver", listen, telemetry, TlsFiles(*tls) if tls_cert else None)
     run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))
-
-
-def _refuse(listen: str) -> NoReturn:
-    fail(
-        f"--listen {listen}: other machines can reach this address: give --tls-cert, --tls-key and "
-        "--tls-client-ca (sched certs init makes them), or allow it without TLS with "
-        "--insecure-listen",
-        USAGE,
-    )
 
 
 def _settings(

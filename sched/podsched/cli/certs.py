@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +28,11 @@ _LONGEST_DAYS = 3650
 _MAX_BYTES = 1 << 20
 
 
+Days = Annotated[
+    int, typer.Option(min=1, max=_LONGEST_DAYS, metavar="N", help="Days until expiry.")
+]
+
+
 @app.command(cls=Command)
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
@@ -36,54 +40,68 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="NAME|IP",
-            help="Name or address by which clients reach the API servers, besides localhost; "
-            "may be given several times.",
+            help="Name or address by which others reach API servers, etcd, schedulers, agents or "
+            "Ray, besides localhost; may be given several times.",
         ),
     ] = None,
     node: Annotated[
         str, typer.Option(metavar="NAME", help="Node of the agent. Default: the host name.")
     ] = "",
-    days: Annotated[
-        int, typer.Option(min=1, max=_LONGEST_DAYS, metavar="N", help="Days until expiry.")
-    ] = 365,
+    days: Days = 365,
+    per_role: Annotated[
+        bool,
+        typer.Option(
+            "--per-role",
+            help="Make a directory for each role, with a copy of ca.crt: what its machines need.",
+        ),
+    ] = False,
 ) -> None:
-    """Make an authority, and certificates of the API server, scheduler, agent and administrator.
+    """Make an authority and a certificate for each role.
 
-    NAME.crt and NAME.key for each of ca, server, scheduler, agent and admin. Nothing is
+    NAME.crt and NAME.key for each of ca, server (the API servers), scheduler, agent, admin, etcd,
+    etcd-client and ray. Only what is missing is made, under the authority that is there; nothing is
     overwritten. Who has ca.key can become anyone: keep it apart.
     """
-    from podsched.lib.certificates import (
-        SERVER,
-        Request,
-        certify,
-        new_authority,
-        write_new,
-    )
+    from podsched.app.role_certificates import Wanted, make_missing
 
-    hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", *(host or ())])
-    requests = {
-        "server": Request("kube-apiserver", (), tuple(hosts), (SERVER,)),
-        "scheduler": Request("system:kube-scheduler"),
-        "agent": Request(f"system:node:{node or socket.gethostname()}", ("system:nodes",)),
-        "admin": Request("admin", ("system:masters",)),
-    }
     try:
-        authority = new_authority("podsched CA", days)
-        pairs = {"ca": authority}
-        for name, request in requests.items():
-            pairs[name] = certify(authority, request, days)
-        files = {}
-        for name, pair in pairs.items():
-            files[f"{name}.crt"], files[f"{name}.key"] = pair.certificate_pem, pair.key_pem
-        write_new(directory, files)
+        made = make_missing(directory, Wanted(host or (), node, days), per_role=per_role)
     except CertificateError as exc:
         fail(str(exc), USAGE)
     except OSError as exc:
         fail(f"{directory}: {os_error_text(exc)}", FAILED)
-    for name, request in requests.items():
+    for certificate in made:
+        request = certificate.request
         groups = f", group {request.groups[0]}" if request.groups else ""
-        say(f"{directory / name}.crt: {request.user}{groups}")
-    say(f"{directory / 'ca.crt'}: the authority of all of them; valid for {days} days")
+        kept = "" if certificate.new else " (kept)"
+        say(f"{certificate.path}: {request.user}{groups}{kept}")
+
+
+@app.command(cls=Command)
+def renew(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory that sched certs init has filled.")
+    ],
+    days: Days = 365,
+) -> None:
+    """Replace certificates by ones that say the same, with new keys and dates.
+
+    For all NAME.crt in DIR and its subdirectories that the authority there, ca.crt with ca.key, has
+    signed. The authority stays. Processes that use the files need no restart.
+    """
+    from podsched.app.role_certificates import renew as renew_all
+
+    try:
+        done = renew_all(directory, days)
+    except CertificateError as exc:
+        fail(str(exc), USAGE)
+    except OSError as exc:
+        fail(f"{directory}: {os_error_text(exc)}", FAILED)
+    for path, problem in done:
+        if problem:
+            warn(f"{path}: {problem}")
+        else:
+            say(f"{path}: valid for {days} days")
 
 
 @app.command(cls=Command)

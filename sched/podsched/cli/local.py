@@ -22,8 +22,9 @@ from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator
 from podsched.cli.errors import FAILED, fail, warn
-from podsched.cli.process_options import split_address
+from podsched.cli.process_options import InsecureListen, check_listener, split_address
 from podsched.client.errors import ClientError
+from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
 from podsched.store.errors import StoreError
@@ -49,6 +50,26 @@ EtcdEndpoints = Annotated[
 EvaluatorOption = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
+Tls = Annotated[
+    bool,
+    typer.Option("--tls", help="Use TLS everywhere, with certificates made for this cluster."),
+]
+TlsDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory of these certificates, as sched certs init makes them; what is missing is "
+        "made. Turns --tls on. Default: certs in the data directory.",
+    ),
+]
+TlsHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|IP",
+        help="Name or address by which others reach the API server, for certificates that are "
+        "made; may be given several times.",
+    ),
+]
 
 
 def up(
@@ -73,8 +94,14 @@ def up(
     config: ClusterConfig = None,
     evaluator: EvaluatorOption = Evaluator.AUTO,
     etcd_endpoints: EtcdEndpoints = "",
+    tls: Tls = False,
+    tls_dir: TlsDir = None,
+    tls_host: TlsHost = None,
+    insecure_listen: InsecureListen = False,
 ) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
+    secured = tls or tls_dir is not None
+    check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
     if not can_listen(*split_address("--api", api)):
         fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
     read_config(config)
@@ -92,10 +119,13 @@ def up(
             node_pods=node_pods,
             evaluator=evaluator.value,
             scheduler_config=config.resolve() if config else None,
+            tls_dir=(tls_dir or directory / "certs").resolve() if secured else None,
+            tls_hosts=tuple(tls_host or ()),
+            insecure_listen=insecure_listen,
         )
         try:
             asyncio.run(_up(LocalCluster(options, warn)))
-        except (ProcessFailed, StoreError, OSError) as exc:
+        except (CertificateError, ProcessFailed, StoreError, OSError) as exc:
             fail(str(exc), FAILED)
 
 
@@ -151,10 +181,25 @@ def ready_text(options: LocalClusterOptions, server: str, logs: Path) -> str:
     replicas = _count(options.replicas, "scheduler replica")
     nodes = _count(options.nodes, "hollow node")
     reached = "" if server == DEFAULT_SERVER else f" --server {server}"
-    return (
-        f"podsched is ready\n  API      {server}\n  running  {replicas}, {nodes}\n"
-        f"  logs     {logs}\n  try      sched status{reached}"
-    )
+    lines = [
+        "podsched is ready",
+        f"  API      {server}",
+        f"  running  {replicas}, {nodes}",
+        f"  logs     {logs}",
+    ]
+    if (certificates := options.tls_dir) is not None:
+        lines += [
+            "  TLS      show the administrator's certificate:",
+            *(
+                f"           export {variable}={certificates / name}"
+                for variable, name in (
+                    ("SCHED_TLS_CA", "ca.crt"),
+                    ("SCHED_TLS_CERT", "admin.crt"),
+                    ("SCHED_TLS_KEY", "admin.key"),
+                )
+            ),
+        ]
+    return "\n".join([*lines, f"  try      sched status{reached}"])
 
 
 def demo(

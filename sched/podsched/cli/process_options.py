@@ -12,11 +12,13 @@ import typer
 from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.enums import LogFormat, LogLevel
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_settings_fail
+from podsched.client.channels import ClientOptions
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import is_loopback
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http import HealthServerError
@@ -132,20 +134,36 @@ def split_address(option: str, address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def check_health_listener(address: str, insecure: bool) -> None:
-    """Exit if other machines could reach the health server and nobody has allowed that.
+def check_listener(
+    option: str, address: str, *, tls: bool, insecure: bool, remedy: str
+) -> tuple[str, int]:
+    """Return host and port; exit if other machines could reach them without TLS and untold.
 
-    It has neither TLS nor authentication, and /configz, /metrics and the checks tell strangers how
-    the cluster is set up and what it does.
+    ``remedy``: the options that turn TLS on.
     """
-    host, _ = split_address("--health-listen", address)
-    if not insecure and not is_loopback(host):
+    host, port = split_address(option, address)
+    if not (tls or insecure or is_loopback(host)):
         fail(
-            f"--health-listen {address}: other machines can reach this address, and health, "
-            "metrics and configz are served without TLS: listen on 127.0.0.1, or allow it with "
-            "--insecure-listen",
+            f"{option} {address}: other machines can reach this address: give {remedy} (sched "
+            "certs init makes them), or allow it without TLS with --insecure-listen",
             USAGE,
         )
+    return host, port
+
+
+def check_client_listener(
+    option: str, address: str, tls: TlsFiles | None, *, insecure: bool
+) -> tuple[str, int]:
+    """Do what ``check_listener`` does for a client of the API server."""
+    remedy = "--tls-ca, --tls-cert and --tls-key"
+    return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
+
+
+def serving_files(client: ClientOptions) -> TlsFiles | None:
+    """Return what a client of the API server listens with: its own certificate, if it has one."""
+    if not client.tls_cert:
+        return None
+    return TlsFiles(client.tls_ca, client.tls_cert, client.tls_key)
 
 
 def etcd_options(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,13 +25,17 @@ from podsched.cli.process_options import (
     LogLevelOption,
     Otlp,
     TraceRatio,
-    check_health_listener,
+    check_client_listener,
     etcd_options,
     run_or_fail,
-    split_address,
+    serving_files,
     telemetry_settings,
 )
 from podsched.config.settings import ControllerSettings, EvaluatorSettings, SchedulerSettings
+
+if TYPE_CHECKING:
+    from podsched.election.options import ElectionOptions
+    from podsched.lib.tls_contexts import TlsFiles
 
 _QUEUE, _CONTROLLERS = "Queue", "Controllers"
 
@@ -60,8 +64,6 @@ RayShards = Annotated[
     int,
     typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
 ]
-# Needs no --insecure-listen: the stream carries the replica's name and nothing else, and a forged
-# one costs a change of term at most (``election.peers``).
 ListenPeers = Annotated[
     str,
     typer.Option(
@@ -150,17 +152,19 @@ def scheduler(
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica
-    from podsched.election.options import ElectionOptions
 
-    check_health_listener(health_listen, insecure_listen)
-    host, port = split_address("--listen-peers", listen_peers)
+    client = client_options(tls_ca, tls_cert, tls_key)
+    tls = serving_files(client)
+    check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
+    election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
     with invalid_settings_fail():
+        evaluation = EvaluatorSettings(
+            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
+        )
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),
             identity=identity,
-            evaluation=EvaluatorSettings(
-                evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
-            ),
+            evaluation=evaluation,
             pod_max_in_unschedulable_pods_duration=pod_max_in_unschedulable_pods_duration,
         )
         controllers = ControllerSettings(
@@ -169,13 +173,18 @@ def scheduler(
             node_eviction_rate=node_eviction_rate,
             terminated_pod_gc_threshold=terminated_pod_gc_threshold,
         )
-    options = ReplicaOptions(
-        read_config(config),
-        settings,
-        etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username),
-        ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise_peers),
-        controllers,
-        client_options(tls_ca, tls_cert, tls_key),
-    )
+    etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
+    options = ReplicaOptions(read_config(config), settings, etcd, election, controllers, client)
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    run_or_fail(ProcessOptions("scheduler", identity, telemetry), lambda p: run_replica(p, options))
+    process = ProcessOptions("scheduler", identity, telemetry, tls)
+    run_or_fail(process, lambda p: run_replica(p, options))
+
+
+def _election(
+    listen: str, advertise: str, tls: TlsFiles | None, *, insecure: bool
+) -> ElectionOptions:
+    """Return where peers connect to; exit if strangers could."""
+    from podsched.election.options import ElectionOptions
+
+    host, port = check_client_listener("--listen-peers", listen, tls, insecure=insecure)
+    return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)

@@ -41,7 +41,7 @@ from podsched.election.lock import Lock
 from podsched.election.lock_io import BackgroundTasks, LockIO
 from podsched.election.lock_view import Candidate, LockView
 from podsched.election.options import ElectionCallbacks, ElectionOptions
-from podsched.election.peers import PeerListener, advertised_address, follow_leader
+from podsched.election.peers import PeerListener, PeerTls, advertised_address, follow_leader
 from podsched.election.record import LockKeys
 from podsched.election.states import Leading, Standby, State, Stopped, is_stuck, leads
 from podsched.election.step import step
@@ -66,7 +66,10 @@ class LeaderElector:
         options: ElectionOptions | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """identity: unique to this process, as in "hostname_UUID"; it may not be empty."""
+        """Raise CertificateError for TLS files of the options that cannot be used.
+
+        identity: unique to this process, as in "hostname_UUID"; it may not be empty.
+        """
         if not identity or "\n" in identity:
             raise ValueError(f"not an identity: {identity!r}")
         self._settings = settings
@@ -77,7 +80,8 @@ class LeaderElector:
         self._store = store
         self._liveness = LivenessLease(store, max(self._options.liveness_ttl, 1))
         self._lock = Lock(store, keys, self._liveness)
-        self._listener = PeerListener(identity)
+        self._peer_tls = PeerTls(self._options.tls) if self._options.tls else None
+        self._listener = PeerListener(identity, self._peer_tls)
         candidate = Candidate(
             identity=identity,
             settings=settings,
@@ -269,7 +273,11 @@ class LeaderElector:
         self._disconnect()
         assert self._tasks is not None
         connection = follow_leader(
-            effect.address, effect.identity, report, chance=self._chance.random
+            effect.address,
+            effect.identity,
+            report,
+            chance=self._chance.random,
+            tls=self._peer_tls,
         )
         self._connection = self._tasks.start(connection, "connection")
 

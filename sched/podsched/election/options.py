@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from podsched.election.events import StopReason
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.v1 import api_pb2
 
 
@@ -38,6 +39,8 @@ class ElectionOptions:
     """0: any free port."""
     advertise_address: str = ""
     """The "host:port" or "host" as peers reach it; what is left out is as bound."""
+    tls: TlsFiles | None = None
+    """With it, peers are only those with a certificate of the same user, by mutual TLS."""
     liveness_ttl: int = 2
     """Seconds without a sign of life until standbys race; 2 is the least etcd grants; 0: off."""
     race_jitter: float = 0.02

@@ -8,8 +8,9 @@ milliseconds.
 Guarantee: a break is reported as confirmed only if the replica of this identity was reached at this
 address before, and the address now refuses connections. A paused process, a lost network or a
 machine without power refuses nothing: those are left to the liveness key and the lease.
-Non-goals: secrecy or proof of identity. A wrong report costs a term change and nothing else,
-because writes are fenced.
+With TLS both sides show a certificate of the same user: whoever has none of the replicas' neither
+learns an identity nor can pass for a leader. Without it a wrong report costs a term change and
+nothing else, because writes are fenced.
 """
 
 from __future__ import annotations
@@ -17,30 +18,83 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Callable
 from enum import Enum
 
 from podsched.lib.backoff import Backoff
+from podsched.lib.certificate_files import CertificateError
+from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("election")
 
 #: Seconds to wait for a connection and for the identity.
 _PATIENCE = 1.0
+#: Seconds that a peer may take for the handshake of TLS.
+_HANDSHAKE = 5.0
 #: Seconds between tries. A dying process may still accept while its kernel closes its sockets one
 #: after another, so that the first tries come fast.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
 _LONGEST_IDENTITY = 512
+#: Connections at a time: more than a lock has replicas, few enough for any process.
+_MOST_PEERS = 256
+
+
+class PeerTls:
+    """Certificates of this replica, for both sides of a connection.
+
+    Replicas move, so that a certificate's host names say nothing: its user does, which is the same
+    for all replicas.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raise CertificateError for files that cannot be used, or not on both sides."""
+        from podsched.lib.certificates import user_in
+
+        self._files = files
+        certificate = files.latest().pems.certificate
+        if not files.authorities or certificate is None:
+            raise CertificateError("peers need authorities, a certificate and its key")
+        self._user = user_in(certificate)
+        self.serving = ServingContext(files, _keep, demand=True).context
+        self._connecting = ConnectingContext(files, _keep, any_host=True)
+
+    def connecting(self) -> ssl.SSLContext:
+        """Return the context of the next connection to a peer."""
+        return self._connecting.latest()
+
+    def is_replica(self, writer: asyncio.StreamWriter) -> bool:
+        """Return whether the other side has a certificate of this replica's user."""
+        return user_of(writer.transport) == self._user
+
+
+def _keep(problem: str) -> None:
+    _log.warning("Keeping the certificates in use", error=problem)
 
 
 class PeerListener:
     """Accepts the connections of other replicas for as long as this process lives."""
 
-    def __init__(self, identity: str) -> None:
+    def __init__(self, identity: str, tls: PeerTls | None = None) -> None:
         self._greeting = identity.encode() + b"\n"
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which is a free one if 0 was asked for. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, host, port)
+        tls = self._tls.serving if self._tls else None
+        patience = _HANDSHAKE if tls else None
+        self._server = await asyncio.start_server(
+            self._serve,
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=patience,
+            # Nobody waits at the end for a peer that is paused.
+            ssl_shutdown_timeout=_PATIENCE if tls else None,
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
@@ -54,6 +108,10 @@ class PeerListener:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stranger = self._tls is not None and not self._tls.is_replica(writer)
+        if stranger or len(self._writers) >= _MOST_PEERS:
+            writer.close()
+            return
         self._writers.add(writer)
         try:
             writer.write(self._greeting)
@@ -80,6 +138,7 @@ async def follow_leader(
     report: Callable[[bool], None],
     *,
     chance: Callable[[], float],
+    tls: PeerTls | None = None,
 ) -> None:
     """Hold a connection to the replica of this identity until cancelled.
 
@@ -90,7 +149,7 @@ async def follow_leader(
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
     while True:
-        ending = await _connect_once(address, identity, back=_reporter(broken, report))
+        ending = await _connect_once(address, identity, _reporter(broken, report), tls)
         if ending is _Ending.BROKEN:
             broken = True
             backoff.reset()
@@ -109,18 +168,27 @@ def _reporter(broken: bool, report: Callable[[bool], None]) -> Callable[[], None
     return back
 
 
-async def _connect_once(address: str, identity: str, back: Callable[[], None]) -> _Ending:
+async def _connect_once(
+    address: str, identity: str, back: Callable[[], None], tls: PeerTls | None
+) -> _Ending:
     """Hold one connection to its end; back() is called when the replica answers."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(_PATIENCE):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            reader, writer = await asyncio.open_connection(
+                host.strip("[]"),
+                int(port),
+                ssl=tls.connecting() if tls else None,
+                ssl_shutdown_timeout=_PATIENCE if tls else None,
+            )
     except ConnectionRefusedError:
         return _Ending.REFUSED
     except (OSError, ValueError, OverflowError):  # TimeoutError is an OSError
         # Anybody may have written the address: it may name no host, or a port that is none.
         return _Ending.FAILED
     try:
+        if tls is not None and not tls.is_replica(writer):
+            return _Ending.FAILED
         async with asyncio.timeout(_PATIENCE):
             greeting = await reader.readuntil(b"\n")
         if greeting[:_LONGEST_IDENTITY].rstrip(b"\n") != identity.encode():

@@ -50,6 +50,8 @@ class CertificateFiles:
         return True
 
     def _read(self) -> Pems:
+        if not any(self._names):
+            return Pems(None, None, None)
         from podsched.lib.certificates import check_pair, describe
 
         authorities, certificate, key = self._names

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from podsched.lib.certificate_files import CertificateError
 
@@ -94,6 +95,17 @@ def certify(authority: Pair, request: Request, days: int) -> Pair:
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
+def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
+    """Return a new key and a certificate of it that says what the old one does."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = authority.certificate.subject
+    builder = _builder(before.subject, issuer, key.public_key(), days)
+    for extension in before.extensions:
+        if extension.oid != ExtensionOID.SUBJECT_KEY_IDENTIFIER:
+            builder = builder.add_extension(extension.value, extension.critical)
+    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
 def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write files that only their owner may read; write none if one of them exists.
 
@@ -105,6 +117,7 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
     written: list[Path] = []
     try:
         for name, content in files.items():
+            (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
             # Only the owner may read it from the start, and never through a link of somebody else.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with open(os.open(directory / name, flags, 0o600), "wb") as file:
@@ -114,6 +127,48 @@ def write_new(directory: Path, files: Mapping[str, bytes]) -> None:
         for path in written:
             path.unlink(missing_ok=True)
         raise
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file that only its owner may read in the place of another. Raises OSError."""
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    new.replace(path)
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """Return the first certificate in a file. Raises CertificateError, OSError."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0]
+    except ValueError as error:
+        raise CertificateError(f"{path}: no certificate in PEM format") from error
+
+
+def read_pair(path: Path) -> Pair:
+    """Return a certificate and the key beside it, NAME.key for NAME.crt.
+
+    Raises CertificateError, also for keys that are not of elliptic curves; OSError.
+    """
+    source = path.with_suffix(".key")
+    if not source.exists():
+        raise CertificateError(f"{path}: its key, {source.name}, is not here")
+    certificate, key = path.read_bytes(), source.read_bytes()
+    check_pair(certificate, key, (str(path), str(source)))
+    private = load_pem_private_key(key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{source}: not a key that sched certs has made")
+    return Pair(read_certificate(path), private)
+
+
+def is_certified_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Return whether the authority has signed the certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +239,26 @@ def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
         raise CertificateError(f"{names[1]}: no private key in PEM format") from error
     if own != public:
         raise CertificateError(f"{names[1]}: not the key of the certificate in {names[0]}")
+
+
+def check_may_serve(pem: bytes, source: str) -> None:
+    """Raise CertificateError, which names ``source``, if the certificate is for clients only."""
+    certificate = x509.load_pem_x509_certificates(pem)[0]
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    if SERVER not in usages and ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE not in usages:
+        raise CertificateError(
+            f"{source}: for clients only, and this process also listens with it: its extended key "
+            "usage must include serverAuth"
+        )
+
+
+def user_in(pem: bytes) -> str:
+    """Return the common name of the first certificate in a PEM file that was read; "" for none."""
+    subject = x509.load_pem_x509_certificates(pem)[0].subject
+    return str(next((n.value for n in subject.get_attributes_for_oid(NameOID.COMMON_NAME)), ""))
 
 
 def _description(certificate: x509.Certificate) -> Description:

@@ -39,7 +39,7 @@ class EmbeddedEtcdOptions:
     snapshot_count: transactions between snapshots. etcd keeps them in memory as well, and a
         group commit is up to 1 MB, so that its default of 100,000 would be a memory leak.
     start_timeout: seconds until it must answer.
-    cert, key: serve TLS. client_ca: and demand client certificates signed by it.
+    cert, key: serve TLS. client_ca: and demand client certificates signed by it, of peers as well.
     """
 
     data_dir: Path
@@ -149,7 +149,8 @@ class EmbeddedEtcd:
 
     def _arguments(self) -> list[str]:
         options = self._options
-        peer = f"http://{options.host}:{self._peer_port}"
+        peers_have_tls = options.cert and options.client_ca
+        peer = f"{'https' if peers_have_tls else 'http'}://{options.host}:{self._peer_port}"
         arguments = {
             "name": "podsched",
             "data-dir": str(options.data_dir),
@@ -171,6 +172,13 @@ class EmbeddedEtcd:
             arguments |= {"cert-file": str(options.cert), "key-file": str(options.key)}
         if options.client_ca:
             arguments |= {"trusted-ca-file": str(options.client_ca), "client-cert-auth": "true"}
+        if peers_have_tls:
+            arguments |= {
+                "peer-cert-file": str(options.cert),
+                "peer-key-file": str(options.key),
+                "peer-trusted-ca-file": str(options.client_ca),
+                "peer-client-cert-auth": "true",
+            }
         if not options.fsync:
             arguments["unsafe-no-fsync"] = "true"
         return [f"--{name}={value}" for name, value in arguments.items()]

@@ -21,8 +21,12 @@ import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.lib.backoff import Backoff
+from podsched.lib.certificate_files import CertificateError, CertificateFiles, Pems
 from podsched.store.errors import Closed, InvalidRequest, Unavailable
 from podsched.store.translate import is_auth_disabled, is_stale_token, translate
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("etcd")
 
 #: Seconds between rounds over the endpoints, at first and at most.
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
@@ -61,11 +65,11 @@ class EtcdOptions:
 class Connection:
     """One endpoint's channel and the calls on it (created without I/O)."""
 
-    def __init__(self, endpoint: str, options: EtcdOptions) -> None:
+    def __init__(self, endpoint: str, options: EtcdOptions, pems: Pems) -> None:
         secure, target = _parse(endpoint)
         settings = _channel_settings(options)
         if secure or options.ca:
-            credentials = _credentials(options)
+            credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
             self.channel = grpc.aio.secure_channel(target, credentials, options=settings)
         else:
             self.channel = grpc.aio.insecure_channel(target, options=settings)
@@ -102,9 +106,13 @@ class Endpoints:
     """The connection in use, turning to the next endpoint when it fails."""
 
     def __init__(self, options: EtcdOptions, jitter: random.Random | None = None) -> None:
+        """Raise InvalidRequest without endpoints, CertificateError for files of no use."""
         if not options.endpoints:
             raise InvalidRequest("no etcd endpoints given")
         self.options = options
+        names = (str(path) if path else "" for path in (options.ca, options.cert, options.key))
+        self._files = CertificateFiles(*names)
+        self._outdated: list[Connection] = []
         self.closed = False
         self._jitter = jitter or random.Random()
         self._connections: list[Connection | None] = [None] * len(options.endpoints)
@@ -117,7 +125,8 @@ class Endpoints:
         """The connection in use."""
         connection = self._connections[self._current]
         if connection is None:
-            connection = Connection(self.options.endpoints[self._current], self.options)
+            endpoint = self.options.endpoints[self._current]
+            connection = Connection(endpoint, self.options, self._files.pems)
             self._connections[self._current] = connection
         return connection
 
@@ -125,6 +134,17 @@ class Endpoints:
         """Turn to the next endpoint, unless that was done since."""
         if self._connections[self._current] is connection:
             self._current = (self._current + 1) % len(self._connections)
+        if self._renewed():
+            # Calls and watches on them go on.
+            self._outdated += [known for known in self._connections if known is not None]
+            self._connections = [None] * len(self._connections)
+
+    def _renewed(self) -> bool:
+        try:
+            return self._files.changed()
+        except CertificateError as error:
+            _log.warning("Keeping the certificates in use", error=str(error))
+            return False
 
     def backoff(self) -> Backoff:
         """Return the waits of one call's retries; the first round over the endpoints has none."""
@@ -228,7 +248,7 @@ class Endpoints:
     async def close(self) -> None:
         """Close all connections; calls on them end with ``Closed``."""
         self.closed = True
-        for connection in self._connections:
+        for connection in (*self._outdated, *self._connections):
             if connection is not None:
                 await connection.channel.close()
 
@@ -239,13 +259,6 @@ def _parse(endpoint: str) -> tuple[bool, str]:
     if not target:
         raise InvalidRequest(f"not an etcd endpoint: {endpoint!r}")
     return secure, target if ":" in target.rpartition("]")[2] else f"{target}:2379"
-
-
-def _credentials(options: EtcdOptions) -> grpc.ChannelCredentials:
-    def read(path: Path | None) -> bytes | None:
-        return path.read_bytes() if path else None
-
-    return grpc.ssl_channel_credentials(read(options.ca), read(options.key), read(options.cert))
 
 
 def _channel_settings(options: EtcdOptions) -> list[tuple[str, int]]:

@@ -1,7 +1,8 @@
 """The HTTP server of a process for /healthz, /livez, /readyz, /metrics and /configz.
 
-It listens on loopback by default, because it has no authentication. It rejects all methods except
-GET and HEAD.
+With TLS and authorities of clients, only the probes answer those without a certificate, as in
+kube-scheduler; without TLS it asks nobody, and so listens on loopback by default. It rejects all
+methods except GET and HEAD.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
+from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("health")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Returns the effective configuration as plain data without secrets.
@@ -30,15 +35,16 @@ class HealthServerError(Exception):
 class HealthServer:
     """A running server, listening on ``host`` and ``port``."""
 
-    def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
+    def __init__(self, runner: web.AppRunner, host: str, port: int, scheme: str) -> None:
         self._runner = runner
+        self._scheme = scheme
         self.host = host
         self.port = port
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{self._scheme}://{host}:{self.port}"
 
     async def stop(self) -> None:
         """Stop listening and close all connections; requests in progress get two seconds."""
@@ -53,13 +59,16 @@ async def serve_health(
     *,
     config: ConfigSource | None = None,
     extra_routes: Mapping[str, Handler] | None = None,
+    tls: TlsFiles | None = None,
 ) -> HealthServer:
     """Start the server; port 0 picks a free one.
 
     ``config`` is served at /configz; ``extra_routes`` maps additional paths to GET handlers.
-    Raises ``HealthServerError`` if the address cannot be used.
+    Raises ``HealthServerError`` if the address cannot be used, ``CertificateError`` for the files.
     """
-    app = web.Application()
+    secured = ServingContext(tls, _keep).context if tls else None
+    demanding = tls is not None and bool(tls.authorities)
+    app = web.Application(middlewares=[_certificate_demanded] if demanding else [])
     for probe in Probe:
         app.router.add_get(f"/{probe}", _probe_handler(checks, probe))
         app.router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
@@ -71,12 +80,26 @@ async def serve_health(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=secured).start()
     except OSError as error:
         await runner.cleanup()
         reason = error.strerror or str(error)
         raise HealthServerError(f"cannot serve health on {host}:{port}: {reason}") from error
-    return HealthServer(runner, host, runner.addresses[0][1])
+    return HealthServer(runner, host, runner.addresses[0][1], "https" if secured else "http")
+
+
+def _keep(problem: str) -> None:
+    _log.warning("Keeping the certificates in use", error=problem)
+
+
+@web.middleware
+async def _certificate_demanded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 401 to those without a certificate, except to probes, which kubelets send so."""
+    probe = request.path.split("/")[1] in frozenset(Probe)
+    certificate = request.transport and request.transport.get_extra_info("peercert")
+    if probe or certificate:
+        return await handler(request)
+    return web.Response(status=401, text="Unauthorized: no client certificate\n", headers=_NO_CACHE)
 
 
 def _probe_handler(checks: HealthChecks, probe: Probe) -> Handler:

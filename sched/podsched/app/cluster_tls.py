@@ -1,0 +1,88 @@
+"""The certificates of a local cluster: which process is given which, and as which options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from podsched.client.channels import ClientOptions
+from podsched.lib.tls_contexts import TlsFiles
+from podsched.store.embedded import EmbeddedEtcdOptions
+from podsched.store.endpoints import EtcdOptions
+
+
+class ClusterTls:
+    """Certificates of all roles in a directory; without one nothing has TLS."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+
+    def make_missing(self, hosts: Sequence[str]) -> None:
+        """Make what is not there. Raises CertificateError, OSError."""
+        if self._directory is None:
+            return
+        # Loads a library that takes 70 ms.
+        from podsched.app.role_certificates import Wanted, make_missing
+
+        make_missing(self._directory, Wanted(hosts))
+
+    def files_of(self, role: str) -> TlsFiles | None:
+        """Return a role's certificate, its key and the authority; None without TLS."""
+        if self._directory is None:
+            return None
+        names = ("ca.crt", f"{role}.crt", f"{role}.key")
+        return TlsFiles(*(str(self._directory / name) for name in names))
+
+    @property
+    def client_options(self) -> ClientOptions:
+        """How an administrator connects to the API servers."""
+        files = self.files_of("admin")
+        if files is None:
+            return ClientOptions()
+        return ClientOptions(
+            tls_ca=files.authorities, tls_cert=files.certificate, tls_key=files.key
+        )
+
+    def client_arguments(self, role: str) -> list[str]:
+        """Return what a client of the API servers is started with."""
+        files = self.files_of(role)
+        return _arguments(files, "--tls-ca", "--tls-cert", "--tls-key")
+
+    def server_arguments(self) -> list[str]:
+        """Return what an API server is started with."""
+        files = self.files_of("server")
+        return _arguments(files, "--tls-client-ca", "--tls-cert", "--tls-key")
+
+    def etcd_arguments(self) -> list[str]:
+        """Return what a client of the embedded etcd is started with."""
+        files = self.files_of("etcd-client")
+        return _arguments(files, "--etcd-ca", "--etcd-cert", "--etcd-key")
+
+    def etcd_options(self, endpoints: tuple[str, ...]) -> EtcdOptions:
+        """How to connect to the embedded etcd."""
+        if (files := self.files_of("etcd-client")) is None:
+            return EtcdOptions(endpoints)
+        return EtcdOptions(
+            endpoints,
+            ca=Path(files.authorities),
+            cert=Path(files.certificate),
+            key=Path(files.key),
+        )
+
+    def of_etcd(self, options: EmbeddedEtcdOptions) -> EmbeddedEtcdOptions:
+        """Return the options of the embedded etcd with its certificates."""
+        if (files := self.files_of("etcd")) is None:
+            return options
+        return replace(
+            options,
+            cert=Path(files.certificate),
+            key=Path(files.key),
+            client_ca=Path(files.authorities),
+        )
+
+
+def _arguments(files: TlsFiles | None, ca: str, certificate: str, key: str) -> list[str]:
+    if files is None:
+        return []
+    return [f"{ca}={files.authorities}", f"{certificate}={files.certificate}", f"{key}={files.key}"]

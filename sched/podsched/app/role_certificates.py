@@ -1,0 +1,140 @@
+"""Certificates of all roles in a directory, as ``sched certs`` and ``sched up --tls`` make them.
+
+    DIR/ca.crt, DIR/ROLE.crt, DIR/ROLE.key ...                 in one directory, or
+    DIR/ROLE/ca.crt, DIR/ROLE/ROLE.crt, DIR/ROLE/ROLE.key ...  one for each role's machines
+
+with the authority's key in DIR/ca.key or DIR/ca/ca.key. Non-goals: those of ``lib.certificates``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from podsched.lib.certificate_files import CertificateError
+from podsched.lib.certificates import (
+    CLIENT,
+    SERVER,
+    Pair,
+    Request,
+    certify,
+    is_certified_by,
+    new_authority,
+    read_certificate,
+    read_pair,
+    renewed,
+    replace_file,
+    write_new,
+)
+
+#: The authority outlives the certificates that are renewed under it; kubeadm's does as long.
+AUTHORITY_DAYS = 3650
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What certificates are to say."""
+
+    hosts: Sequence[str] = ()
+    """Names and addresses of all that listen, besides this machine's loopback."""
+    node: str = ""
+    """Node of the agent; empty: the host's name."""
+    days: int = 365
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One certificate file, and whether it was made now or was there already."""
+
+    path: Path
+    request: Request
+    new: bool
+
+
+def requests_of(wanted: Wanted) -> dict[str, Request]:
+    """Return what is certified for each role; schedulers and agents listen, too."""
+    hosts = tuple(dict.fromkeys((*_LOCAL, *wanted.hosts)))
+    both = (SERVER, CLIENT)
+    node = f"system:node:{wanted.node or socket.gethostname()}"
+    return {
+        "server": Request("kube-apiserver", (), hosts, (SERVER,)),
+        "scheduler": Request("system:kube-scheduler", (), hosts, both),
+        "agent": Request(node, ("system:nodes",), hosts, both),
+        "admin": Request("admin", ("system:masters",)),
+        # Members call each other, and so need both.
+        "etcd": Request("etcd", (), hosts, both),
+        "etcd-client": Request("podsched-etcd-client"),
+        "ray": Request("ray", (), hosts, both),
+    }
+
+
+def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> list[Made]:
+    """Make the authority and the certificates that are not there; overwrite nothing.
+
+    ``per_role``: in a directory for each role. Raises CertificateError for a request that cannot be
+    certified or an authority without its key, OSError.
+    """
+
+    def place(role: str, file: str) -> str:
+        return f"{role}/{file}" if per_role else file
+
+    requests = requests_of(wanted)
+    missing = [
+        role for role in requests if not os.path.lexists(directory / place(role, f"{role}.crt"))
+    ]
+    made = [
+        Made(directory / place(role, f"{role}.crt"), request, role in missing)
+        for role, request in requests.items()
+    ]
+    if not missing:
+        return made
+    root = Path(place("ca", "ca.crt"))
+    files: dict[str, bytes] = {}
+    if os.path.lexists(directory / root):
+        authority = read_pair(directory / root)
+    else:
+        authority = new_authority("podsched CA", AUTHORITY_DAYS)
+        files |= _files(str(root), authority)
+    for role in missing:
+        pair = certify(authority, requests[role], wanted.days)
+        files |= _files(place(role, f"{role}.crt"), pair)
+        if per_role:
+            files[f"{role}/ca.crt"] = authority.certificate_pem
+    write_new(directory, files)
+    return made
+
+
+def _files(name: str, pair: Pair) -> dict[str, bytes]:
+    return {name: pair.certificate_pem, str(Path(name).with_suffix(".key")): pair.key_pem}
+
+
+def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
+    """Replace the certificates under the directory's authority by ones that say the same.
+
+    Each gets a new key. Returns each certificate's file, and why it was left, "" if it was not.
+    Raises CertificateError without an authority and its key, OSError.
+    """
+    roots = (directory / "ca.crt", directory / "ca" / "ca.crt")
+    root = next((path for path in roots if path.exists()), None)
+    if root is None:
+        raise CertificateError(f"{directory}: no ca.crt here: sched certs init makes one")
+    authority = read_pair(root)
+    done = []
+    for path in sorted((*directory.glob("*.crt"), *directory.glob("*/*.crt"))):
+        if path.name == "ca.crt":
+            continue
+        # Its key is not needed: after a renewal that was interrupted it may be a new one's.
+        old = read_certificate(path)
+        if not is_certified_by(old, authority.certificate):
+            done.append((path, f"not of the authority in {root}"))
+            continue
+        new = renewed(authority, old, days)
+        # Those who look in between find a key of another certificate, and keep what they have.
+        replace_file(path.with_suffix(".key"), new.key_pem)
+        replace_file(path, new.certificate_pem)
+        done.append((path, ""))
+    return done
