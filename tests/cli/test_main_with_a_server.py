@@ -126,7 +126,7 @@ def test_mistakes_in_several_files_are_all_reported_and_nothing_is_done(
     sched: Commands, tmp_path: Path
 ) -> None:
     (tmp_path / "a.yaml").write_text(pod("good"))
-    (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: Widget\nmetadata: {name: x}")
+    (tmp_path / "b.yaml").write_text("apiVersion: v2\nkind: Pod\nmetadata: {name: x}")
     (tmp_path / "c.yaml").write_text("a: [")
     (tmp_path / "d.yaml").write_text(pod("p").replace("name: c", "name: [c]"))
     done = sched("apply", "-f", str(tmp_path))
@@ -134,8 +134,72 @@ def test_mistakes_in_several_files_are_all_reported_and_nothing_is_done(
     assert [line.split(":")[1].strip() for line in done.errors] == [
         str(tmp_path / f"{name}.yaml") for name in "bcd"
     ]
-    assert 'no matches for kind "Widget"' in done.errors[0]
+    assert 'no matches for kind "Pod" in version "v2"' in done.errors[0]
     assert sched("get", "pod", "good").code == 1
+
+
+DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {}}\n"
+
+
+def test_kinds_that_podsched_does_not_have_are_named_and_the_rest_is_applied(
+    sched: Commands, tmp_path: Path
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "all.yaml").write_text(DEPLOYMENT + "---\n" + pod("web"))
+    assert sched("apply", "-f", str(tmp_path)).code == 1, "the directory itself has no manifest"
+    done = sched("apply", "-R", "-f", str(tmp_path))
+    assert (done.code, done.out) == (1, "pod/web created\n")
+    [line] = done.errors
+    assert "Deployment d: podsched does not run a Deployment" in line
+    skipped = sched("apply", "-R", "-f", str(tmp_path), "--skip-unknown")
+    assert (skipped.code, skipped.out) == (0, "pod/web unchanged\n")
+
+
+def test_a_partial_manifest_is_enough_to_change_an_object(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    partial = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, labels: {a: b}}\n"
+    two = partial.replace("NAME", "web") + "---\n" + partial.replace("NAME", "none")
+    done = sched("apply", "-f", "-", stdin=two)
+    assert (done.code, done.out) == (1, "pod/web configured\n")
+    assert "spec.containers: Required value" in done.errors[0]
+
+
+def test_a_drained_node_has_no_pods_and_takes_none(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    sched.ok("wait", "pod/web", "--for=condition=PodScheduled")
+    node = sched.ok("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
+    refused = sched("drain", node)
+    assert (refused.code, len(refused.errors)) == (1, 1), "no controller would replace the pod"
+    assert "pod/web would be evicted" in sched.ok("drain", node, "--force", "--dry-run")
+    assert sched.ok("drain", node, "--force").splitlines()[-1] == f"node/{node} drained"
+    assert sched("get", "pod", "web").code == 1
+    assert "Ready,SchedulingDisabled" in sched.ok("get", "node", node)
+    sched.ok("uncordon", node)
+
+
+def test_waiting_ends_when_the_state_is_reached_or_time_is_over(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web") + "---\n" + pod("big", cpu="100"))
+    running = ("--for=jsonpath={.status.phase}=Running",)
+    assert sched.ok("wait", "pod/web", *running) == "pod/web condition met\n"
+    late = sched("wait", "pods", "big", *running, "--timeout=300ms")
+    assert (late.code, len(late.errors)) == (1, 1)
+    sched.ok("delete", "pod", "web", "--grace-period=0")
+    assert sched.ok("wait", "pod/web", "--for=delete") == "pod/web deleted\n"
+
+
+def test_events_of_one_object_are_shown(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("web"))
+    sched.until("Scheduled", "events", "--for", "pod/web")
+    assert "pod/web" not in sched.ok("events", "--for", "pod/web", "--types", "Warning")
+
+
+def test_several_kinds_and_names_are_shown(sched: Commands) -> None:
+    sched.ok("create", "-f", "-", stdin=pod("a") + "---\n" + pod("b"))
+    said = sched.ok("get", "pods,nodes")
+    assert "pod/a" in said and "node/node-0000" in said
+    done = sched("get", "pods", "b", "nowhere", "a", "-o", "name")
+    assert (done.code, done.out) == (1, "pod/b\npod/a\n")
+    assert sched.ok("get", "pods", "-o", "jsonpath={.items[*].metadata.name}") == "a b"
 
 
 def test_a_second_pod_of_the_same_name_is_refused_and_the_others_are_created(

@@ -7,7 +7,7 @@ import pytest
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, Node, Pod
 from podsched.cli.describe import describe
-from podsched.cli.printers import TablePrinter, age, aligned, node_status, pod_status
+from podsched.cli.printers import TablePrinter, age, aligned, node_status, pod_status, wrapped
 from support.engine_world import container, node, pod
 
 
@@ -102,10 +102,55 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
     done = running("done")
     done.status.phase = "Succeeded"
     lines = describe(node("n"), [], [running("a"), running("b"), done], 0.0).splitlines()
-    assert "Requested:     cpu=1000m" in lines
-    assert "               memory=128Mi" in lines
-    assert "Pods:          2" in lines
+    rows = [line.split()[:2] for line in lines]
+    assert ["cpu", "1"] in rows and ["memory", "128Mi"] in rows
+    assert "Pods (2):" in lines
 
 
 def test_what_strangers_stored_stays_in_its_cell() -> None:
     assert aligned([["a\x1b[2J\nb", "c"], ["d", "e"]]) == ["a\\x1b[2J\\nb   c", "d             e"]
+
+
+ROWS = [["OBJECT", "MESSAGE"], ["pod/a", "0/3 nodes are available: 3 Insufficient cpu."]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [
+        (
+            "40",
+            [
+                "OBJECT   MESSAGE",
+                "pod/a    0/3 nodes are available: 3",
+                "         Insufficient cpu.",
+            ],
+        ),
+        (
+            "30",
+            [
+                "OBJECT   MESSAGE",
+                "pod/a",
+                "    0/3 nodes are available: 3",
+                "    Insufficient cpu.",
+            ],
+        ),
+    ],
+)
+def test_the_last_column_is_wrapped_at_the_width_of_the_terminal(
+    columns: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert wrapped(ROWS) == lines
+
+
+def test_nothing_is_wrapped_for_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert len(wrapped(ROWS)) == 2
+
+
+def test_owners_show_how_many_pods_are_wanted_and_ready() -> None:
+    owner = KINDS["ReplicaSet"].new()
+    owner.spec.replicas, owner.status.ready_replicas = 3, 2  # type: ignore[union-attr]
+    heading, row = TablePrinter(KINDS["ReplicaSet"], namespaces=False, wide=False).lines([owner], 0)
+    assert heading.split()[1:3] == ["DESIRED", "READY"]
+    assert row.split()[0:2] == ["3", "2"]

@@ -64,16 +64,51 @@ def test_the_table_shows_verdicts_reasons_and_scores(sched: Commands, cluster_fi
 
 
 def test_reasons_are_shown_when_a_node_is_rejected(sched: Commands, cluster_file: str) -> None:
-    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    assert done.code == 1, "the pod does not fit"
+    said = done.out
     [heading] = [line for line in said.splitlines() if line.startswith("NODE")]
     assert heading.split() == ["NODE", "FILTER", "PLUGIN", "REASONS"]
 
 
 def test_preemption_is_shown_with_its_victims(sched: Commands, cluster_file: str) -> None:
-    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    assert done.code == 1, "the pod does not fit"
+    said = done.out
     assert "Pod default/pending: Unschedulable" in said
     assert "  0/2 nodes are available: 2 Insufficient cpu." in said
     assert "Preemption: on large, evicting default/low" in said
+
+
+def test_a_pod_that_is_in_the_cluster_does_not_stand_in_its_own_way(
+    sched: Commands, cluster_file: str
+) -> None:
+    itself = pod_of('"3"').replace("pending", "low").replace("  priorityClassName: high\n", "")
+    assert "Best node: large" in sched.ok(
+        "simulate", "-f", cluster_file, "--pod", "-", stdin=itself
+    )
+
+
+def test_kinds_that_no_decision_depends_on_are_counted(
+    sched: Commands, cluster_file: str, tmp_path: Path
+) -> None:
+    more = tmp_path / "more.yaml"
+    more.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n")
+    files = ["-f", cluster_file, "-f", str(more)]
+    done = sched("simulate", *files, "--pod", "-", stdin=pod_of("100m"))
+    assert done.code == 0
+    assert done.errors == [
+        "warning: skipped 1 object of kinds that no scheduling decision depends on"
+    ]
+
+
+def test_at_80_columns_scores_have_letters_and_a_legend(
+    sched: Commands, cluster_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = sched.ok("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of("100m"))
+    assert max(map(len, said.splitlines())) <= 80
+    assert "NodeResourcesFit" in said.split("Scores:")[1]
 
 
 def test_json_is_the_form_of_the_results_of_scenarios(sched: Commands, cluster_file: str) -> None:

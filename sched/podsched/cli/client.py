@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -112,12 +112,17 @@ def client_options(
     return ClientOptions(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key)
 
 
+def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
+    """Return a client that does not wait for a server, with other options where they are given."""
+    options = {"wait_for_server": False, **options}
+    return ApiClient(addresses, replace(client_options(), **options))
+
+
 def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     """Run ``work`` with a client; exit with a line for errors that users can cause."""
 
     async def run() -> T:
-        options = replace(client_options(), wait_for_server=False)
-        client = ApiClient(endpoints(server), options)
+        client = open_client(endpoints(server))
         try:
             return await work(client)
         finally:

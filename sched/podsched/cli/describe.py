@@ -10,8 +10,9 @@ import yaml
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.api.resources import requests_in_units
-from podsched.cli.printers import age, node_status, pod_status
+from podsched.api.resources import CPU, MEMORY, requests_in_units
+from podsched.cli.node_usage import humanised, requested_on, usage_rows
+from podsched.cli.printers import age, aligned, node_status, pod_status
 
 NONE = "<none>"
 
@@ -55,8 +56,12 @@ def _pod(pod: Any) -> list[str]:
     for container in pod.spec.containers:
         requests = ", ".join(f"{k}={v}" for k, v in sorted(container.resources.requests.items()))
         lines.append(f"  {container.name}: image {container.image}, requests {requests or NONE}")
-    lines.append("Conditions:")
-    for condition in pod.status.conditions:
+    return [*lines, "Conditions:", *_conditions(pod.status.conditions)]
+
+
+def _conditions(conditions: Sequence[Any]) -> list[str]:
+    lines = []
+    for condition in conditions:
         reason = f" ({condition.reason})" if condition.reason else ""
         message = f": {condition.message}" if condition.message else ""
         lines.append(f"  {condition.type}={condition.status}{reason}{message}")
@@ -70,26 +75,22 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
         "Taints:        "
         + (", ".join(f"{t.key}={t.value}:{t.effect}" for t in node.spec.taints) or NONE),
     ]
-    lines.append(_mapping("Allocatable:", node.status.allocatable))
-    used: dict[str, int] = {}
     running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    used = requested_on(running).get(node.metadata.name, {})
+    rows = [["  RESOURCE", "REQUESTED", "ALLOCATABLE", "SHARE"]]
+    rows += [[f"  {name}", *cells] for name, *cells in usage_rows(node, used)]
+    lines += ["Resources:", *aligned(rows)]
+    lines.append(f"Conditions:    {NONE}" if not node.status.conditions else "Conditions:")
+    lines += _conditions(node.status.conditions)
+    if not running:
+        return [*lines, f"Pods:          {NONE}"]
+    rows = [["  NAMESPACE", "NAME", "CPU", "MEMORY", "PRIORITY"]]
     for pod in running:
-        for name, amount in requests_in_units(pod).items():
-            used[name] = used.get(name, 0) + amount
-    shown = {name: _quantity(name, amount) for name, amount in used.items()}
-    lines.append(_mapping("Requested:", shown))
-    lines.append(f"Pods:          {len(running)}")
-    lines += [f"  {pod.metadata.namespace}/{pod.metadata.name}" for pod in running]
-    return lines
-
-
-def _quantity(resource: str, amount: int) -> str:
-    """Return an amount of ``requests_in_units`` as a manifest would have it."""
-    if resource == "cpu":
-        return f"{amount}m"
-    if resource in ("memory", "ephemeral-storage") and amount and amount % 2**20 == 0:
-        return f"{amount >> 20}Mi"
-    return str(amount)
+        asked = requests_in_units(pod)
+        cells = [humanised(name, asked.get(name, 0)) for name in (CPU, MEMORY)]
+        meta = pod.metadata
+        rows.append([f"  {meta.namespace}", meta.name, *cells, str(pod.spec.priority)])
+    return [*lines, f"Pods ({len(running)}):", *aligned(rows)]
 
 
 def _rest(obj: AnyObject) -> list[str]:

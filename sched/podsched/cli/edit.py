@@ -1,58 +1,124 @@
-"""Commands that edit one aspect of an object: label, taint, cordon, uncordon."""
+"""Commands that edit one aspect of objects: label, annotate, taint, cordon, uncordon."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from podsched.api.kinds import find_kind
 from podsched.api.manifest import to_manifest
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.objects import KindArgument
+from podsched.cli.formats import reference
+from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
+from podsched.cli.targets import (
+    check_scope,
+    complete_nodes,
+    complete_targets,
+    parse_targets,
+    resolve,
+    split_changes,
+)
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
+from podsched.client.errors import ClientError, NotFound, Unavailable
+
+All = Annotated[bool, typer.Option("--all", help="All objects of the kind.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing values.")]
+TargetsAndChanges = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KIND NAME... KEY=VALUE|KEY-...",
+        help="Objects as KIND NAME... or KIND/NAME..., then KEY=VALUE to set or KEY- to remove.",
+        autocompletion=complete_targets,
+    ),
+]
 
 
 def label(
-    kind: KindArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the object.")],
-    changes: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY=VALUE|KEY-", help="KEY=VALUE to set, KEY- to remove."),
-    ],
+    targets: TargetsAndChanges,
     server: Server = "",
     namespace: Namespace = "default",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace existing values.")
-    ] = False,
+    selector: LabelSelector = "",
+    everything: All = False,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Set or remove labels of an object.
+    """Set or remove labels of objects.
 
     Example: sched label node node-0 disk=ssd old-
     """
+    _set_metadata("labels", "labeled", targets, server, namespace, selector, everything, overwrite)
+
+
+def annotate(
+    targets: TargetsAndChanges,
+    server: Server = "",
+    namespace: Namespace = "default",
+    selector: LabelSelector = "",
+    everything: All = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Set or remove annotations of objects.
+
+    Example: sched annotate pod web-0 example.com/owner=team-a
+    """
+    _set_metadata(
+        "annotations", "annotated", targets, server, namespace, selector, everything, overwrite
+    )
+
+
+def _set_metadata(
+    field: Literal["labels", "annotations"],
+    done: str,
+    arguments: Sequence[str],
+    server: str,
+    namespace: str,
+    selector: str,
+    everything: bool,
+    overwrite: bool,
+) -> None:
+    named, changes = split_changes(arguments)
+    if not changes:
+        fail(f"no {field} to change: give KEY=VALUE or KEY-", USAGE)
+    wanted = _parse_changes(changes)
+
+    async def one(client: ApiClient, kind: str, name: str, where: str) -> None:
+        obj = await client.get(kind, name, where)
+        present = getattr(obj.metadata, field)
+        for key, value in wanted.items():
+            if not overwrite and value is not None and present.get(key, value) != value:
+                fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
+        await client.patch(kind, name, {"metadata": {field: wanted}}, where)
+        say(f"{reference(obj)} {done}")
+
+    async def work(client: ApiClient) -> int:
+        targets = parse_targets(named)
+        check_scope(targets, selector, everything=everything)
+        failures = 0
+        for kind, name in await resolve(client, targets, namespace, selector):
+            try:
+                await one(client, kind.name, name, namespace if kind.namespaced else "")
+            except Unavailable:
+                raise
+            except ClientError as exc:
+                failures += 1
+                report("", exc)
+        return failures
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+def _parse_changes(changes: Sequence[str]) -> dict[str, str | None]:
+    """Return the values by key, None for keys to remove."""
     wanted: dict[str, str | None] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals and not change.endswith("-"):
             fail(f'"{change}" is neither KEY=VALUE nor KEY-', USAGE)
         wanted[key if equals else change[:-1]] = value if equals else None
-
-    async def work(client: ApiClient) -> None:
-        found = find_kind(kind)
-        where = namespace if found.namespaced else ""
-        obj = await client.get(found.name, name, where)
-        present = obj.metadata.labels
-        for key, value in wanted.items():
-            if not overwrite and value is not None and present.get(key, value) != value:
-                fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
-        await client.patch(found.name, name, {"metadata": {"labels": wanted}}, where)
-        say(f"{found.name.lower()}/{name} labeled")
-
-    with_client(server, work)
+    return wanted
 
 
 def _parse_taint(text: str) -> tuple[str, str, str, bool]:
@@ -69,47 +135,84 @@ def _parse_taint(text: str) -> tuple[str, str, str, bool]:
 
 
 def taint(
-    name: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")],
-    changes: Annotated[
+    arguments: Annotated[
         list[str],
         typer.Argument(
-            metavar="TAINT",
+            metavar="NODE... TAINT...",
             help="KEY[=VALUE]:EFFECT to add, KEY[:EFFECT]- to remove. Effects: NoSchedule, "
             "PreferNoSchedule, NoExecute.",
+            autocompletion=complete_nodes,
         ),
     ],
     server: Server = "",
+    selector: LabelSelector = "",
+    everything: All = False,
 ) -> None:
-    """Add or remove taints of a node.
+    """Add or remove taints of nodes.
 
     Example: sched taint node-0 key=value:NoSchedule
     """
+    names, changes = split_changes(arguments)
+    if not changes:
+        fail("no taints: give KEY[=VALUE]:EFFECT to add or KEY[:EFFECT]- to remove", USAGE)
     parsed = [_parse_taint(change) for change in changes]
 
-    async def work(client: ApiClient) -> None:
-        node = await client.get("Node", name)
-        taints = [dict(t) for t in to_manifest(node).get("spec", {}).get("taints", [])]
-        for key, value, effect, remove in parsed:
-            kept = [
-                t for t in taints if not (t["key"] == key and effect in ("", t.get("effect", "")))
-            ]
-            if remove and len(kept) == len(taints):
-                fail(f'taint "{key}{":" + effect if effect else ""}" not found')
-            taints = kept
-            if not remove:
-                taints.append({"key": key, "value": value, "effect": effect})
-        await client.patch("Node", name, {"spec": {"taints": taints or None}})
-        say(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
-
-    with_client(server, work)
-
-
-def _set_unschedulable(server: str, names: Sequence[str], value: bool, done: str) -> None:
     async def work(client: ApiClient) -> int:
         failures = 0
-        for name in names:
+        for name in await _nodes(client, names, selector, everything=everything):
             try:
-                await client.patch("Node", name, {"spec": {"unschedulable": value or None}})
+                node = await client.get("Node", name)
+            except NotFound as exc:
+                failures += 1
+                report("", exc)
+                continue
+            taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
+            await client.patch("Node", name, {"spec": {"taints": taints or None}})
+            say(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
+        return failures
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+def _tainted(
+    taints: Sequence[dict[str, Any]], changes: Sequence[tuple[str, str, str, bool]]
+) -> list[dict[str, Any]]:
+    """Return taints after changes; exit if one to remove is not there."""
+    found = list(taints)
+    for key, value, effect, remove in changes:
+        kept = [t for t in found if not (t["key"] == key and effect in ("", t.get("effect", "")))]
+        if remove and len(kept) == len(found):
+            fail(f'taint "{key}{":" + effect if effect else ""}" not found')
+        found = kept if remove else [*kept, {"key": key, "value": value, "effect": effect}]
+    return found
+
+
+async def _nodes(
+    client: ApiClient, names: Sequence[str], selector: str, *, everything: bool
+) -> list[str]:
+    """Return the names of nodes, given as NAME, node/NAME, node NAME, or by selector."""
+    if names and names[0] in ("node", "nodes", "no"):
+        names = names[1:]
+    plain = [name.removeprefix("node/").removeprefix("nodes/") for name in names]
+    targets = parse_targets(["nodes", *plain])
+    check_scope(targets, selector, everything=everything)
+    return [target.name for target in await resolve(client, targets, "", selector)]
+
+
+async def set_unschedulable(client: ApiClient, name: str, value: bool) -> None:
+    """Cordon or uncordon a node. Raises NotFound."""
+    await client.patch("Node", name, {"spec": {"unschedulable": value or None}})
+
+
+def _set_unschedulable(
+    server: str, names: Sequence[str], selector: str, everything: bool, value: bool, done: str
+) -> None:
+    async def work(client: ApiClient) -> int:
+        failures = 0
+        for name in await _nodes(client, names, selector, everything=everything):
+            try:
+                await set_unschedulable(client, name, value)
                 say(f"node/{name} {done}")
             except NotFound as exc:
                 failures += 1
@@ -120,17 +223,24 @@ def _set_unschedulable(server: str, names: Sequence[str], value: bool, done: str
         raise typer.Exit(FAILED)
 
 
-Nodes = Annotated[list[str], typer.Argument(metavar="NODE", help="Names of the nodes.")]
+Nodes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
+]
 
 
-def cordon(names: Nodes, server: Server = "") -> None:
+def cordon(
+    names: Nodes = None, server: Server = "", selector: LabelSelector = "", everything: All = False
+) -> None:
     """Mark nodes as unschedulable; pods that run there keep running."""
-    _set_unschedulable(server, names, True, "cordoned")
+    _set_unschedulable(server, names or [], selector, everything, True, "cordoned")
 
 
-def uncordon(names: Nodes, server: Server = "") -> None:
+def uncordon(
+    names: Nodes = None, server: Server = "", selector: LabelSelector = "", everything: All = False
+) -> None:
     """Mark nodes as schedulable again."""
-    _set_unschedulable(server, names, False, "uncordoned")
+    _set_unschedulable(server, names or [], selector, everything, False, "uncordoned")
 
 
-__all__ = ["cordon", "label", "taint", "uncordon"]
+__all__ = ["annotate", "cordon", "label", "taint", "uncordon"]

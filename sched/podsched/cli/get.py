@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-import yaml
 
-from podsched.api.kinds import Kind, find_kind, unwrap
-from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject
-from podsched.cli import describe, printers
+from podsched.api.kinds import Kind, unwrap
+from podsched.api.objects import AnyObject, Node
+from podsched.cli import describe
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.errors import USAGE, fail
-from podsched.cli.objects import KindArgument, LabelSelector, reference
+from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.formats import Format, OutputOption, Printer, SortBy, parse_format, sorted_by
+from podsched.cli.node_usage import requested_on, usage_cells
+from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
+from podsched.cli.printers import Usage
+from podsched.cli.targets import Target, Targets, parse_targets, resolve
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import Compacted, Unavailable
+from podsched.client.errors import Compacted, NotFound, Unavailable
+from podsched.lib.printable import printable
 from podsched.v1.api_pb2 import Object, WatchRequest
 
 FieldSelector = Annotated[
@@ -37,31 +38,12 @@ FieldSelector = Annotated[
 AllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="Show objects of all namespaces.")
 ]
-
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
+]
 
 #: Seconds before a broken watch is restarted.
 _PAUSE = 0.5
-
-
-class Output(StrEnum):
-    """Output formats of ``get``."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    YAML = "yaml"
-    JSON = "json"
-    NAME = "name"
-
-
-OutputOption = Annotated[
-    Output,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FORMAT",
-        help="Output format: table, wide (more columns), yaml, json or name.",
-    ),
-]
 
 
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
@@ -90,137 +72,178 @@ async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[Any
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """How objects of one kind are shown."""
+class Selection:
+    """Which objects of a kind are shown."""
 
-    kind: Kind
-    output: Output
-    table: printers.TablePrinter
-
-    def show(self, items: Sequence[AnyObject], *, single: bool) -> None:
-        """Print objects and flush, so that the reader of a watch gets them at once."""
-        if self.output is Output.NAME:
-            lines = [reference(item) for item in items]
-        elif self.output in (Output.YAML, Output.JSON):
-            lines = [self._manifest(items, single=single)]
-        else:
-            lines = self.table.lines(items, time.time())
-        if self.output in (Output.YAML, Output.JSON):
-            print("\n".join(lines))  # both have escapes of their own
-        elif lines:
-            say("\n".join(lines))
-        sys.stdout.flush()
-
-    def _manifest(self, items: Sequence[AnyObject], *, single: bool) -> str:
-        manifests = [to_manifest(item) for item in items]
-        document: Any = (
-            manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
-        )
-        if self.output is Output.JSON:
-            return json.dumps(document, indent=2)
-        return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """Which objects of a kind to get."""
-
-    kind: Kind
-    name: str
     namespace: str
     """Empty for all namespaces."""
     labels: str
     fields: str
 
-    async def run(self, client: ApiClient) -> tuple[Sequence[AnyObject], int]:
-        """Return the objects and the revision from which to watch them."""
-        if self.name:
-            found = await client.get(self.kind.name, self.name, self.namespace)
-            return [found], int(found.metadata.resource_version)
+    async def all_of(self, client: ApiClient, kind: Kind) -> tuple[list[AnyObject], int]:
+        """Return the objects of a kind and the revision from which to watch them."""
         return await client.list(
-            self.kind.name,
-            self.namespace,
+            kind.name,
+            self.namespace if kind.namespaced else "",
             label_selector=self.labels,
             field_selector=self.fields,
         )
 
-    def watch_from(self, revision: int) -> WatchRequest:
+    async def one(self, client: ApiClient, target: Target) -> AnyObject:
+        """Return one object. Raises NotFound."""
+        namespace = self.namespace if target.kind.namespaced else ""
+        return await client.get(target.kind.name, target.name, namespace)
+
+    def watch_from(self, target: Target, revision: int) -> WatchRequest:
         """Return the request for changes after a revision."""
         return WatchRequest(
-            kinds=[self.kind.name],
-            namespace=self.namespace,
+            kinds=[target.kind.name],
+            namespace=self.namespace if target.kind.namespaced else "",
             label_selector=self.labels,
-            field_selector=f"metadata.name={self.name}" if self.name else self.fields,
+            field_selector=f"metadata.name={target.name}" if target.name else self.fields,
             from_revision=revision,
         )
 
 
 def get(
-    kind: KindArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of one object. Default: all of the kind.")
-    ] = "",
+    targets: Targets,
     server: Server = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    output: OutputOption = Output.TABLE,
+    output: OutputOption = "table",
     selector: LabelSelector = "",
     field_selector: FieldSelector = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
-    ] = False,
+    sort_by: SortBy = "",
+    watch: Watch = False,
 ) -> None:
-    """Show objects of a kind as a table or as manifests."""
-    if name and (selector or field_selector):
-        fail("NAME and a selector cannot be combined", USAGE)
+    """Show objects as a table, as manifests, or the fields of your choice.
 
-    async def work(client: ApiClient) -> None:
-        found = find_kind(kind)
-        everywhere = not found.namespaced or (all_namespaces and not name)
-        scope = "" if everywhere else namespace
-        query = _Query(found, name, scope, selector, field_selector)
-        items, revision = await query.run(client)
-        table = printers.TablePrinter(found, namespaces=all_namespaces, wide=output is Output.WIDE)
-        view = _View(found, output, table)
-        if items or (output in (Output.YAML, Output.JSON) and not watch):
-            view.show(items, single=bool(name))
-        elif not watch and output is not Output.NAME:
-            place = f" in {scope} namespace" if scope else ""
+    Examples: sched get pods,nodes; sched get pod/web-0 node/node-0000;
+    sched get pods -o 'jsonpath={.items[*].spec.nodeName}'
+    """
+    chosen = parse_format(output)
+
+    async def work(client: ApiClient) -> bool:
+        wanted = parse_targets(targets)
+        named = any(target.name for target in wanted)
+        if named and (selector or field_selector):
+            fail("NAME and a selector cannot be combined", USAGE)
+        if watch and len(wanted) > 1:
+            fail("--watch: only one kind or one object can be watched at a time", USAGE)
+        selection = Selection("" if all_namespaces and not named else namespace, selector, "")
+        selection = Selection(selection.namespace, selector, field_selector)
+        found = await _find(client, wanted, selection)
+        items = sorted_by(found.items, sort_by) if sort_by else found.items
+        printer = Printer(
+            chosen,
+            namespaces=all_namespaces,
+            kinds_in_names=len({target.kind.name for target in wanted}) > 1,
+            usage=None if watch else await _node_usage(client, chosen, items),
+        )
+        if items or (chosen.manifests and not watch and not found.missing):
+            show(chosen, printer.text(items, single=named and len(wanted) == 1))
+        elif not watch and not found.missing and chosen.name != "name":
+            place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
             say(f"No resources found{place}.", error=True)
-        if watch:
-            await _watch(client, view, query.watch_from(revision))
+        if watch and not found.missing:
+            async for changed in changes(client, selection.watch_from(wanted[0], found.revision)):
+                if chosen.name == "yaml":
+                    print("---")
+                show(chosen, printer.text([changed], single=True))
+        return found.missing
 
-    with_client(server, work)
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
 
 
-async def _watch(client: ApiClient, view: _View, request: WatchRequest) -> None:
-    async for obj in changes(client, request):
-        if view.output is Output.YAML:
-            print("---")
-        view.show([obj], single=True)
+def show(chosen: Format, text: str) -> None:
+    """Print text of a format and flush, so that the reader of a watch gets it at once."""
+    if chosen.manifests:
+        print(text)  # both have escapes of their own
+    elif chosen.name == "jsonpath":
+        print(printable(text), end="")
+    elif text:
+        say(text)
+    sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class _Found:
+    items: list[AnyObject]
+    revision: int = 0
+    missing: bool = False
+
+
+async def _find(client: ApiClient, targets: Sequence[Target], selection: Selection) -> _Found:
+    """Return the objects; report those that do not exist."""
+    found = _Found([])
+    for target in targets:
+        if not target.name:
+            items, found.revision = await selection.all_of(client, target.kind)
+            found.items += items
+            continue
+        try:
+            item = await selection.one(client, target)
+        except NotFound as exc:
+            found.missing = True
+            report("", exc)
+            continue
+        found.items.append(item)
+        found.revision = int(item.metadata.resource_version)
+    return found
+
+
+async def _node_usage(
+    client: ApiClient, chosen: Format, items: Sequence[AnyObject]
+) -> Usage | None:
+    """Return what shows a node's usage; None where no table shows nodes."""
+    nodes = [item for item in items if isinstance(item, Node)]
+    if not nodes or chosen.name not in ("table", "wide"):
+        return None
+    one = f"spec.nodeName={nodes[0].metadata.name}" if len(nodes) == 1 else ""
+    pods = (await client.list("Pod", field_selector=one)).items
+    requested = requested_on(pods)
+    return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
 
 
 def describe_command(
-    kind: KindArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the object.")],
+    targets: Targets,
     server: Server = "",
     namespace: Namespace = "default",
+    selector: LabelSelector = "",
 ) -> None:
-    """Show one object in detail, with its events."""
+    """Show objects in detail, with their events."""
 
-    async def work(client: ApiClient) -> None:
-        found = find_kind(kind)
-        obj = await client.get(found.name, name, namespace if found.namespaced else "")
-        selector = f"involvedObject.name={name},involvedObject.kind={found.name}"
-        events, _ = await client.list(
-            "Event", namespace if found.namespaced else "", field_selector=selector
-        )
-        pods: list[AnyObject] = []
-        if found.name == "Node":
-            pods, _ = await client.list("Pod", "", field_selector=f"spec.nodeName={name}")
-        say(describe.describe(obj, events, pods, time.time()))
+    async def work(client: ApiClient) -> bool:
+        missing = False
+        wanted = await resolve(client, parse_targets(targets), namespace, selector)
+        for index, target in enumerate(wanted):
+            scope = namespace if target.kind.namespaced else ""
+            try:
+                obj = await client.get(target.kind.name, target.name, scope)
+            except NotFound as exc:
+                missing = True
+                report("", exc)
+                continue
+            events, _ = await client.list("Event", scope, field_selector=about(target))
+            pods: list[AnyObject] = []
+            if isinstance(obj, Node):
+                on_node = f"spec.nodeName={target.name}"
+                pods, _ = await client.list("Pod", "", field_selector=on_node)
+            if index:
+                say("\n")
+            say(describe.describe(obj, events, pods, time.time()))
+        if not wanted:
+            say("No resources found.", error=True)
+        return missing
 
-    with_client(server, work)
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+def about(target: Target) -> str:
+    """Return the field selector of an object's events."""
+    return f"involvedObject.name={target.name},involvedObject.kind={target.kind.name}"
 
 
 __all__ = ["describe_command", "get"]

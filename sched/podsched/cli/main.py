@@ -40,21 +40,33 @@ _TABLE = {
         "Create the objects in manifests, or update those that exist.",
     ),
     "create": (_OBJECTS, "objects:create", "Create the objects in manifests; fail if one exists."),
-    "get": (_OBJECTS, "get:get", "Show objects of a kind as a table or as manifests."),
-    "describe": (_OBJECTS, "get:describe_command", "Show one object in detail, with its events."),
+    "get": (
+        _OBJECTS,
+        "get:get",
+        "Show objects as a table, as manifests, or the fields of your choice.",
+    ),
+    "describe": (_OBJECTS, "get:describe_command", "Show objects in detail, with their events."),
     "delete": (
         _OBJECTS,
         "objects:delete",
         "Delete objects by name, by selector, or the objects in manifests.",
     ),
-    "label": (_OBJECTS, "edit:label", "Set or remove labels of an object."),
-    "taint": (_OBJECTS, "edit:taint", "Add or remove taints of a node."),
+    "label": (_OBJECTS, "edit:label", "Set or remove labels of objects."),
+    "annotate": (_OBJECTS, "edit:annotate", "Set or remove annotations of objects."),
+    "taint": (_OBJECTS, "edit:taint", "Add or remove taints of nodes."),
     "cordon": (
         _OBJECTS,
         "edit:cordon",
         "Mark nodes as unschedulable; pods that run there keep running.",
     ),
     "uncordon": (_OBJECTS, "edit:uncordon", "Mark nodes as schedulable again."),
+    "drain": (
+        _OBJECTS,
+        "drain:drain",
+        "Cordon nodes and evict their pods, as far as disruption budgets permit.",
+    ),
+    "wait": (_OBJECTS, "wait:wait", "Wait until objects have reached a state."),
+    "events": (_OBJECTS, "events:events", "Show events, the latest at the end."),
     "status": (
         _SCHEDULING,
         "status:status",
@@ -102,7 +114,7 @@ app = typer.Typer(
         "sched up starts a cluster on this machine; sched apply -f FILE submits pods to it."
     ),
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

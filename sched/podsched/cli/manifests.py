@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import typer
 
-from podsched.api.kinds import kind_of
+from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, fail, warn
@@ -19,17 +19,21 @@ from podsched.cli.output import say
 #: (``/dev/zero``) is refused instead of being read until memory runs out.
 MAX_BYTES = 128 << 20
 
+_SUFFIXES = (".yaml", ".yml", ".json")
 
-def _texts(filenames: Iterable[str]) -> Iterator[tuple[str, str]]:
+
+def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
     for filename in filenames:
         if filename == "-":
             yield "standard input", _read(filename, sys.stdin.buffer)
             continue
         path = Path(filename)
         if path.is_dir():
-            files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml", ".json"))
+            inside = path.rglob("*") if recursive else path.iterdir()
+            files = sorted(p for p in inside if p.suffix in _SUFFIXES and not p.is_dir())
             if not files:
-                fail(f"{filename}: the directory has no .yaml, .yml or .json file")
+                more = "" if recursive else "; -R reads the directories in it as well"
+                fail(f"{filename}: the directory has no .yaml, .yml or .json file{more}")
         else:
             files = [path]
         for file in files:
@@ -51,14 +55,49 @@ def _read(source: str, stream: BinaryIO) -> str:
         fail(f"{source}: {exc}")
 
 
+def _unknown(document: Mapping[str, Any]) -> str:
+    """Return what to do with a manifest whose kind podsched does not have; "" for its own kinds."""
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(version, str) or not kind or not version:
+        return ""  # malformed
+    if kind in KINDS:
+        return ""
+    spec = document.get("spec")
+    if isinstance(spec, dict) and ("template" in spec or "jobTemplate" in spec):
+        return f"podsched does not run a {kind}: submit its pods instead"
+    return f"podsched has no {kind}, and needs none to schedule pods"
+
+
+class Manifests(NamedTuple):
+    """What manifests contain."""
+
+    objects: list[AnyObject]
+    unknown: list[str]
+    """A line for each object of a kind that podsched does not have."""
+
+
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
     """Return the objects in files, directories or standard input.
 
     Exits after printing every error if a manifest is malformed, and if there is none at all.
     """
-    objects: list[AnyObject] = []
+    found = read_known(filenames, namespace, strict=strict)
+    if found.unknown:
+        say("\n".join(f"error: {line}" for line in found.unknown), error=True)
+        raise typer.Exit(FAILED)
+    return found.objects
+
+
+def read_known(
+    filenames: Sequence[str], namespace: str, *, strict: bool, recursive: bool = False
+) -> Manifests:
+    """Return the objects of kinds that podsched has, and which others there are.
+
+    Exits after printing every error if a manifest is malformed, and if there is none at all.
+    """
+    found = Manifests([], [])
     errors = 0
-    for source, text in _texts(filenames):
+    for source, text in _texts(filenames, recursive=recursive):
         try:
             documents = load_documents(text)
         except ManifestError as exc:
@@ -66,6 +105,9 @@ def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) ->
             say(f"error: {source}: {exc}", error=True)
             continue
         for document in documents:
+            if kind := _unknown(document):
+                found.unknown.append(f"{source}: {describe(document)}: {kind}")
+                continue
             try:
                 decoded = from_manifest(document, strict=strict)
             except ManifestError as exc:
@@ -77,9 +119,9 @@ def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) ->
             message = decoded.message
             if kind_of(message).namespaced and not message.metadata.namespace:
                 message.metadata.namespace = namespace
-            objects.append(message)
+            found.objects.append(message)
     if errors:
         raise typer.Exit(FAILED)
-    if not objects:
+    if not found.objects and not found.unknown:
         fail("the files contain no objects")
-    return objects
+    return found

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from podsched.api.kinds import Kind, find_kind, kind_of
+from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.manifests import read_manifests
+from podsched.cli.errors import FAILED, USAGE, fail, report, warn
+from podsched.cli.formats import reference
+from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.output import say
+from podsched.cli.progress import Progress, progress_bar
+from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, NotFound, Unavailable
+from podsched.client.errors import ClientError, NotFound, Unavailable, of_result
+
+_BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
+_CALLS_AT_ONCE = 32
 
 Filename = Annotated[
     list[str],
@@ -27,8 +34,13 @@ Filename = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
-KIND_HELP = "Kind of object, such as pods, pod or po; nodes; priorityclasses or pc; pdb; events."
-KindArgument = Annotated[str, typer.Argument(metavar="KIND", help=KIND_HELP)]
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-R", help="Read the directories in directories, too.")
+]
+SkipUnknown = Annotated[
+    bool,
+    typer.Option("--skip-unknown", help="Warn of kinds that podsched does not have, not fail."),
+]
 LabelSelector = Annotated[
     str,
     typer.Option(
@@ -40,29 +52,103 @@ LabelSelector = Annotated[
 ]
 
 
-def reference(message: AnyObject) -> str:
-    """Return the name of an object as kubectl prints it, such as pod/web."""
-    return f"{kind_of(message).name.lower()}/{message.metadata.name}"
+class _Writer:
+    """Creates objects in batches, and prints what became of each in their order."""
 
+    def __init__(self, client: ApiClient, progress: Progress) -> None:
+        self._client = client
+        self._progress = progress
+        self.failures = 0
 
-async def _each(objects: Sequence[AnyObject], act: Any) -> int:
-    """Apply ``act`` to each object and print its results; return the number of failures."""
-    failures = 0
-    for message in objects:
+    async def create(self, objects: Sequence[AnyObject]) -> None:
+        """Create objects; those that exist are failures."""
+        for batch in _batches(objects):
+            for message, error in zip(batch, await self._created(batch), strict=True):
+                self._report(message, error or "created")
+
+    async def apply(self, objects: Sequence[AnyObject]) -> None:
+        """Create objects, or patch those that exist."""
+        for batch in _batches(objects):
+            errors = await self._created(batch)
+            at_once = asyncio.Semaphore(_CALLS_AT_ONCE)
+
+            async def one(
+                message: AnyObject, error: ClientError | None, at_once: Any = at_once
+            ) -> str | ClientError:
+                if error is None:
+                    return "created"
+                async with at_once:
+                    return await self._patched(message, error)
+
+            pairs = zip(batch, errors, strict=True)
+            results = await asyncio.gather(*(one(message, error) for message, error in pairs))
+            for message, result in zip(batch, results, strict=True):
+                self._report(message, result)
+
+    async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
+        if len(batch) > 1:
+            results = await self._client.create_many(batch)
+            return [of_result(result) for result in results]
+        [message] = batch
         try:
-            say(f"{reference(message)} {await act(message)}")
-        except ClientError as exc:
-            if isinstance(exc, Unavailable):
-                raise
-            failures += 1
-            report(f"{reference(message)}: ", exc)
-    return failures
+            created = await self._client.create(message)
+        except Unavailable:
+            raise
+        except ClientError as error:
+            return [error]
+        message.metadata.name = created.metadata.name  # generateName gives one
+        return [None]
+
+    async def _patched(self, message: AnyObject, refusal: ClientError) -> str | ClientError:
+        """Patch an object that could not be created; return why, if it does not exist.
+
+        A manifest that is not enough to create an object may be enough to change one.
+        """
+        kind, meta = kind_of(message).name, message.metadata
+        if not meta.name:
+            return refusal
+        try:
+            before = await self._client.get(kind, meta.name, meta.namespace)
+        except NotFound:
+            return refusal
+        try:
+            after = await self._client.patch(kind, meta.name, _merge_of(message), meta.namespace)
+        except Unavailable:
+            raise
+        except ClientError as error:
+            return error
+        same = after.metadata.resource_version == before.metadata.resource_version
+        return "unchanged" if same else "configured"
+
+    def _report(self, message: AnyObject, result: str | ClientError) -> None:
+        self._progress.advance()
+        if isinstance(result, str):
+            say(f"{reference(message)} {result}")
+        else:
+            self.failures += 1
+            report(f"{reference(message)}: ", result)
 
 
-async def _create(client: ApiClient, message: AnyObject) -> str:
-    created = await client.create(message)
-    message.metadata.name = created.metadata.name  # generateName gives one
-    return "created"
+def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
+    """Yield objects of one kind together, in their order: a pod's class and claims come before it.
+
+    An object whose name the server makes up is by itself, because only a single call returns it.
+    """
+    batch: list[AnyObject] = []
+    size = 0
+    for message in objects:
+        alone = not message.metadata.name
+        full = len(batch) == _BATCH_OBJECTS or size > _BATCH_BYTES
+        if batch and (alone or full or type(message) is not type(batch[0])):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += message.ByteSize()
+        if alone:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _merge_of(message: AnyObject) -> dict[str, Any]:
@@ -82,35 +168,16 @@ def apply(
     server: Server = "",
     namespace: Namespace = "default",
     strict: Strict = False,
+    recursive: Recursive = False,
+    skip_unknown: SkipUnknown = False,
 ) -> None:
     """Create the objects in manifests, or update those that exist.
 
     Fields that a manifest leaves out keep their values. A manifest with a
     resourceVersion is only applied to that version of the object.
     """
-    objects = read_manifests(filename, namespace, strict=strict)
-
-    async def work(client: ApiClient) -> int:
-        async def one(message: AnyObject) -> str:
-            kind = kind_of(message)
-            if not message.metadata.name and message.metadata.generate_name:
-                return await _create(client, message)
-            try:
-                before = await client.get(
-                    kind.name, message.metadata.name, message.metadata.namespace
-                )
-            except NotFound:
-                return await _create(client, message)
-            after = await client.patch(
-                kind.name, message.metadata.name, _merge_of(message), message.metadata.namespace
-            )
-            same = after.metadata.resource_version == before.metadata.resource_version
-            return "unchanged" if same else "configured"
-
-        return await _each(objects, one)
-
-    if with_client(server, work):
-        raise typer.Exit(FAILED)
+    found = read_known(filename, namespace, strict=strict, recursive=recursive)
+    _write(server, found, skip_unknown, lambda writer: writer.apply(found.objects))
 
 
 def create(
@@ -118,28 +185,45 @@ def create(
     server: Server = "",
     namespace: Namespace = "default",
     strict: Strict = False,
+    recursive: Recursive = False,
+    skip_unknown: SkipUnknown = False,
 ) -> None:
     """Create the objects in manifests; fail if one exists."""
-    objects = read_manifests(filename, namespace, strict=strict)
+    found = read_known(filename, namespace, strict=strict, recursive=recursive)
+    _write(server, found, skip_unknown, lambda writer: writer.create(found.objects))
 
+
+def _write(
+    server: str,
+    found: Manifests,
+    skip_unknown: bool,
+    act: Callable[[_Writer], Awaitable[None]],
+) -> None:
     async def work(client: ApiClient) -> int:
-        return await _each(objects, lambda message: _create(client, message))
+        with progress_bar("objects", len(found.objects)) as progress:
+            writer = _Writer(client, progress)
+            await act(writer)
+        return writer.failures
 
-    if with_client(server, work):
+    failures = with_client(server, work) if found.objects else 0
+    for line in found.unknown:
+        if skip_unknown:
+            warn(f"skipped: {line}")
+        else:
+            say(f"error: {line} (--skip-unknown: no error)", error=True)
+    if failures or (found.unknown and not skip_unknown):
         raise typer.Exit(FAILED)
 
 
 def delete(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=KIND_HELP)] = "",
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Names of the objects.")
-    ] = None,
+    targets: OptionalTargets = None,
     filename: Annotated[
         list[str] | None,
         typer.Option(
             "--filename", "-f", metavar="FILE|DIR|-", help="Delete the objects in these manifests."
         ),
     ] = None,
+    recursive: Recursive = False,
     server: Server = "",
     namespace: Namespace = "default",
     selector: LabelSelector = "",
@@ -158,25 +242,26 @@ def delete(
 ) -> None:
     """Delete objects by name, by selector, or the objects in manifests."""
     grace = None if grace_period < 0 else grace_period
-    names = names or []
-    many = bool(selector or everything)
-    _check_delete(kind, names, filename, many=many)
     if filename:
-        objects = read_manifests(filename, namespace, strict=False)
-        targets = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in objects]
+        if targets or selector or everything:
+            fail("-f cannot be combined with KIND, -l or --all", USAGE)
+        found = read_known(filename, namespace, strict=False, recursive=recursive)
+        objects = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
     else:
-        found = find_kind_or_fail(kind)
-        if many:
-            _delete_many(server, found, namespace, selector, grace)
+        wanted = _targets_or_fail(targets or [])
+        check_scope(wanted, selector, everything=everything)
+        if not wanted[0].name:
+            for kind, _ in wanted:
+                _delete_all(server, kind, namespace, selector, grace)
             return
-        targets = [(found, namespace if found.namespaced else "", name) for name in names]
+        objects = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
 
     async def work(client: ApiClient) -> int:
         failures = 0
-        for found, where, name in targets:
+        for kind, where, name in objects:
             try:
-                await client.delete(found.name, name, where, grace_period_seconds=grace)
-                say(f"{found.name.lower()}/{name} deleted")
+                await client.delete(kind.name, name, where, grace_period_seconds=grace)
+                say(f"{kind.name.lower()}/{name} deleted")
             except NotFound as exc:
                 if not ignore_not_found:
                     failures += 1
@@ -187,27 +272,15 @@ def delete(
         raise typer.Exit(FAILED)
 
 
-def _check_delete(
-    kind: str, names: Sequence[str], filename: Sequence[str] | None, *, many: bool
-) -> None:
-    """Exit unless exactly one way to name the objects is used."""
-    if filename and (kind or many):
-        fail("-f cannot be combined with KIND, -l or --all", USAGE)
-    if names and many:
-        fail("names cannot be combined with -l or --all", USAGE)
-    if not filename and not (kind and (names or many)):
-        fail("nothing to delete: use KIND NAME..., KIND -l SELECTOR, KIND --all, or -f FILE", USAGE)
-
-
-def find_kind_or_fail(kind: str) -> Kind:
-    """Return a kind by any of its names; exit if there is none."""
+def _targets_or_fail(arguments: Sequence[str]) -> list[Target]:
+    """Return what the arguments name; exit if a kind is unknown."""
     try:
-        return find_kind(kind)
+        return parse_targets(arguments)
     except LookupError as exc:
         fail(str(exc))
 
 
-def _delete_many(server: str, kind: Kind, namespace: str, selector: str, grace: int | None) -> None:
+def _delete_all(server: str, kind: Kind, namespace: str, selector: str, grace: int | None) -> None:
     async def work(client: ApiClient) -> int:
         return await client.delete_collection(
             kind.name,

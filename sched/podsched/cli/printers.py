@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +16,12 @@ from podsched.lib.printable import printable_line
 
 NONE = "<none>"
 _GAP = "   "
+#: Columns that a wrapped cell needs beside the others; with less, it goes on at the left.
+_LEAST_WRAPPED = 24
+
+
+#: A node's CPU, MEMORY and PODS as cells.
+Usage = Callable[[Any], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,15 @@ def _subjects(binding: Any, now: float) -> str:
     return ",".join(f"{s.kind}/{s.name}" for s in binding.subjects) or NONE
 
 
+_USED = ("CPU", "MEMORY", "PODS")
 _NAMESPACE = Column("NAMESPACE", lambda o, _: o.metadata.namespace)
 _NAME = Column("NAME", lambda o, _: o.metadata.name)
 _AGE = Column("AGE", _age)
+
+_OWNER = (
+    Column("DESIRED", lambda o, _: str(o.spec.replicas if o.spec.HasField("replicas") else 1)),
+    Column("READY", lambda o, _: str(o.status.ready_replicas)),
+)
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     "Pod": (
@@ -118,6 +134,9 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("MAX UNAVAILABLE", lambda o, _: o.spec.max_unavailable or "N/A"),
         Column("ALLOWED DISRUPTIONS", lambda o, _: str(o.status.disruptions_allowed)),
     ),
+    "ReplicaSet": _OWNER,
+    "StatefulSet": _OWNER,
+    "ReplicationController": _OWNER[:1],
     "Service": (Column("SELECTOR", lambda o, _: _selector(o.spec.selector)),),
     "Event": (
         Column("LAST SEEN", lambda o, now: age(now - o.last_timestamp.seconds)),
@@ -165,14 +184,37 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
 }
 
 
-def columns_of(kind: Kind, *, namespaces: bool, wide: bool) -> list[Column]:
-    """Return the columns of a kind's table; ``namespaces`` adds the namespace as the first."""
+def columns_of(
+    kind: Kind,
+    *,
+    namespaces: bool,
+    wide: bool,
+    kinds_in_names: bool = False,
+    usage: Usage | None = None,
+) -> list[Column]:
+    """Return the columns of a kind's table.
+
+    namespaces: the namespace comes first. kinds_in_names: pod/web instead of web. usage: shows the
+    CPU, MEMORY and PODS of nodes.
+    """
     middle = [c for c in _COLUMNS.get(kind.name, ()) if wide or not c.wide]
+    if usage is not None and kind.name == "Node":
+        middle = [_used(column, usage) for column in middle]
     first = [_NAMESPACE] if namespaces and kind.namespaced else []
     if kind.name == "Event":
         # As in kubectl, whose table of events begins with their age and ends with their message.
         return [*first, *middle]
-    return [*first, _NAME, *middle, _AGE]
+    name = _NAME
+    if kinds_in_names:
+        name = Column("NAME", lambda o, _: f"{kind.name.lower()}/{o.metadata.name}")
+    return [*first, name, *middle, _AGE]
+
+
+def _used(column: Column, usage: Usage) -> Column:
+    if column.heading not in _USED:
+        return column
+    at = _USED.index(column.heading)
+    return Column(column.heading, lambda o, _: usage(o)[at])
 
 
 def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
@@ -191,12 +233,56 @@ def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
     ]
 
 
+def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
+    """Return rows as ``aligned`` does, the last column wrapped at the width of the terminal.
+
+    Nothing is wrapped for a pipe or a file, where lines are searched and cut.
+    """
+    width = terminal_width()
+    if width is None:
+        return aligned(rows, widths)
+    heads = aligned([row[:-1] for row in rows], widths[:-1])
+    start = max((len(head) for head in heads), default=0) + len(_GAP)
+    beside = width - start >= _LEAST_WRAPPED
+    indent = start if beside else 4
+    lines: list[str] = []
+    for head, row in zip(heads, rows, strict=True):
+        text = printable_line(row[-1])
+        if beside or start + len(text) <= width:
+            first = head.ljust(start)
+        else:
+            lines.append(head)
+            first = " " * indent
+        lines += textwrap.wrap(
+            text, width, initial_indent=first, subsequent_indent=" " * indent
+        ) or [head]
+    return lines
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal, or of ``COLUMNS``; None for a pipe or a file."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return None
+    return shutil.get_terminal_size().columns
+
+
 class TablePrinter:
     """A table of objects of one kind; rows printed later keep the widths of the first ones."""
 
-    def __init__(self, kind: Kind, *, namespaces: bool, wide: bool) -> None:
-        self._columns = columns_of(kind, namespaces=namespaces, wide=wide)
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        namespaces: bool,
+        wide: bool,
+        kinds_in_names: bool = False,
+        usage: Usage | None = None,
+    ) -> None:
+        self._columns = columns_of(
+            kind, namespaces=namespaces, wide=wide, kinds_in_names=kinds_in_names, usage=usage
+        )
         self._widths: list[int] = []
+        self._wrap = kind.name == "Event" and not wide
 
     def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
         """Return the next rows as lines, preceded by the headings the first time."""
@@ -204,4 +290,4 @@ class TablePrinter:
         if not self._widths:
             rows.insert(0, [column.heading for column in self._columns])
             self._widths = [max(len(row[i]) for row in rows) for i in range(len(self._columns))]
-        return aligned(rows, self._widths)
+        return wrapped(rows, self._widths) if self._wrap else aligned(rows, self._widths)

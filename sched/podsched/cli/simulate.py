@@ -23,10 +23,10 @@ from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.client import Server, with_client
 from podsched.cli.config import read_config
-from podsched.cli.errors import FAILED, USAGE, fail
-from podsched.cli.manifests import read_manifests
+from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.manifests import read_known, read_manifests
 from podsched.cli.output import say
-from podsched.cli.printers import aligned
+from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
@@ -88,6 +88,8 @@ def simulate_command(
     Prints the filter result and scores of every node, the chosen node, and the
     preemption if no node fits. The cluster is given by -f, --live, or both. With
     --scenarios, each line of the file is a scenario, and each result a line of JSON.
+
+    Ends with 0 if the pod fits, with 1 if it does not, and with 2 if a plugin failed.
     """
     if scenarios is not None:
         if filename or pod or live or config:
@@ -98,10 +100,12 @@ def simulate_command(
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
     if not filename and not live:
         fail("no cluster: use -f FILE, --live, or both", USAGE)
-    objects = read_manifests(filename, "default", strict=False) if filename else []
+    objects = _dumped(filename) if filename else []
     if live:
         objects = with_client(server, _everything) + objects
     wanted = _only_pod(read_manifests([pod], "default", strict=False))
+    # The pod may be in the cluster already; it does not stand in its own way.
+    objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, config)
     try:
         result = simulate(scenario)
@@ -111,6 +115,28 @@ def simulate_command(
         print(json.dumps(result, indent=2, sort_keys=True))
     else:
         _print(wanted, result)
+    if code := _exit_code(result):
+        raise typer.Exit(code)
+
+
+def _exit_code(result: dict[str, Any]) -> int:
+    """Return 0 if the pod fits, 1 if it does not, 2 if a plugin failed."""
+    if result["outcome"] == "Error" or "scoreError" in result:
+        return 2
+    return 0 if result["outcome"] == "Schedulable" else FAILED
+
+
+def _key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _dumped(filenames: Sequence[str]) -> list[AnyObject]:
+    """Return the objects in files; say how many there are of kinds that do not matter."""
+    found = read_known(filenames, "default", strict=False)
+    if count := len(found.unknown):
+        are = "objects" if count > 1 else "object"
+        warn(f"skipped {count} {are} of kinds that no scheduling decision depends on")
+    return found.objects
 
 
 def _run_scenarios(path: Path) -> None:
@@ -183,6 +209,8 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
     pre = result.get("prefilter", {})
     if pre.get("code") not in (None, "Success"):
         say(f"  PreFilter, {pre['plugin']}: {'; '.join(pre['reasons'])}")
+    if failure := result.get("scoreError"):
+        say(f"  {failure}")
     if best := result.get("best"):
         say(f"  Best node{'s' if len(best) > 1 else ''}: {', '.join(best)}")
     if result.get("nominatedNodeUsed"):
@@ -196,24 +224,39 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
 
 
 def _nodes_table(result: dict[str, Any]) -> list[str]:
+    """Return the table of nodes, the best first; scores under letters where names do not fit."""
     scores = result.get("score") or {}
     plugins = sorted({name for node in scores.values() for name in node["plugins"]})
-    shown = [p for p in plugins if any(n["plugins"].get(p) for n in scores.values())]
-    filtered = result["filter"]
+    nodes = sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n))
+    lines = aligned(_node_rows(result, nodes, plugins, plugins))
+    width = terminal_width()
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    if not plugins:
+        return wrapped(_node_rows(result, nodes, [], []))
+    letters = [chr(ord("a") + index) for index in range(len(plugins))]
+    lines = wrapped(_node_rows(result, nodes, plugins, letters))
+    legend = [f"  {letter}  {name}" for letter, name in zip(letters, plugins, strict=True)]
+    return [*lines, "", "Scores:", *legend]
+
+
+def _node_rows(
+    result: dict[str, Any], nodes: Sequence[str], plugins: Sequence[str], headings: Sequence[str]
+) -> list[list[str]]:
+    scores, filtered = result.get("score") or {}, result["filter"]
     rejected = any(status["plugin"] for status in filtered.values())
-    why = ["PLUGIN", "REASONS"] if rejected else []
-    rows = [["NODE", "FILTER", *why, *(["TOTAL", *shown] if shown else [])]]
-    for node in sorted(filtered, key=lambda n: (-scores.get(n, {}).get("total", -1), n)):
-        status = filtered[node]
+    rows = [["NODE", "FILTER", *(["TOTAL", *headings] if plugins else [])]]
+    rows[0] += ["PLUGIN", "REASONS"] if rejected else []
+    for node in nodes:
+        status, score = filtered[node], scores.get(node)
         row = [node, status["code"]]
+        if plugins:
+            row.append(str(score["total"]) if score else "-")
+            row += [str(score["plugins"].get(p, 0)) if score else "-" for p in plugins]
         if rejected:
             row += [status["plugin"] or "-", "; ".join(status["reasons"]) or "-"]
-        if shown:
-            score = scores.get(node)
-            row.append(str(score["total"]) if score else "-")
-            row += [str(score["plugins"].get(p, 0)) if score else "-" for p in shown]
         rows.append(row)
-    return aligned(rows)
+    return rows
 
 
 def _print_preemption(preemption: dict[str, Any]) -> None:

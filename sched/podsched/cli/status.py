@@ -109,7 +109,7 @@ def _print(state: dict[str, Any]) -> None:
             replica["state"],
             str(replica["term"] or "-"),
             f"{age(replica['seenSecondsAgo'])} ago",
-            replica["health"],
+            replica["health"].removeprefix("http://"),
         ]
         for replica in sorted(state["replicas"], key=lambda r: str(r["identity"]))
     ]

@@ -1,0 +1,222 @@
+"""``sched drain``: takes the pods off nodes for maintenance, as far as budgets permit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.objects import Pod
+from podsched.cli.client import Server, with_client
+from podsched.cli.edit import set_unschedulable
+from podsched.cli.errors import FAILED, report
+from podsched.cli.objects import LabelSelector
+from podsched.cli.output import say
+from podsched.cli.targets import complete_nodes
+from podsched.cli.timeouts import Timeout, seconds_or_fail
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import DisruptionBudget, NotFound
+from podsched.v1.api_pb2 import EvictRequest, Preconditions
+
+_MIRROR = "kubernetes.io/config.mirror"
+#: As kubectl's: how often an eviction that a budget forbids is tried again.
+_BUDGET_PAUSE = 5.0
+_GONE_PAUSE = 0.2
+_EVICTIONS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which pods may be evicted, and how."""
+
+    force: bool
+    ignore_daemonsets: bool
+    delete_emptydir_data: bool
+    grace_period: int | None
+
+
+DAEMON_SET = "of a DaemonSet (--ignore-daemonsets leaves them)"
+UNMANAGED = "that no controller would replace (--force evicts them)"
+LOCAL_DATA = "with data in emptyDir volumes (--delete-emptydir-data evicts them)"
+_NAMES_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Plan:
+    """What draining a node means: the pods to evict, and those in the way, by reason."""
+
+    evict: list[Pod] = field(default_factory=list)
+    obstacles: dict[str, list[str]] = field(default_factory=dict)
+
+    def errors(self) -> list[str]:
+        """Return a line for each reason."""
+        return [
+            f"cannot evict {len(names)} pod{'s' if len(names) > 1 else ''} {reason}: "
+            f"{', '.join(names[:_NAMES_SHOWN])}{', ...' if len(names) > _NAMES_SHOWN else ''}"
+            for reason, names in self.obstacles.items()
+        ]
+
+
+def plan(pods: Sequence[Any], rules: Rules) -> Plan:
+    """Return what to do with the pods of a node; kubectl's rules."""
+    found = Plan()
+    for pod in pods:
+        if _MIRROR in pod.metadata.annotations:
+            continue
+        owners = [owner.kind for owner in pod.metadata.owner_references if owner.controller]
+        if "DaemonSet" in owners and rules.ignore_daemonsets:
+            continue
+        obstacle = _obstacle(pod, owners, rules)
+        if obstacle:
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            found.obstacles.setdefault(obstacle, []).append(name)
+        else:
+            found.evict.append(pod)
+    return found
+
+
+def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
+    """Return why a pod must not be evicted; "" if it may be."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return ""
+    if "DaemonSet" in owners:
+        return DAEMON_SET
+    if not owners and not rules.force:
+        return UNMANAGED
+    local_data = any(volume.HasField("empty_dir") for volume in pod.spec.volumes)
+    return LOCAL_DATA if local_data and not rules.delete_emptydir_data else ""
+
+
+def drain(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
+    ],
+    server: Server = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be evicted, and do nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Evict pods that no controller replaces, too.")
+    ] = False,
+    ignore_daemonsets: Annotated[
+        bool, typer.Option("--ignore-daemonsets", help="Leave the pods of DaemonSets.")
+    ] = False,
+    delete_emptydir_data: Annotated[
+        bool,
+        typer.Option("--delete-emptydir-data", help="Evict pods with emptyDir volumes, too."),
+    ] = False,
+    pod_selector: LabelSelector = "",
+    grace_period: Annotated[
+        int,
+        typer.Option(
+            help="Seconds that pods get to terminate; 0: at once, -1: as in the pod's spec."
+        ),
+    ] = -1,
+    timeout: Timeout = "0s",
+) -> None:
+    """Cordon nodes and evict their pods, as far as disruption budgets permit.
+
+    Waits until the pods are gone. An eviction that a budget forbids is tried
+    again every 5 seconds until --timeout (0s: for ever).
+    """
+    limit = seconds_or_fail("--timeout", timeout) or None
+    grace = None if grace_period < 0 else grace_period
+    rules = Rules(force, ignore_daemonsets, delete_emptydir_data, grace)
+
+    async def work(client: ApiClient) -> int:
+        failures = 0
+        for name in names:
+            node = name.removeprefix("node/").removeprefix("nodes/")
+            try:
+                async with asyncio.timeout(limit):
+                    failures += await _drain(client, node, pod_selector, rules, dry_run=dry_run)
+            except TimeoutError:
+                failures += 1
+                say(f"error: node/{node} not drained within {timeout}", error=True)
+            except NotFound as exc:
+                failures += 1
+                report("", exc)
+        return failures
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+async def _drain(
+    client: ApiClient, node: str, selector: str, rules: Rules, *, dry_run: bool
+) -> int:
+    """Drain one node. Returns the number of failures; raises NotFound."""
+    await client.get("Node", node)
+    suffix = " (dry run)" if dry_run else ""
+    if not dry_run:
+        await set_unschedulable(client, node, True)
+    say(f"node/{node} cordoned{suffix}")
+    on_node = f"spec.nodeName={node}"
+    pods = (await client.list("Pod", label_selector=selector, field_selector=on_node)).items
+    todo = plan(pods, rules)
+    if todo.obstacles:
+        say("\n".join(f"error: {line}" for line in todo.errors()), error=True)
+        return 1
+    if dry_run:
+        for pod in todo.evict:
+            say(f"pod/{pod.metadata.name} would be evicted{suffix}")
+        return 0
+    at_once = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
+    left = len(todo.evict)
+
+    async def one(pod: Pod) -> None:
+        nonlocal left
+        async with at_once:
+            await _evict(client, pod, rules.grace_period)
+        await _wait_until_gone(client, pod)
+        left -= 1
+        say(f"pod/{pod.metadata.name} evicted ({left} left)")
+
+    async with asyncio.TaskGroup() as group:
+        for pod in todo.evict:
+            group.create_task(one(pod))
+    say(f"node/{node} drained")
+    return 0
+
+
+async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
+    """Evict a pod as soon as budgets permit it."""
+    meta = pod.metadata
+    request = EvictRequest(
+        namespace=meta.namespace,
+        name=meta.name,
+        preconditions=Preconditions(uid=meta.uid),
+        grace_period_seconds=grace,
+    )
+    waiting = False
+    while True:
+        try:
+            await client.evict(request)
+        except NotFound:
+            return
+        except DisruptionBudget as refusal:
+            if not waiting:
+                say(f"pod/{meta.name} waits: {refusal}", error=True)
+            waiting = True
+            await asyncio.sleep(_BUDGET_PAUSE)
+            continue
+        return
+
+
+async def _wait_until_gone(client: ApiClient, pod: Pod) -> None:
+    meta = pod.metadata
+    while True:
+        try:
+            now = await client.get("Pod", meta.name, meta.namespace)
+        except NotFound:
+            return
+        if now.metadata.uid != meta.uid:
+            return
+        await asyncio.sleep(_GONE_PAUSE)
+
+
+__all__ = ["drain"]

@@ -1,0 +1,66 @@
+"""``sched events``: what has happened, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, cast
+
+import typer
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, Event
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import USAGE, fail
+from podsched.cli.formats import Format, Printer
+from podsched.cli.get import AllNamespaces, Selection, Watch, about, changes, show
+from podsched.cli.output import say
+from podsched.cli.targets import Target, parse_targets
+from podsched.client.api_client import ApiClient
+
+_TYPES = ("Normal", "Warning")
+
+
+def events(
+    server: Server = "",
+    namespace: Namespace = "default",
+    all_namespaces: AllNamespaces = False,
+    subject: Annotated[
+        str, typer.Option("--for", metavar="KIND/NAME", help="Show the events of one object.")
+    ] = "",
+    types: Annotated[
+        str, typer.Option(metavar="TYPE[,...]", help="Show Normal or Warning events alone.")
+    ] = "",
+    watch: Watch = False,
+) -> None:
+    """Show events, the latest at the end."""
+    wanted = {name.strip().capitalize() for name in types.split(",") if name.strip()}
+    if unknown := wanted.difference(_TYPES):
+        fail(f"--types: {', '.join(sorted(unknown))} is neither Normal nor Warning", USAGE)
+
+    def of_types(items: Iterable[AnyObject]) -> list[Event]:
+        found = (cast(Event, item) for item in items)
+        return [event for event in found if not wanted or event.type in wanted]
+
+    async def work(client: ApiClient) -> None:
+        kind = KINDS["Event"]
+        fields = about(parse_targets([subject])[0]) if subject else ""
+        selection = Selection("" if all_namespaces else namespace, "", fields)
+        items, revision = await selection.all_of(client, kind)
+        shown = of_types(items)
+        shown.sort(key=lambda event: (event.last_timestamp.seconds, event.last_timestamp.nanos))
+        table = Format("table")
+        printer = Printer(table, namespaces=all_namespaces)
+        if shown:
+            show(table, printer.text(shown, single=False))
+        elif not watch:
+            place = "" if all_namespaces else f" in {namespace} namespace"
+            say(f"No events found{place}.", error=True)
+        if watch:
+            async for item in changes(client, selection.watch_from(Target(kind, ""), revision)):
+                if found := of_types([item]):
+                    show(table, printer.text(found, single=True))
+
+    with_client(server, work)
+
+
+__all__ = ["events"]

@@ -1,0 +1,197 @@
+"""Output formats of ``get``: tables, manifests, names, JSONPath templates, columns of one's own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from podsched.api import quantity
+from podsched.api.kinds import kind_of
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject
+from podsched.cli.errors import USAGE, fail
+from podsched.cli.printers import NONE, TablePrinter, Usage, aligned
+
+_PLAIN = ("table", "wide", "yaml", "json", "name")
+_WITH_TEXT = ("jsonpath", "custom-columns")
+
+OutputOption = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="Output format: table, wide (more columns), yaml, json, name, jsonpath=TEMPLATE or "
+        "custom-columns=HEADING:PATH,...",
+        autocompletion=lambda: [*_PLAIN, *(f"{name}=" for name in _WITH_TEXT)],
+    ),
+]
+SortBy = Annotated[
+    str,
+    typer.Option(
+        "--sort-by", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An output format that was checked."""
+
+    name: str
+    text: str = ""
+    """The template, or the columns."""
+
+    @property
+    def manifests(self) -> bool:
+        """Whether the output has escapes of its own for control characters."""
+        return self.name in ("yaml", "json")
+
+
+def parse_format(text: str) -> Format:
+    """Return the format that ``--output`` names; exit if there is none."""
+    name, equals, rest = text.partition("=")
+    if name in _PLAIN and not equals:
+        return Format(name)
+    if name not in _WITH_TEXT:
+        fail(f'--output: "{text}" is none of {", ".join((*_PLAIN, *_WITH_TEXT))}', USAGE)
+    if not rest:
+        fail(f"--output: {name} needs a value: {name}=...", USAGE)
+    return Format(name, rest)
+
+
+class Printer:
+    """Prints objects in a format; the first call of a table has its heading."""
+
+    def __init__(
+        self,
+        chosen: Format,
+        *,
+        namespaces: bool = False,
+        kinds_in_names: bool = False,
+        usage: Usage | None = None,
+    ) -> None:
+        """``usage``: see ``columns_of``."""
+        self._format = chosen
+        self._namespaces = namespaces
+        self._kinds_in_names = kinds_in_names
+        self._usage = usage
+        self._tables: dict[str, TablePrinter] = {}
+        if chosen.name == "jsonpath":
+            self._template = _template_or_fail(chosen.text)
+        if chosen.name == "custom-columns":
+            self._columns = _columns_or_fail(chosen.text)
+            self._headed = False
+
+    def text(self, items: Sequence[AnyObject], *, single: bool) -> str:
+        """Return objects as text, without a line break at the end; "" for nothing to print.
+
+        single: print a manifest of the object itself, not a List.
+        """
+        chosen = self._format.name
+        if chosen == "name":
+            return "\n".join(reference(item) for item in items)
+        if chosen in ("table", "wide"):
+            return "\n".join(self._table(items))
+        manifests = [to_manifest(item) for item in items]
+        if chosen == "custom-columns":
+            return "\n".join(self._custom(manifests))
+        document: Any = (
+            manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
+        )
+        if chosen == "json":
+            return json.dumps(document, indent=2)
+        if chosen == "yaml":
+            return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
+        from podsched.cli.json_path import render  # not above: see there
+
+        return render(self._template, document)
+
+    def _table(self, items: Sequence[AnyObject]) -> list[str]:
+        lines: list[str] = []
+        by_kind: dict[str, list[AnyObject]] = {}
+        for item in items:
+            by_kind.setdefault(kind_of(item).name, []).append(item)
+        for name, group in by_kind.items():
+            table = self._tables.get(name)
+            if table is None:
+                table = self._tables[name] = TablePrinter(
+                    kind_of(group[0]),
+                    namespaces=self._namespaces,
+                    wide=self._format.name == "wide",
+                    kinds_in_names=self._kinds_in_names,
+                    usage=self._usage,
+                )
+            if lines:
+                lines.append("")
+            lines += table.lines(group, time.time())
+        return lines
+
+    def _custom(self, manifests: Sequence[Any]) -> list[str]:
+        from podsched.cli.json_path import as_text  # not above: see there
+
+        rows = []
+        if not self._headed:
+            self._headed = True
+            rows.append([heading for heading, _ in self._columns])
+        for manifest in manifests:
+            cells = [query.findall(manifest) for _, query in self._columns]
+            rows.append([",".join(as_text(found) for found in cell) or NONE for cell in cells])
+        return aligned(rows)
+
+
+def reference(message: AnyObject) -> str:
+    """Return the name of an object as kubectl prints it, such as pod/web."""
+    return f"{kind_of(message).name.lower()}/{message.metadata.name}"
+
+
+def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
+    """Return objects sorted by a field: quantities and numbers by value; missing ones first."""
+    from podsched.cli.json_path import TemplateError, as_text, query_of  # not above: see there
+
+    try:
+        query = query_of(path)
+    except TemplateError as error:
+        fail(f"--sort-by: {error}", USAGE)
+
+    def key(item: AnyObject) -> tuple[int, Any, str]:
+        found = query.findall(to_manifest(item))
+        if not found:
+            return (0, 0, "")
+        text = as_text(found[0])
+        try:
+            return (1, quantity.parse(text), "")
+        except quantity.QuantityError:
+            return (2, 0, text)
+
+    return sorted(items, key=key)
+
+
+def _template_or_fail(text: str) -> Any:
+    from podsched.cli.json_path import TemplateError, parse_template  # not above: see there
+
+    try:
+        return parse_template(text)
+    except TemplateError as error:
+        fail(f"--output: jsonpath: {error}", USAGE)
+
+
+def _columns_or_fail(text: str) -> list[tuple[str, Any]]:
+    from podsched.cli.json_path import TemplateError, query_of  # not above: see there
+
+    columns = []
+    for part in text.split(","):
+        heading, colon, path = part.partition(":")
+        if not heading or not colon or not path:
+            fail(f'--output: custom-columns: "{part}" is not HEADING:PATH', USAGE)
+        try:
+            columns.append((heading, query_of(path)))
+        except TemplateError as error:
+            fail(f"--output: custom-columns: {error}", USAGE)
+    return columns

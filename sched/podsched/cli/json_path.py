@@ -1,0 +1,129 @@
+"""kubectl's JSONPath templates: ``{.items[*].metadata.name}``, with ``range`` and quoted text.
+
+What stands in braces is a query, or text in double quotes; what stands around them is printed as it
+is. ``python-jsonpath`` evaluates queries; importing it takes a tenth of a second, which is why
+only this module does, when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jsonpath
+
+_BRACES = re.compile(r"\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
+_ESCAPED_NAME = re.compile(r"\.((?:[\w/-]|\\.)+)")
+_ENVIRONMENT = jsonpath.JSONPathEnvironment()
+
+Node = tuple[str, Any]
+"""``text`` with a string, ``query`` with a compiled query, ``range`` with a query and nodes."""
+
+
+class TemplateError(ValueError):
+    """The template cannot be understood; the message says where."""
+
+
+def parse_template(text: str) -> list[Node]:
+    """Return the parts of a template. Raises TemplateError."""
+    if "{" not in text:
+        text = "{" + text + "}"
+    tokens = list(_tokens(text))
+    nodes, rest = _nodes(tokens, 0)
+    if rest != len(tokens):
+        raise TemplateError(f"{text!r} has an {{end}} without a {{range}}")
+    return nodes
+
+
+def render(nodes: Sequence[Node], data: Any) -> str:
+    """Return the text that a template makes of data; a missing field gives nothing."""
+    parts: list[str] = []
+    for kind, value in nodes:
+        if kind == "text":
+            parts.append(value)
+        elif kind == "query":
+            parts.append(" ".join(as_text(found) for found in value.findall(data)))
+        else:
+            query, body = value
+            parts += [render(body, found) for found in query.findall(data)]
+    return "".join(parts)
+
+
+def query_of(text: str) -> Any:
+    """Return the compiled query of ``.spec.nodeName`` or ``{.spec.nodeName}``.
+
+    Raises TemplateError.
+    """
+    return _compiled(text.strip().removeprefix("{").removesuffix("}"))
+
+
+def as_text(value: Any) -> str:
+    """Return a value as kubectl prints it: strings as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _tokens(text: str) -> Iterator[Node]:
+    at = 0
+    for match in _BRACES.finditer(text):
+        if match.start() > at:
+            yield "text", text[at : match.start()]
+        yield _action(match[1].strip())
+        at = match.end()
+    rest = text[at:]
+    if "{" in rest or "}" in rest:
+        raise TemplateError(f"{rest!r} has a brace without its partner")
+    if rest:
+        yield "text", rest
+
+
+def _action(text: str) -> Node:
+    if text[:1] in ("'", '"'):
+        if len(text) < 2 or text[-1] != text[0]:
+            raise TemplateError(f"{text} has a quote without its partner")
+        escapes = {"n": "\n", "t": "\t"}
+        return "text", re.sub(r"\\(.)", lambda m: escapes.get(m[1], m[1]), text[1:-1])
+    if text == "end":
+        return "end", None
+    if text.startswith("range "):
+        return "range", _compiled(text.removeprefix("range "))
+    return "query", _compiled(text)
+
+
+def _nodes(tokens: Sequence[Node], at: int) -> tuple[list[Node], int]:
+    nodes: list[Node] = []
+    while at < len(tokens) and tokens[at][0] != "end":
+        kind, value = tokens[at]
+        at += 1
+        if kind == "range":
+            body, at = _nodes(tokens, at)
+            if at == len(tokens):
+                raise TemplateError("{range} has no {end}")
+            value, at = (value, body), at + 1
+        nodes.append((kind, value))
+    return nodes, at
+
+
+def _compiled(text: str) -> Any:
+    """Compile a query, in which ``$`` and ``@`` may be left out; an escaped dot is no separator.
+
+    Raises TemplateError.
+    """
+    body = text.strip()
+    if body[:1] in ("$", "@"):
+        body = body[1:]
+    elif body and body[0] not in ".[":
+        body = "." + body
+    body = "" if body == "." else _ESCAPED_NAME.sub(_bracketed, body)
+    try:
+        return _ENVIRONMENT.compile("$" + body)
+    except jsonpath.JSONPathError as error:
+        reason = str(error).splitlines()[0]
+        raise TemplateError(f"{text.strip()!r} is no JSONPath: {reason}") from None
+
+
+def _bracketed(name: re.Match[str]) -> str:
+    if name[1].isidentifier():
+        return name[0]
+    return "[" + json.dumps(re.sub(r"\\(.)", r"\1", name[1])) + "]"

@@ -1,0 +1,79 @@
+"""What the pods on a node request, beside what it has to give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from podsched.api import quantity
+from podsched.api.objects import Node, Pod
+from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
+
+_BYTES = (MEMORY, "ephemeral-storage")
+_BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+
+Amounts = dict[str, int]
+"""By resource: cpu in millicores, all else in its own unit."""
+
+
+def requested_on(pods: Iterable[Any]) -> dict[str, Amounts]:
+    """Return what the pods request, by node; the number of pods as ``pods``.
+
+    Pods that have ended, and those without a node, do not count.
+    """
+    nodes: dict[str, Amounts] = {}
+    for pod in pods:
+        if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        used = nodes.setdefault(pod.spec.node_name, {})
+        for name, amount in {**requests_in_units(cast(Pod, pod)), PODS: 1}.items():
+            used[name] = used.get(name, 0) + amount
+    return nodes
+
+
+def usage_cells(node: Node, used: Mapping[str, int]) -> tuple[str, str, str]:
+    """Return CPU, MEMORY and PODS of a node as "requested/allocatable"."""
+    cpu, memory, pods = (
+        f"{humanised(name, used.get(name, 0))}/{humanised(name, _allocatable(node, name))}"
+        for name in (CPU, MEMORY, PODS)
+    )
+    return cpu, memory, pods
+
+
+def usage_rows(node: Node, used: Mapping[str, int]) -> list[list[str]]:
+    """Return a row for each resource: name, requested, allocatable, and the share in percent."""
+    names = sorted({*node.status.allocatable, *used}, key=_rank)
+    rows = []
+    for name in names:
+        has = _allocatable(node, name)
+        amount = used.get(name, 0)
+        share = f"{round(100 * amount / has)}%" if has else "-"
+        rows.append([name, humanised(name, amount), humanised(name, has), share])
+    return rows
+
+
+def humanised(resource: str, amount: int) -> str:
+    """Return an amount as people write it: 250m, 4, 128Mi, 1.5Gi."""
+    if resource == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource not in _BYTES:
+        return str(amount)
+    for index, suffix in enumerate(_BINARY):
+        unit = 1 << (10 * (len(_BINARY) - index))
+        if amount >= unit:
+            value = amount / unit
+            return f"{value:.0f}{suffix}" if amount % unit == 0 else f"{value:.1f}{suffix}"
+    return str(amount)
+
+
+def _allocatable(node: Node, resource: str) -> int:
+    try:
+        amount = quantity.parse(node.status.allocatable.get(resource, "0"))
+    except quantity.QuantityError:
+        return 0  # stored by somebody who went around the API server
+    return int(amount * 1000) if resource == CPU else int(amount)
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    first = (CPU, MEMORY, PODS)
+    return (first.index(resource) if resource in first else len(first), resource)

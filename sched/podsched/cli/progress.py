@@ -1,0 +1,37 @@
+"""A progress bar on standard error, for what takes long and only for a person who watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+#: Fewer steps are done before a bar could be read.
+_FEWEST = 100
+
+
+class Progress(NamedTuple):
+    """Counts steps."""
+
+    advance: Callable[[], object]
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Progress]:
+    """Show a bar while the block counts ``total`` steps; none for a pipe, or for few steps."""
+    if total < _FEWEST or not sys.stderr.isatty():
+        yield Progress(lambda: None)
+        return
+    from rich.console import Console  # not above: half of what a command takes to start
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    # Lines printed meanwhile go above the bar if both are on the terminal.
+    with Bars(
+        *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
+    ) as bars:
+        task = bars.add_task(what, total=total)
+        yield Progress(lambda: bars.advance(task))

@@ -1,0 +1,132 @@
+"""Which objects a command is about: ``pods web-0 web-1``, ``pods,nodes``, ``pod/web-0 node/n1``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from podsched.api.kinds import KINDS, Kind, find_kind
+from podsched.cli.client import endpoints, open_client
+from podsched.cli.errors import USAGE, fail
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError
+
+_NAMES_AT_ONCE = 500
+
+
+class Target(NamedTuple):
+    """One object, or all of a kind."""
+
+    kind: Kind
+    name: str
+    """Empty for all."""
+
+
+def parse_targets(arguments: Sequence[str]) -> list[Target]:
+    """Return what the arguments name; exit if they cannot be understood.
+
+    Raises UnknownKindError.
+    """
+    if any("/" in argument for argument in arguments):
+        return [_one(argument) for argument in arguments]
+    kinds = [find_kind(name) for name in arguments[0].split(",") if name] if arguments else []
+    if not kinds:
+        fail("no objects: use KIND, KIND NAME... or KIND/NAME...", USAGE)
+    names = arguments[1:]
+    if not names:
+        return [Target(kind, "") for kind in kinds]
+    return [Target(kind, name) for kind in kinds for name in names]
+
+
+def _one(argument: str) -> Target:
+    kind, slash, name = argument.partition("/")
+    if not slash:
+        fail(f'"{argument}" is not KIND/NAME, which the other arguments are', USAGE)
+    if not kind or not name or "/" in name:
+        fail(f'"{argument}" is not KIND/NAME', USAGE)
+    return Target(find_kind(kind), name)
+
+
+def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split arguments into what they name and changes: KEY=VALUE, KEY:EFFECT or KEY-."""
+    changes = [a for a in arguments if "=" in a or ":" in a or a.endswith("-")]
+    return [a for a in arguments if a not in changes], changes
+
+
+async def resolve(
+    client: ApiClient, targets: Sequence[Target], namespace: str, selector: str = ""
+) -> list[Target]:
+    """Replace each "all of a kind" by the objects that there are. Raises ClientError."""
+    found: list[Target] = []
+    for kind, name in targets:
+        if name:
+            found.append(Target(kind, name))
+            continue
+        scope = namespace if kind.namespaced else ""
+        listing = await client.list(kind.name, scope, label_selector=selector)
+        found += [Target(kind, item.metadata.name) for item in listing.items]
+    return found
+
+
+def check_scope(targets: Sequence[Target], selector: str, *, everything: bool) -> None:
+    """Exit unless either names are given, or a selector or ``--all`` is."""
+    named = any(target.name for target in targets)
+    if named and (selector or everything):
+        fail("names cannot be combined with -l or --all", USAGE)
+    if not named and not (selector or everything):
+        fail("no objects: name them, or use -l SELECTOR or --all", USAGE)
+
+
+def complete_kinds(incomplete: str) -> list[str]:
+    """Return the plurals of kinds that begin like this, for the shell."""
+    done, comma, last = incomplete.rpartition(",")
+    return [done + comma + k.plural for k in KINDS.values() if k.plural.startswith(last)]
+
+
+def complete_targets(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return kinds, or the names of objects of the kind given so far, for the shell."""
+    given = [*(ctx.params.get("targets") or [])]
+    kind, slash, prefix = incomplete.partition("/")
+    if not slash and not given:
+        return complete_kinds(incomplete)
+    start = kind + slash if slash else ""
+    names = _names(ctx, kind if slash else given[0], prefix if slash else incomplete)
+    return [start + name for name in names]
+
+
+def complete_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of nodes that begin like this, for the shell."""
+    return _names(ctx, "nodes", incomplete)
+
+
+def _names(ctx: typer.Context, kind: str, prefix: str) -> list[str]:
+    """Return names from the server; none if it does not answer, or refuses."""
+    params = ctx.params
+
+    async def ask() -> list[str]:
+        found = find_kind(kind.partition(",")[0])
+        client = open_client(endpoints(params.get("server") or ""), timeout=2.0)
+        try:
+            namespace = (params.get("namespace") or "default") if found.namespaced else ""
+            items = (await client.list(found.name, namespace, allow_stale=True)).items
+        finally:
+            await client.close()
+        names = [item.metadata.name for item in items]
+        return [name for name in names if name.startswith(prefix)][:_NAMES_AT_ONCE]
+
+    try:
+        return asyncio.run(ask())
+    except (ClientError, LookupError, typer.Exit):
+        return []
+
+
+_ARGUMENT = typer.Argument(
+    metavar="KIND [NAME...] | KIND/NAME...",
+    help="Objects: a kind such as pods, pod or po, several as pods,nodes, and names.",
+    autocompletion=complete_targets,
+)
+Targets = Annotated[list[str], _ARGUMENT]
+OptionalTargets = Annotated[list[str] | None, _ARGUMENT]

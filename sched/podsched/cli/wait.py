@@ -1,0 +1,133 @@
+"""``sched wait``: ends when objects have reached a state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.objects import LabelSelector
+from podsched.cli.output import say
+from podsched.cli.targets import Target, Targets, parse_targets, resolve
+from podsched.cli.timeouts import Timeout, seconds_or_fail
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import NotFound
+
+#: Polling costs less than a watch for each object, and misses no deletion.
+_PAUSE = 0.2
+
+#: Whether an object, None once there is none, is in the state that is waited for.
+Reached = Callable[[AnyObject | None], bool]
+
+
+def parse_state(text: str) -> Reached:
+    """Return the state that ``--for`` names; exit if it is malformed."""
+    if text == "delete":
+        return lambda obj: obj is None
+    if text == "create":
+        return lambda obj: obj is not None
+    name, _, rest = text.partition("=")
+    readers = {"condition": _condition, "jsonpath": _field}
+    if name not in readers or not rest:
+        options = "delete, create, condition=TYPE[=STATUS] or jsonpath={PATH}[=VALUE]"
+        fail(f'--for: "{text}" is not {options}', USAGE)
+    return readers[name](rest)
+
+
+def _condition(text: str) -> Reached:
+    name, _, status = text.partition("=")
+    wanted = (name.lower(), (status or "true").lower())
+
+    def reached(obj: Any) -> bool:
+        conditions = getattr(getattr(obj, "status", None), "conditions", ())
+        return any((c.type.lower(), c.status.lower()) == wanted for c in conditions)
+
+    return reached
+
+
+def _field(text: str) -> Reached:
+    from podsched.cli.json_path import TemplateError, as_text, query_of  # not above: see there
+
+    path, brace, value = text.partition("}")
+    value = value.removeprefix("=")
+    if not brace:
+        path, _, value = text.partition("=")
+    try:
+        query = query_of(path + brace)
+    except TemplateError as error:
+        fail(f"--for: {error}", USAGE)
+
+    def reached(obj: AnyObject | None) -> bool:
+        found = [as_text(item) for item in query.findall(to_manifest(obj))] if obj else []
+        return value in found if value else bool(found)
+
+    return reached
+
+
+def wait(
+    targets: Targets,
+    state: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="STATE",
+            help="delete, create, condition=TYPE[=STATUS] or jsonpath={PATH}[=VALUE].",
+        ),
+    ],
+    server: Server = "",
+    namespace: Namespace = "default",
+    selector: LabelSelector = "",
+    timeout: Timeout = "30s",
+) -> None:
+    """Wait until objects have reached a state.
+
+    Examples: sched wait pod/web-0 --for=condition=PodScheduled;
+    sched wait pods -l app=web --for=jsonpath={.status.phase}=Running --timeout=1m
+    """
+    reached = parse_state(state)
+    limit = seconds_or_fail("--timeout", timeout)
+    may_be_missing = state in ("delete", "create")
+
+    async def one(client: ApiClient, target: Target) -> bool:
+        kind, name = target
+        where = namespace if kind.namespaced else ""
+        try:
+            async with asyncio.timeout(limit):
+                while True:
+                    obj: AnyObject | None = None
+                    try:
+                        obj = await client.get(kind.name, name, where)
+                    except NotFound as exc:
+                        if not may_be_missing:
+                            report("", exc)
+                            return False
+                    if reached(obj):
+                        say(f"{kind.name.lower()}/{name} {_done(state)}")
+                        return True
+                    await asyncio.sleep(_PAUSE)
+        except TimeoutError:
+            message = f"timed out after {timeout} waiting for {state} on"
+            say(f"error: {message} {kind.name.lower()}/{name}", error=True)
+            return False
+
+    async def work(client: ApiClient) -> bool:
+        wanted = await resolve(client, parse_targets(targets), namespace, selector)
+        if not wanted and state != "delete":
+            fail("no matching resources found")
+        return all(await asyncio.gather(*(one(client, target) for target in wanted)))
+
+    if not with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+def _done(state: str) -> str:
+    return {"delete": "deleted", "create": "created"}.get(state, "condition met")
+
+
+__all__ = ["wait"]

@@ -1,0 +1,51 @@
+"""Output formats of ``get``."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.cli.formats import Format, Printer, parse_format, sorted_by
+
+
+def pod(name: str, cpu: str = "") -> Pod:
+    message = Pod()
+    message.metadata.name = name
+    if cpu:
+        message.spec.containers.add(name="c").resources.requests["cpu"] = cpu
+    return message
+
+
+def test_custom_columns_show_fields_and_none_where_there_is_none() -> None:
+    chosen = parse_format("custom-columns=NAME:.metadata.name,NODE:.spec.nodeName")
+    bound = pod("b")
+    bound.spec.node_name = "n1"
+    text = Printer(chosen).text([pod("a"), bound], single=False)
+    assert text.splitlines() == ["NAME   NODE", "a      <none>", "b      n1"]
+
+
+def test_tables_of_several_kinds_have_kinds_in_their_names() -> None:
+    node = Node()
+    node.metadata.name = "n"
+    lines = Printer(Format("table"), kinds_in_names=True).text([pod("p"), node], single=False)
+    names = [line.split()[0] for line in lines.splitlines() if line]
+    assert names == ["NAME", "pod/p", "NAME", "node/n"]
+
+
+def test_quantities_are_sorted_by_value_and_what_is_missing_comes_first() -> None:
+    items: list[AnyObject] = [pod("a", "2"), pod("b", "500m"), pod("c"), pod("d", "1")]
+    path = "{.spec.containers[0].resources.requests.cpu}"
+    assert [item.metadata.name for item in sorted_by(items, path)] == ["c", "b", "d", "a"]
+
+
+@pytest.mark.parametrize(
+    "text", ["xml", "jsonpath", "jsonpath={.a[}", "custom-columns=NAME", "table=x", ""]
+)
+def test_a_format_that_does_not_exist_is_a_usage_error(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        Printer(parse_format(text))
+    assert ended.value.exit_code == 2
+    assert capsys.readouterr().err.startswith("error: --output: ")

@@ -1,0 +1,48 @@
+"""JSONPath templates as kubectl has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.cli.json_path import TemplateError, parse_template, render
+
+PODS = {
+    "items": [
+        {"metadata": {"name": "a", "labels": {"example.com/x": "1"}}, "spec": {"priority": 5}},
+        {"metadata": {"name": "b"}, "spec": {"ready": True}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{.items[*].metadata.name}", "a b"),
+        (".items[0].metadata.name", "a"),
+        ("{$.items[1].spec}", '{"ready":true}'),
+        ('{.items[?(@.metadata.name=="b")].spec.ready}', "true"),
+        (r"{.items[0].metadata.labels.example\.com/x}", "1"),
+        ("{.items[*].metadata['name']}", "a b"),
+        ('{range .items[*]}{.metadata.name}{"\\t"}{.spec.priority}{"\\n"}{end}', "a\t5\nb\t\n"),
+        ("pods: {.items[*].metadata.name}!", "pods: a b!"),
+        ("{.nothing.here}", ""),
+        ("{range .items[*]}{range .metadata}{.name}{end};{end}", "a;b;"),
+    ],
+)
+def test_a_template_selects_fields(template: str, text: str) -> None:
+    assert render(parse_template(template), PODS) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "mistake"),
+    [
+        ("{.items[}", "is no JSONPath"),
+        ("{range .items[*]}{.metadata.name}", "{range} has no {end}"),
+        ("{.a}{end}", "without a {range}"),
+        ("{.a} }", "a brace without its partner"),
+        ('{"a}', "a brace without its partner"),
+    ],
+)
+def test_a_mistake_in_a_template_is_named(template: str, mistake: str) -> None:
+    with pytest.raises(TemplateError, match=mistake.replace("{", r"\{").replace("}", r"\}")):
+        parse_template(template)

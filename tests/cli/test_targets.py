@@ -1,0 +1,39 @@
+"""Which objects a command is about."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from podsched.cli.targets import complete_kinds, parse_targets, split_changes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["pods"], [("Pod", "")]),
+        (["po,no"], [("Pod", ""), ("Node", "")]),
+        (["pods", "a", "b"], [("Pod", "a"), ("Pod", "b")]),
+        (["pod/a", "node/n"], [("Pod", "a"), ("Node", "n")]),
+    ],
+)
+def test_objects_are_named_as_with_kubectl(
+    arguments: list[str], found: list[tuple[str, str]]
+) -> None:
+    assert [(target.kind.name, target.name) for target in parse_targets(arguments)] == found
+
+
+@pytest.mark.parametrize("arguments", [[], [","], ["pod/a", "b"], ["pod/"], ["/a"], ["pod/a/b"]])
+def test_what_cannot_be_understood_is_a_usage_error(arguments: list[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        parse_targets(arguments)
+    assert ended.value.exit_code == 2
+
+
+def test_changes_follow_the_objects() -> None:
+    arguments = ["pod", "a", "b", "tier=front", "old-", "k:NoSchedule"]
+    assert split_changes(arguments) == (["pod", "a", "b"], ["tier=front", "old-", "k:NoSchedule"])
+
+
+def test_the_shell_completes_kinds_after_a_comma() -> None:
+    assert complete_kinds("pods,no") == ["pods,nodes"]
