@@ -201,6 +201,7 @@ def test_a_new_node_reuses_the_row_of_a_removed_one() -> None:
 def test_a_heartbeat_changes_neither_version_nor_journal() -> None:
     columns = Columns()
     node = make_node("a", labels={"x": "y"})
+    node.status.conditions.add(type="Ready", status="True")
     columns.add_node(node)
     position, version = columns.position, columns.nodes_version
     beaten = make_node("a", labels={"x": "y"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from podsched.config.errors import ConfigError
-from podsched.config.load import default_config, load_config
+from podsched.config.load import default_config, load_config, to_plain
 from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
 
@@ -252,3 +252,41 @@ def test_the_default_set_has_the_weights_of_kube_scheduler() -> None:
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
     }
+
+
+def label_args(label: str, kind: str = "NodeLabelPriorityArgs") -> dict[str, Any]:
+    return {"kind": kind, "label": label, "presence": True}
+
+
+def test_a_plugin_may_run_twice_under_names_of_the_users_own() -> None:
+    enabled = [{"name": "PreferSSD", "weight": 3}, {"name": "PreferFast", "weight": 2}]
+    config = load_config({
+        "profiles": [{
+            "plugins": {"score": {"enabled": enabled}},
+            "pluginConfig": [
+                {"name": "PreferSSD", "args": label_args("ssd")},
+                {"name": "PreferFast", "args": label_args("fast")},
+            ],
+        }]
+    })  # fmt: skip
+    (found,) = config.profiles
+    assert {**found.own_names} == dict.fromkeys(("PreferFast", "PreferSSD"), "NodeLabelPriority")
+    assert [found.args[name].label for name in ("PreferFast", "PreferSSD")] == ["fast", "ssd"]
+    assert ("PreferSSD", 3) in found.plugins[ExtensionPoint.SCORE]
+    assert load_config(to_plain(config)).profiles == config.profiles, "printed and read again"
+
+
+def test_only_plugins_that_say_so_may_have_other_names() -> None:
+    args = {"kind": "GeneralPredicatesArgs"}
+    with pytest.raises(ConfigError, match=r"pluginConfig\[0\]\.name: Not found: \"Mine\""):
+        load_config({"profiles": [{"pluginConfig": [{"name": "Mine", "args": args}]}]})
+
+
+def test_resources_that_extenders_check_are_ignored_by_all_that_check_resources() -> None:
+    managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]
+    plugins = {"filter": {"enabled": [{"name": "GeneralPredicates"}]}}
+    extender = {"urlPrefix": "http://e", "filterVerb": "f", "managedResources": managed}
+    config = load_config({"profiles": [{"plugins": plugins}], "extenders": [extender]})
+    args = config.profiles[0].args
+    for name in ("NodeResourcesFit", "GeneralPredicates"):
+        assert args[name].ignored_resources == ("example.com/gpu",)

@@ -46,7 +46,13 @@ def test_only_spreading_scores_by_which_nodes_are_feasible() -> None:
         plugin = factory(model and model(), SimulatedHandle(ClusterState()))
         if isinstance(plugin, PreScorePlugin) and traits_of(plugin).depends_on_feasible:
             depending.add(name)
-    assert depending == {"PodTopologySpread"}, "others would repeat PreScore for every pod"
+    assert depending == {
+        "PodTopologySpread",
+        "SelectorSpreadPriority",
+        "ServiceSpreadingPriority",
+        "ServiceAntiAffinity",
+        "EvenPodsSpreadPriority",
+    }, "others would repeat PreScore for every pod"
 
 
 def test_the_registry_has_the_in_tree_plugins_that_run_in_default_order() -> None:

@@ -72,7 +72,7 @@ def scored(plugin: Any, pod: v1.Pod, state: ClusterState) -> dict[str, int] | No
     """The normalised score of each node; None when PreScore skips."""
     cycle, pending, nodes = CycleState(), info(pod), state.nodes
     rows = np.flatnonzero(nodes.alive)
-    if plugin.pre_score(cycle, pending, state, rows).skipped:
+    if hasattr(plugin, "pre_score") and plugin.pre_score(cycle, pending, state, rows).skipped:
         return None
     scores = plugin.score(cycle, pending, nodes, rows)
     if isinstance(plugin, ScoreExtensions):

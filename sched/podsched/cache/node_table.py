@@ -20,7 +20,8 @@ from podsched.api.resources import PODS, allocatable_in_units
 from podsched.cache.column import Column
 from podsched.cache.images import Images, images_of
 from podsched.cache.zones import ZoneTree
-from podsched.framework.nodes import ABSENT
+from podsched.framework.classify import condition_statuses
+from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -131,7 +132,10 @@ class NodeTable:
         images = images_of(node)
         changed |= self.images.change(row, known.images, images)
         known.images = images
-        changed |= known.node.status.declared_features != node.status.declared_features
+        before = known.node
+        changed |= before.status.declared_features != node.status.declared_features
+        changed |= condition_statuses(before) != condition_statuses(node)
+        changed |= _avoided(before) != _avoided(node)
         known.node = node
         if changed:
             self.version += 1
@@ -270,3 +274,7 @@ class NodeTable:
     def value(self, value_id: int) -> str:
         """Return the value of an id; "" for ABSENT."""
         return self._values[value_id] if value_id >= 0 else ""
+
+
+def _avoided(node: v1.Node) -> str:
+    return node.metadata.annotations.get(PREFER_AVOID_PODS, "")

@@ -183,7 +183,8 @@ def _profile(profile: KubeSchedulerProfile) -> dict[str, Any]:
 def _plugin_config(item: PluginConfig) -> dict[str, Any]:
     args = item.args
     if isinstance(args, Model):
-        args = {"apiVersion": API_VERSION, "kind": f"{item.name}Args", **_dump(args)}
+        # The model is named after the plugin; the item may have a name of the user's own.
+        args = {"apiVersion": API_VERSION, "kind": type(args).__name__, **_dump(args)}
     return {"name": item.name, "args": args}
 
 

@@ -85,7 +85,7 @@ class RequestedToCapacityRatioParam(Model):
     shape: ListOf[UtilizationShapePoint] = ()
 
     def errors(self, path: str) -> list[FieldError]:
-        return list(_shape_errors(self.shape, join(path, "shape")))
+        return list(shape_errors(self.shape, join(path, "shape")))
 
 
 class ScoringStrategy(Model):
@@ -275,7 +275,8 @@ def _weight_errors(resources: Sequence[ResourceSpec], path: str) -> Iterable[Fie
             yield invalid(join(path, at, "weight"), resource.weight, reason)
 
 
-def _shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterable[FieldError]:
+def shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterable[FieldError]:
+    """Yield the errors of a shape: no points, points out of order or out of range."""
     if not shape:
         yield required(path, "at least one point must be specified")
     for at in range(1, len(shape)):

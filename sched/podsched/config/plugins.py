@@ -7,9 +7,23 @@ podsched does not implement are recognised, so that files which mention them are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from podsched.config.legacy_args import (
+    AlwaysCheckAllPredicatesArgs,
+    CheckNodeLabelPresenceArgs,
+    CheckServiceAffinityArgs,
+    GeneralPredicatesArgs,
+    InterPodAffinityPriorityArgs,
+    MaxAzureDiskVolumeCountArgs,
+    MaxCinderVolumeCountArgs,
+    MaxEBSVolumeCountArgs,
+    MaxGCEPDVolumeCountArgs,
+    NodeLabelPriorityArgs,
+    RequestedToCapacityRatioPriorityArgs,
+    ServiceAntiAffinityArgs,
+)
 from podsched.config.model import Model
 from podsched.config.plugin_args import (
     DefaultPreemptionArgs,
@@ -59,6 +73,10 @@ class PluginSpec:
     """Its weight in the default set, if it scores; 0 means 1."""
     implemented: bool = True
     """False for plugins that are only recognised."""
+    nameable: bool = False
+    """Whether it may be enabled several times, under names of the user's own."""
+    plugin: str = ""
+    """The plugin that runs under a name of the user's own; "" for the plugin of this name."""
 
 
 _P = ExtensionPoint
@@ -75,6 +93,12 @@ def _spec(
 ) -> PluginSpec:
     at = frozenset({points}) if isinstance(points, ExtensionPoint) else points
     return PluginSpec(name, at, args, weight, implemented)
+
+
+def _nameable(
+    name: str, points: frozenset[ExtensionPoint] | ExtensionPoint, args: type[Model]
+) -> PluginSpec:
+    return replace(_spec(name, points, args), nameable=True)
 
 
 _DEFAULTS = (
@@ -120,11 +144,49 @@ _NOT_IMPLEMENTED = (
     _spec("PodGroupPodsCount", _P.PLACEMENT_SCORE, implemented=False),
 )
 
+#: Predicates and priorities of Policy files whose rule no plugin of today has.
+_LEGACY = (
+    _spec("CheckNodeCondition", _P.FILTER),
+    _spec("GeneralPredicates", _FILTERS, GeneralPredicatesArgs),
+    _spec("NoDiskConflict", _FILTERS),
+    _spec("PodToleratesNodeNoExecuteTaints", _P.FILTER),
+    _nameable("CheckNodeLabelPresence", _P.FILTER, CheckNodeLabelPresenceArgs),
+    _nameable("CheckServiceAffinity", _FILTERS, CheckServiceAffinityArgs),
+    _spec("MaxEBSVolumeCount", _FILTERS, MaxEBSVolumeCountArgs),
+    _spec("MaxGCEPDVolumeCount", _FILTERS, MaxGCEPDVolumeCountArgs),
+    _spec("MaxAzureDiskVolumeCount", _FILTERS, MaxAzureDiskVolumeCountArgs),
+    _spec("MaxCinderVolumeCount", _FILTERS, MaxCinderVolumeCountArgs),
+    _spec("CheckNodeMemoryPressure", _P.FILTER),
+    _spec("CheckNodePIDPressure", _P.FILTER),
+    _spec("CheckNodeDiskPressure", _P.FILTER),
+    _spec(
+        "AlwaysCheckAllPredicates",
+        _FILTERS | {_P.RESERVE, _P.PRE_BIND},
+        AlwaysCheckAllPredicatesArgs,
+    ),
+    _spec("SelectorSpreadPriority", _SCORES),
+    _spec("ServiceSpreadingPriority", _SCORES),
+    _nameable("ServiceAntiAffinity", _SCORES, ServiceAntiAffinityArgs),
+    _spec("InterPodAffinityPriority", _SCORES, InterPodAffinityPriorityArgs),
+    _spec("LeastRequestedPriority", _P.SCORE),
+    _spec("MostRequestedPriority", _P.SCORE),
+    _spec("BalancedResourceAllocation", _P.SCORE),
+    _nameable("RequestedToCapacityRatioPriority", _P.SCORE, RequestedToCapacityRatioPriorityArgs),
+    _spec("NodePreferAvoidPodsPriority", _P.SCORE),
+    _spec("NodeAffinityPriority", _SCORES),
+    _spec("TaintTolerationPriority", _SCORES),
+    _spec("ImageLocalityPriority", _SCORES),
+    _nameable("NodeLabelPriority", _P.SCORE, NodeLabelPriorityArgs),
+    _spec("EqualPriority", _P.SCORE),
+    _spec("ResourceLimitsPriority", _P.SCORE),
+    _spec("EvenPodsSpreadPriority", _SCORES),
+)
+
 #: The default set, in its order.
 DEFAULT_PLUGINS: tuple[PluginSpec, ...] = _DEFAULTS
-#: All plugins of kube-scheduler by name.
+#: All plugins of kube-scheduler and of its Policy files by name.
 IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {
-    spec.name: spec for spec in (*_DEFAULTS, *_NOT_IMPLEMENTED)
+    spec.name: spec for spec in (*_DEFAULTS, *_NOT_IMPLEMENTED, *_LEGACY)
 }
 #: Names that the v1 configuration rejects.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

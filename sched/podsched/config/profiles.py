@@ -14,7 +14,7 @@ expandMultiPointPlugins of pkg/scheduler/framework/runtime):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from podsched.config.errors import (
@@ -35,7 +35,6 @@ from podsched.config.kube_scheduler import (
     percentage_errors,
 )
 from podsched.config.model import Model, decode, is_below, join
-from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.config.plugins import (
     DEFAULT_PLUGINS,
     IN_TREE_PLUGINS,
@@ -45,6 +44,11 @@ from podsched.config.plugins import (
 )
 
 ALL = "*"
+
+#: The plugins that leave resources to extenders which manage them.
+CHECKING_RESOURCES = frozenset(
+    {"NodeResourcesFit", "GeneralPredicates", "AlwaysCheckAllPredicates"}
+)
 
 
 class EnabledPlugin(NamedTuple):
@@ -65,6 +69,8 @@ class Profile:
     """The plugins of every extension point in the order in which they run."""
     args: Mapping[str, Any]
     """The args of every plugin that takes any: an args model, or a plain object without one."""
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    """The plugins that run under names of the user's own, by these names."""
 
     def names(self, point: ExtensionPoint) -> tuple[str, ...]:
         return tuple(plugin.name for plugin in self.plugins[point])
@@ -149,7 +155,7 @@ class _Resolver:
     ) -> None:
         self._written = written
         self._path = path
-        self._known = known
+        self._known = {**_named_by_user(written, known), **known}
         self._out = out
         self._multi = merge_default_plugins(written.plugins.multi_point)
 
@@ -167,15 +173,22 @@ class _Resolver:
             if name not in args and spec is not None and spec.args is not None:
                 args[name] = spec.args()
         self._written_out(args)
-        if ignored and isinstance(fit := args.get("NodeResourcesFit"), NodeResourcesFitArgs):
-            names = tuple(dict.fromkeys((*fit.ignored_resources, *ignored)))
-            args["NodeResourcesFit"] = fit.model_copy(update={"ignored_resources": names})
+        if ignored:
+            for name in CHECKING_RESOURCES & args.keys():
+                own_args = args[name]
+                names = tuple(dict.fromkeys((*own_args.ignored_resources, *ignored)))
+                args[name] = own_args.model_copy(update={"ignored_resources": names})
         self._out.profiles.append(
             Profile(
                 self._written.scheduler_name or "",
                 own if own is not None else percentage,
                 plugins,
                 {name: args[name] for name in sorted(args) if name in running},
+                {
+                    name: self._known[name].plugin
+                    for name in sorted(running)
+                    if name in self._known and self._known[name].plugin
+                },
             )
         )
 
@@ -252,7 +265,7 @@ class _Resolver:
         if spec.args is None or isinstance(data, Model):
             return data if data is not None else {}
         if isinstance(data, Mapping):
-            self._out.errors += _type_errors(spec.name, data, path)
+            self._out.errors += _type_errors(spec.plugin or spec.name, data, path)
             data = {key: data[key] for key in data if key not in ("apiVersion", "kind")}
         found: list[FieldError] = []
         args, bad = decode(spec.args, data, path, found)
@@ -284,6 +297,20 @@ class _Resolver:
                 }
             )
         )
+
+
+def _named_by_user(
+    written: KubeSchedulerProfile, known: Mapping[str, PluginSpec]
+) -> dict[str, PluginSpec]:
+    """Return the plugins that a profile gives names of its own: the kind of their args tells."""
+    kinds = {f"{spec.name}Args": spec for spec in known.values() if spec.nameable}
+    found = {}
+    for config in written.plugin_config:
+        kind = config.args.get("kind") if isinstance(config.args, Mapping) else None
+        spec = kinds.get(kind) if isinstance(kind, str) else None
+        if spec is not None and config.name:
+            found[config.name] = replace(spec, name=config.name, plugin=spec.name)
+    return found
 
 
 def _name_errors(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[FieldError]:

@@ -42,7 +42,7 @@ def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
         actions |= ActionType.UPDATE_NODE_LABEL
     if old.spec.unschedulable != new.spec.unschedulable or old.spec.taints != new.spec.taints:
         actions |= ActionType.UPDATE_NODE_TAINT
-    if _condition_statuses(old) != _condition_statuses(new):
+    if condition_statuses(old) != condition_statuses(new):
         actions |= ActionType.UPDATE_NODE_CONDITION
     if old.metadata.annotations != new.metadata.annotations:
         actions |= ActionType.UPDATE_NODE_ANNOTATION
@@ -51,7 +51,7 @@ def node_update_actions(old: v1.Node, new: v1.Node) -> ActionType:
     return actions
 
 
-def _condition_statuses(node: v1.Node) -> dict[str, str]:
+def condition_statuses(node: v1.Node) -> dict[str, str]:
     """Return the statuses of the node's conditions, without a heartbeat's times and texts."""
     return {condition.type: condition.status for condition in node.status.conditions}
 

@@ -29,6 +29,9 @@ Bools = NDArray[np.bool_]
 #: Value id of an absent label.
 ABSENT = -1
 
+#: The annotation of a node by which it asks to be spared the pods of some controllers.
+PREFER_AVOID_PODS = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+
 
 def normalized_image_name(name: str) -> str:
     """Return the name with ":latest" if it has neither tag nor digest (ImageLocality, v1.36)."""

@@ -17,6 +17,7 @@ from podsched.plugins.default_binder import DefaultBinder
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.image_locality import ImageLocality
 from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from podsched.plugins.legacy.registry import LEGACY
 from podsched.plugins.node_affinity import NodeAffinity
 from podsched.plugins.node_declared_features import NodeDeclaredFeatures
 from podsched.plugins.node_name import NodeName
@@ -36,7 +37,7 @@ from podsched.plugins.volume_zone import VolumeZone
 ENTRY_POINT_GROUP = "podsched.plugins"
 
 
-#: name -> factory(args, handle), in default order.
+#: name -> factory(args, handle): those of today in default order, then those of Policy files.
 BUILT_IN: Mapping[str, PluginFactory] = {
     "SchedulingGates": SchedulingGates,
     "PrioritySort": PrioritySort,
@@ -57,6 +58,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "ImageLocality": ImageLocality,
     "DefaultBinder": DefaultBinder,
     "NodeDeclaredFeatures": NodeDeclaredFeatures,
+    **LEGACY,
 }
 
 

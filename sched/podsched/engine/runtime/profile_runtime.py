@@ -198,7 +198,7 @@ def _make(
         name = enabled.name
         if name in made:
             continue
-        factory = factories.get(name)
+        factory = factories.get(profile.own_names.get(name, name))
         if factory is not None:
             made[name] = _call(name, factory, profile, handle)
         elif name not in IN_TREE_PLUGINS:
