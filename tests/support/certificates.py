@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.lib.certificates import CLIENT, SERVER, Request, certify, new_authority
+from podsched.server.access.identity import MASTERS
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """An authority, and a certificate of 127.0.0.1 signed by it, for servers and clients."""
+    """An authority, and a certificate of 127.0.0.1 signed by it, for servers and for masters."""
 
     ca: Path
     cert: Path
@@ -21,7 +22,7 @@ def make_certificates(directory: Path) -> Certificates:
     """Files in ``directory``, which must exist; those of an earlier call are replaced."""
     authority = new_authority("test ca", days=1)
     hosts = ("127.0.0.1", "localhost")
-    pair = certify(authority, Request("localhost", (), hosts, (SERVER, CLIENT)), days=1)
+    pair = certify(authority, Request("localhost", (MASTERS,), hosts, (SERVER, CLIENT)), days=1)
     made = Certificates(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
     made.ca.write_bytes(authority.certificate_pem)
     made.cert.write_bytes(pair.certificate_pem)

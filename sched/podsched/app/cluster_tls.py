@@ -25,7 +25,8 @@ class ClusterTls:
         # Loads a library that takes 70 ms.
         from podsched.app.role_certificates import Wanted, make_missing
 
-        make_missing(self._directory, Wanted(hosts))
+        # Its one agent plays all nodes, those of manifests included.
+        make_missing(self._directory, Wanted(hosts, node="*"))
 
     def files_of(self, role: str) -> TlsFiles | None:
         """Return a role's certificate, its key and the authority; None without TLS."""

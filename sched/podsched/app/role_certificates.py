@@ -9,7 +9,6 @@ with the authority's key in DIR/ca.key or DIR/ca/ca.key. Non-goals: those of ``l
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +40,8 @@ class Wanted:
 
     hosts: Sequence[str] = ()
     """Names and addresses of all that listen, besides this machine's loopback."""
-    node: str = ""
-    """Node of the agent; empty: the host's name."""
+    node: str = "node-*"
+    """Node of the agent, or the prefix of all nodes that it plays and "*"."""
     days: int = 365
 
 
@@ -59,11 +58,13 @@ def requests_of(wanted: Wanted) -> dict[str, Request]:
     """Return what is certified for each role; schedulers and agents listen, too."""
     hosts = tuple(dict.fromkeys((*_LOCAL, *wanted.hosts)))
     both = (SERVER, CLIENT)
-    node = f"system:node:{wanted.node or socket.gethostname()}"
+    node = f"system:node:{wanted.node}"
+    # The agent is a node's agent, and the controller that binds claims to volumes as well.
+    agent = ("system:nodes", "system:volume-controllers")
     return {
         "server": Request("kube-apiserver", (), hosts, (SERVER,)),
         "scheduler": Request("system:kube-scheduler", (), hosts, both),
-        "agent": Request(node, ("system:nodes",), hosts, both),
+        "agent": Request(node, agent, hosts, both),
         "admin": Request("admin", ("system:masters",)),
         # Members call each other, and so need both.
         "etcd": Request("etcd", (), hosts, both),

@@ -45,8 +45,11 @@ def init(
         ),
     ] = None,
     node: Annotated[
-        str, typer.Option(metavar="NAME", help="Node of the agent. Default: the host name.")
-    ] = "",
+        str,
+        typer.Option(
+            metavar="NAME|PREFIX*", help="Node of the agent, or the prefix of all that it plays."
+        ),
+    ] = "node-*",
     days: Days = 365,
     per_role: Annotated[
         bool,
@@ -72,7 +75,7 @@ def init(
         fail(f"{directory}: {os_error_text(exc)}", FAILED)
     for certificate in made:
         request = certificate.request
-        groups = f", group {request.groups[0]}" if request.groups else ""
+        groups = f", group {', '.join(request.groups)}" if request.groups else ""
         kept = "" if certificate.new else " (kept)"
         say(f"{certificate.path}: {request.user}{groups}{kept}")
 
