@@ -350,3 +350,36 @@ async def test_a_taken_port_is_an_error_at_once(servers: Servers) -> None:
     server = await servers.start()
     with pytest.raises(OSError, match="cannot listen on"):
         await servers.start(ServerSettings(port=server.port))
+
+
+# ---------------------------------------------------------------------------- a stream of pods
+
+
+async def test_pods_are_submitted_one_by_one_over_a_stream(servers: Servers) -> None:
+    """The first server has gone; what is refused is refused by itself."""
+    gone, server = await servers.start(), await servers.start()
+    await gone.stop(0)
+    client = servers.client(gone, server)
+    async with client.submit_pods() as stream:
+        answers = [await stream.submit(pod(f"streamed-{n % 1500}")) for n in range(1501)]
+        results = [await answer for answer in answers]
+    assert {result.code for result in results[:-1]} == {0}
+    assert isinstance(errors.of_result(results[-1]), errors.AlreadyExists)
+    listed = await client.list("Pod", field_selector="metadata.name=streamed-1499")
+    assert [int(item.metadata.resource_version) for item in listed.items] == [
+        results[1499].resource_version
+    ]
+
+
+async def test_a_server_that_stops_ends_a_stream_of_pods(servers: Servers) -> None:
+    """At once, not after its grace; what it had read is answered."""
+    server = await servers.start()
+    client = servers.client(server)
+    with pytest.raises(errors.Unavailable, match="the server is shutting down"):
+        async with client.submit_pods() as stream:
+            assert (await (await stream.submit(pod("before-the-stop")))).code == 0
+            async with asyncio.timeout(3):
+                await server.stop(10)
+                while True:
+                    await stream.submit(pod("after-the-stop"))
+                    await asyncio.sleep(0.01)

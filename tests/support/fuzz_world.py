@@ -155,8 +155,13 @@ class FuzzWorld:
         call = self._channel.unary_stream(request.method)(request.raw, timeout=_DEADLINE)
         try:
             for _ in range(2):
-                if await call.read() is grpc.aio.EOF:
+                raw = await call.read()
+                if raw is grpc.aio.EOF:
                     break
+                if METHODS[request.method].output_type is v1.SubmitPodsResponse.DESCRIPTOR:
+                    for result in v1.SubmitPodsResponse.FromString(raw).results:
+                        if result.code in _FAULT_NUMBERS:
+                            return "INTERNAL", f"of an item: {result.message}"
         except grpc.aio.AioRpcError as error:
             return error.code().name, error.details() or ""
         finally:

@@ -34,7 +34,8 @@ class BenchOptions:
     """How to run workloads."""
 
     create_mode: str = "batch"
-    """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time."""
+    """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time.
+    stream: one message per pod on one stream."""
     batch_size: int = 500
     in_flight: int = 32
     replicas: int = 1
@@ -166,6 +167,9 @@ async def _create_pods(
                 if (error := of_result(result)) is not None:
                     raise error
         return
+    if options.create_mode == "stream":
+        await _stream(client, pods, created)
+        return
     source = iter(pods)
 
     async def one_after_another() -> None:
@@ -174,6 +178,17 @@ async def _create_pods(
             await client.create(pod)
 
     await asyncio.gather(*(one_after_another() for _ in range(options.in_flight)))
+
+
+async def _stream(client: ApiClient, pods: Sequence[Pod], created: dict[str, float]) -> None:
+    async with client.submit_pods() as stream:
+        answers = []
+        for pod in pods:
+            created[key_of(pod)] = time.monotonic()
+            answers.append(await stream.submit(pod))
+        for answer in answers:
+            if (error := of_result(await answer)) is not None:
+                raise error
 
 
 async def _create_at(

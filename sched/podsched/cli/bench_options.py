@@ -17,7 +17,11 @@ Pods = Annotated[
 ]
 First = Annotated[int, typer.Option(min=-1, help="Number of initial pods; -1: as in the workload.")]
 Mode = Annotated[
-    CreateMode, typer.Option(help="batch: many pods per call; single: one call per pod.")
+    CreateMode,
+    typer.Option(
+        help="batch: many pods per call; single: one call per pod; "
+        "stream: one message per pod on one stream."
+    ),
 ]
 BatchSize = Annotated[
     int, typer.Option(min=1, max=5000, metavar="N", help="Pods per call in batch mode.")

@@ -34,3 +34,4 @@ class CreateMode(StrEnum):
 
     BATCH = "batch"
     SINGLE = "single"
+    STREAM = "stream"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import grpc
@@ -23,6 +24,7 @@ from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
 from podsched.client.informer import Informer
+from podsched.client.pod_stream import PodStream, open_stream
 from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
@@ -277,6 +279,19 @@ class ApiClient:
     async def create_pods(self, pods: Sequence[Pod]) -> Sequence[v1.BatchResult]:
         """Store new pods, each by itself."""
         return await self._batch(f"{_PODS}CreatePods", v1.CreatePodsRequest(pods=pods))
+
+    @asynccontextmanager
+    async def submit_pods(self) -> AsyncIterator[PodStream]:
+        """Store pods one by one, over one stream, with less than a call for each costs.
+
+        At the end of the block all are answered. See ``PodStream`` for streams that break.
+        """
+        stream = await open_stream(self._channels, self.options, self._jitter)
+        try:
+            yield stream
+            await stream.close()
+        finally:
+            stream.cancel()
 
     async def bind(self, binding: v1.Binding, *, fence: v1.Fence | None = None) -> Pod:
         """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""

@@ -15,6 +15,7 @@ from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ApiServerMetrics
 from podsched.telemetry.tracing import DISABLED, SpanName, Tracer
 
+_STREAMS = ("Watch", "SubmitPods")
 _PLURALS = {kind.oneof_field: kind.plural for kind in KINDS.values()}
 
 
@@ -66,10 +67,10 @@ class ServerTelemetry:
         """See ``CallObserver``."""
         resource = resource_of(request) if request is not None else ""
         self._metrics.request_total.labels(method, resource, code).inc()
-        if method == "Watch":
-            if code == StatusCode.OUT_OF_RANGE.name:
-                self._metrics.watchers_dropped_total.labels("compacted").inc()
-            return
+        if method == "Watch" and code == StatusCode.OUT_OF_RANGE.name:
+            self._metrics.watchers_dropped_total.labels("compacted").inc()
+        if method in _STREAMS:
+            return  # how long a client stays says nothing
         self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)
         if parent:
             attributes = {"rpc.method": method, "k8s.resource": resource}

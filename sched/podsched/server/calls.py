@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -92,6 +92,29 @@ def streaming(
                     await _write(context, response)
 
     return grpc.unary_stream_rpc_method_handler(call)
+
+
+def conversing(
+    method: str,
+    handle: Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes, None]],
+    pipeline: Pipeline,
+) -> grpc.RpcMethodHandler:
+    """Return the handler of a method with many requests and many responses.
+
+    The requests come undecoded, for each of them has an outcome of its own. A client that does
+    not read the responses is cut off.
+    """
+
+    async def call(requests: AsyncIterator[bytes], context: Any) -> None:
+        async with _Call(method, context, pipeline) as under_way:
+            under_way.authenticate()
+            await context.send_initial_metadata(())  # the client learns that it may begin
+            async with aclosing(handle(requests)) as responses:
+                async for response in responses:
+                    await _write(context, response)
+                    under_way.authenticate()  # rights that were withdrawn meanwhile end
+
+    return grpc.stream_stream_rpc_method_handler(call)
 
 
 class _Call:

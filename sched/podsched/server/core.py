@@ -24,6 +24,7 @@ from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.registry import Registry
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
+from podsched.server.submission import PodSubmission
 from podsched.server.watchcache import WatchCache
 from podsched.server.watching import Watcher
 from podsched.store.errors import StoreError
@@ -60,6 +61,7 @@ class ServerCore:
         self.lister = Lister(store, self.cache, self.reflector)
         self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
         self.creator = Creator(storage, classes, expiry, now=now, new_uid=new_uid)
+        self.submission = PodSubmission(self.creator)
         self.registry = Registry(storage, self.lister, classes, now=now)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)

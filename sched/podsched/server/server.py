@@ -75,6 +75,7 @@ class ApiServer:
         """Drain for up to ``grace`` seconds and stop."""
         await self._health.enter_graceful_shutdown()
         self.core.watcher.close()
+        self.core.submission.close()
         if self._server is not None:
             await self._server.stop(grace)
         await self.core.stop()
@@ -100,7 +101,7 @@ class ApiServer:
             ]
         )
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
-        pods = PodsService(core.creator, core.pods)
+        pods = PodsService(core.creator, core.pods, core.submission)
         pipeline = self._pipeline()
         server.add_generic_rpc_handlers((objects.handlers(pipeline), pods.handlers(pipeline)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -14,7 +14,7 @@ import grpc
 from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
-from podsched.server.calls import Pipeline, streaming, unary
+from podsched.server.calls import Pipeline, conversing, streaming, unary
 from podsched.server.creation import Creator
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
@@ -22,6 +22,7 @@ from podsched.server.registry import Registry
 from podsched.server.requests import Batch, batch_of, bounded, with_items, with_object
 from podsched.server.status import batch_response
 from podsched.server.storage import only_entry
+from podsched.server.submission import PodSubmission
 from podsched.server.watching import Watcher
 from podsched.v1 import api_pb2 as v1
 
@@ -138,9 +139,10 @@ class ObjectsService:
 class PodsService:
     """podsched.v1.Pods."""
 
-    def __init__(self, creator: Creator, pods: PodOperations) -> None:
+    def __init__(self, creator: Creator, pods: PodOperations, submission: PodSubmission) -> None:
         self._creator = creator
         self._pods = pods
+        self._submission = submission
 
     def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
         """Return the handlers to register with gRPC."""
@@ -161,6 +163,7 @@ class PodsService:
         handlers = {
             name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
         }
+        handlers["SubmitPods"] = conversing("SubmitPods", self._submission.submit, pipeline)
         return grpc.method_handlers_generic_handler(PODS, handlers)
 
     async def create_pods(self, batch: Batch[v1.CreatePodsRequest]) -> bytes:

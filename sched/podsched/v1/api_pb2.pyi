@@ -108,6 +108,18 @@ class CreatePodsRequest(_message.Message):
     pods: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Pod]
     def __init__(self, pods: _Optional[_Iterable[_Union[_objects_pb2.Pod, _Mapping]]] = ...) -> None: ...
 
+class SubmitPodsRequest(_message.Message):
+    __slots__ = ("pod",)
+    POD_FIELD_NUMBER: _ClassVar[int]
+    pod: _objects_pb2.Pod
+    def __init__(self, pod: _Optional[_Union[_objects_pb2.Pod, _Mapping]] = ...) -> None: ...
+
+class SubmitPodsResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[BatchResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[BatchResult, _Mapping]]] = ...) -> None: ...
+
 class FieldViolation(_message.Message):
     __slots__ = ("field", "description", "reason")
     FIELD_FIELD_NUMBER: _ClassVar[int]

@@ -558,6 +558,11 @@ class PodsStub:
                 request_serializer=podsched_dot_v1_dot_api__pb2.CreatePodsRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
                 _registered_method=True)
+        self.SubmitPods = channel.stream_stream(
+                '/podsched.v1.Pods/SubmitPods',
+                request_serializer=podsched_dot_v1_dot_api__pb2.SubmitPodsRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.SubmitPodsResponse.FromString,
+                _registered_method=True)
         self.Bind = channel.unary_unary(
                 '/podsched.v1.Pods/Bind',
                 request_serializer=podsched_dot_v1_dot_api__pb2.BindRequest.SerializeToString,
@@ -591,6 +596,16 @@ class PodsServicer:
 
     def CreatePods(self, request, context):
         """Creates pods; each succeeds or fails by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitPods(self, request_iterator, context):
+        """Creates pods as they come, for clients that have them one by one: a request a pod, and a result for each in
+        the order of the requests. A pod that is refused does not end the stream. The server reads on only while few
+        pods wait to be stored, so a client is slowed down by its unsent requests. When the client has closed its
+        side, the rest is answered and the stream ends. UNAVAILABLE: what has no result yet may have been created.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -638,6 +653,11 @@ def add_PodsServicer_to_server(servicer, server):
                     servicer.CreatePods,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.CreatePodsRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_api__pb2.BatchResponse.SerializeToString,
+            ),
+            'SubmitPods': grpc.stream_stream_rpc_method_handler(
+                    servicer.SubmitPods,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.SubmitPodsRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.SubmitPodsResponse.SerializeToString,
             ),
             'Bind': grpc.unary_unary_rpc_method_handler(
                     servicer.Bind,
@@ -693,6 +713,33 @@ class Pods:
             '/podsched.v1.Pods/CreatePods',
             podsched_dot_v1_dot_api__pb2.CreatePodsRequest.SerializeToString,
             podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitPods(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/podsched.v1.Pods/SubmitPods',
+            podsched_dot_v1_dot_api__pb2.SubmitPodsRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.SubmitPodsResponse.FromString,
             options,
             channel_credentials,
             insecure,
