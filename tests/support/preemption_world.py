@@ -69,8 +69,10 @@ class PreemptionWorld(World):
             "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}]
         }
         profile = load_config(config).profiles[0]
-        state: Any = SimpleNamespace(cache=self.cache)
-        return ProfileRuntime(profile, factories(), self.handle), Placer(state, None, trials)
+        runtime = ProfileRuntime(profile, factories(), self.handle)
+        profiles = {runtime.scheduler_name: runtime}
+        state: Any = SimpleNamespace(cache=self.cache, profiles=profiles)
+        return runtime, Placer(state, None, trials)
 
     def fill(self) -> None:
         """Pods of low priority, started at various times, until little fits anywhere."""

@@ -72,6 +72,8 @@ class Traits:
     #: ``normalize`` maps a score by that score, the smallest and the largest alone; it is not
     #: repeated for rows whose score did not change while these two stay the same.
     normalizes_by_extremes: bool = False
+    #: ``projection`` depends on the pod's class alone, so that it is asked for once per class.
+    projects_class: bool = False
     #: Bind succeeds for every pod, so that the plugin need not be asked.
     binds_every_pod: bool = False
 
@@ -123,6 +125,24 @@ class InputsPlugin(Protocol):
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of all that the plugin reads beyond the rows themselves."""
+        ...
+
+
+@runtime_checkable
+class ProjectingPlugin(Protocol):
+    """Plugins that say what of a pod they read, so that pods that differ elsewhere share answers.
+
+    A plugin without a projection is taken to read the whole pod.
+    """
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return all that PreFilter, Filter, PreScore, Score and Reserve make of the pod.
+
+        Pods with equal projections get equal answers while ``inputs`` stay equal, on forks too,
+        and change the answers to each other equally when they are placed. Labels count as far as
+        selectors that exist see them, claims as what they are bound to. Cheap: it is asked for
+        whenever the pod is decided on.
+        """
         ...
 
 
@@ -207,6 +227,15 @@ class ReservePlugin(Protocol):
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status: ...
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class ReservesSomePods(ReservePlugin, Protocol):
+    """Reserve plugins that have nothing to do for most pods."""
+
+    def reserves(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return whether ``reserve`` changes anything for pods of this projection."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,12 @@ class ImageLocality(WithoutArgs):
         reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
     )
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the images that some node has, and how many containers share the limit."""
+        nodes = cluster.nodes
+        there = tuple(image for image in _images(pod.cls) if len(nodes.image_rows(image)[0]))
+        return (there, _containers(pod.cls)) if there else ()
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return how many nodes there are, and how many of them have each image."""
         nodes = cluster.nodes
@@ -55,10 +61,13 @@ class ImageLocality(WithoutArgs):
         for image, share in present:
             holders, sizes = nodes.image_rows(image)
             sums[holders] += (sizes.astype(np.float64) * share).astype(np.int64)
-        containers = len(pod.cls.spec.containers) + len(pod.cls.spec.init_containers)
-        highest = MAX_CONTAINER_THRESHOLD * containers
+        highest = MAX_CONTAINER_THRESHOLD * _containers(pod.cls)
         clamped = np.minimum(np.maximum(sums[rows], MIN_THRESHOLD), highest)
         return MAX_NODE_SCORE * (clamped - MIN_THRESHOLD) // (highest - MIN_THRESHOLD)
+
+
+def _containers(cls: PodClass) -> int:
+    return len(cls.spec.containers) + len(cls.spec.init_containers)
 
 
 def _images(cls: PodClass) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ class NodeAffinity:
         reads_pods=False,
         depends_on_feasible=False,
         normalizes_by_extremes=True,
+        projects_class=True,
     )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
@@ -91,6 +92,14 @@ class NodeAffinity:
         required = _required(added)
         self._added = None if required is None else compile_node_selector(required)
         self._added_preferred = _preferred_terms(added)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return node selector and node affinity."""
+        spec = pod.cls.spec
+        return (
+            frozenset(spec.node_selector.items()),
+            spec.affinity.node_affinity.SerializeToString(),
+        )
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""

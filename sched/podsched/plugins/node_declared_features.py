@@ -35,7 +35,11 @@ class NodeDeclaredFeatures(WithoutArgs):
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the features."""
+        return required_features(pod.cls.spec)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""

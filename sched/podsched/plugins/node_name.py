@@ -23,6 +23,10 @@ class NodeName(WithoutArgs):
     name: ClassVar[str] = "NodeName"
     traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the name."""
+        return pod.pod.spec.node_name
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the name: pods of one class may name different nodes."""
         return pod.pod.spec.node_name

@@ -38,7 +38,11 @@ class NodePorts(WithoutArgs):
     """Filter: none of the pod's host ports is in use on the node."""
 
     name: ClassVar[str] = "NodePorts"
-    traits: ClassVar[Traits] = Traits(reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the host ports."""
+        return host_ports(pod.cls.spec)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
@@ -14,7 +14,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.hint_index import KeyedIndex
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
@@ -31,7 +31,11 @@ class NodeUnschedulable(WithoutArgs):
     """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return whether the pod tolerates the taint."""
+        return _tolerates_cordon(pod.cls.spec)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject cordoned nodes, unresolvably."""

@@ -41,7 +41,12 @@ class TaintToleration(WithoutArgs):
         reads_pods=False,
         depends_on_feasible=False,
         normalizes_by_extremes=True,
+        projects_class=True,
     )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the tolerations."""
+        return tuple(t.SerializeToString() for t in pod.cls.spec.tolerations)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes with a hard taint that the pod does not tolerate."""

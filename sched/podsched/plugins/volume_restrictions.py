@@ -146,6 +146,12 @@ class VolumeRestrictions(WithoutArgs):
     name: ClassVar[str] = "VolumeRestrictions"
     traits: ClassVar[Traits] = Traits(reads_pods=False)
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the disks, and the claims that only one pod may use or the missing one."""
+        if not pod.cls.spec.volumes:
+            return ()
+        return _disks(pod.cls), self._uses(pod, cluster)
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, and where pods use those that only one pod may use."""
         if not pod_claims(pod):

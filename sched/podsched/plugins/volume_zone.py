@@ -67,6 +67,15 @@ class VolumeZone(WithoutArgs):
     name: ClassVar[str] = "VolumeZone"
     traits: ClassVar[Traits] = Traits(reads_pods=False)
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the zones of the volumes, or why the claims rule out all nodes."""
+        if not pod_claims(pod):
+            return ()
+        try:
+            return self._topologies(pod, cluster)
+        except Rejected as why:
+            return str(why)
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, volumes and storage classes."""
         if not pod_claims(pod):

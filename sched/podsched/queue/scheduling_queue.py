@@ -56,7 +56,7 @@ it, which leaves out no plugin.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.classify import pod_update_actions
@@ -90,6 +90,11 @@ LEFTOVER_PERIOD = 30.0
 
 class QueueCorrupted(AssertionError):
     """The queue contradicts its own invariants: a bug in this package."""
+
+
+def by_class(pod: PodInfo) -> Hashable:
+    """Return the pod's class, so that only pods of one class are alike."""
+    return pod.cls
 
 
 class SchedulingQueue:
@@ -170,14 +175,21 @@ class SchedulingQueue:
         batch = self.pop_batch(now, 1)
         return batch[0] if batch else None
 
-    def pop_batch(self, now: float, limit: int, *, same_class: bool = True) -> list[QueuedPodInfo]:
+    def pop_batch(
+        self,
+        now: float,
+        limit: int,
+        *,
+        alike: Callable[[PodInfo], Hashable] | None = by_class,
+    ) -> list[QueuedPodInfo]:
         """Take out the next pods in queue order, at most ``limit``.
 
-        With ``same_class`` all are of one PodClass. All come from activeQ or, when that is empty,
+        All are alike: ``alike`` says the same of them (None: any pods). It is not asked about pods
+        of one class. All come from activeQ or, when that is empty,
         all from podBackoffQ: a pod is not kept waiting while there is nothing else to do. Pods that
         met an error (podErrorBackoffQ) wait their backoff out.
         """
-        batch = self._pods.pop(limit, now, same_class=same_class)
+        batch = self._pods.pop(limit, now, alike)
         for pod in batch:
             self._in_flight.start(pod)
         self._pods.report()

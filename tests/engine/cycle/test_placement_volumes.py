@@ -95,3 +95,22 @@ def test_pods_without_claims_are_still_decided_together() -> None:
     cycles = Cycles(["a", "b"])
     pods = [QueuedPodInfo(cycles.pod(f"p{i}"), timestamp=0.0) for i in range(4)]
     assert len(cycles.decider.decide(cycles.runtime, pods)) == 4
+
+
+def test_pods_whose_claims_are_bound_are_alike_if_their_volumes_require_the_same() -> None:
+    volumes = [volume(f"v{n}") for n in "abc"]
+    claims = [claim(n, volume=f"v{n}") for n in "abc"]
+    cycles = Cycles(["x", "y"], *volumes, *claims, claim("d"), claim("e"), storage_class("local"))
+    key = cycles.decider.key
+    a, b, d, e = (cycles.pod(f"pod-{n}", n) for n in "abde")
+    assert key(a) == key(b)
+    assert len({key(a), key(d), key(e)}) == 3
+
+
+def test_pods_whose_claims_are_bound_are_decided_on_together() -> None:
+    volumes = [volume(f"v{n}") for n in "abc"]
+    claims = [claim(n, volume=f"v{n}") for n in "abc"]
+    cycles = Cycles(["x", "y"], *volumes, *claims, storage_class("local"))
+    pods = [QueuedPodInfo(cycles.pod(f"pod-{n}", n), timestamp=0.0) for n in "abc"]
+    decisions = cycles.decider.decide(cycles.runtime, pods)
+    assert [decision.node_name for decision in decisions] == ["x", "y", "x"]

@@ -605,7 +605,7 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
     world = TermWorld()
     world.node("n1")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(world.state.queue, "pop_batch", broken)

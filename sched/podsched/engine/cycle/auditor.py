@@ -105,7 +105,7 @@ class Auditor:
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
         # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
-        choice = Selector(self._placer.evaluation(runtime, pod.cls)).select(pod)
+        choice = Selector(self._placer.evaluation(runtime, pod)).select(pod)
         if choice is None:
             return None
         node_name = self._state.cache.columns.names[choice.row]

@@ -20,13 +20,14 @@ from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
 from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
+from podsched.engine.evaluation.projections import EvaluationKey, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import CycleState, PostFilterResult
-from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.preemption import DryRunPlugin
 from podsched.framework.status import Status
 
@@ -36,6 +37,10 @@ MAX_EVALUATIONS = 256
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
 #: not give enough candidates, on all the others.
 DRY_RUN_ROUNDS = 2
+
+
+#: The profile's name, and the key in it.
+PlacementKey = tuple[str, EvaluationKey]
 
 
 @dataclass(eq=False, slots=True)
@@ -70,19 +75,31 @@ class Placer:
         self._state = state
         self._remote_evaluator = remote_evaluator
         self._remote_dry_run = remote_dry_run
-        self._selectors: OrderedDict[tuple[str, PodClass], Selector] = OrderedDict()
+        self._selectors: OrderedDict[PlacementKey, Selector] = OrderedDict()
         self._rotation = Rotation()
+        cluster = state.cache.cluster
+        self._latest: PlacementKey | None = None
+        #: When the latest evaluation began, knew the feasible nodes, and ended.
+        self.phases = (0.0, 0.0, 0.0)
+        self._projections = {n: Projections(r, cluster) for n, r in state.profiles.items()}
 
-    def evaluation(self, runtime: ProfileRuntime, cls: PodClass) -> ClassEvaluation:
-        """Return the evaluation of a class, made when there is none yet."""
-        return self.selector(runtime, cls).evaluation
+    def key(self, pod: PodInfo) -> PlacementKey:
+        """Return what is equal for pods that are decided on alike, while nothing changes."""
+        name = pod.cls.scheduler_name
+        return name, self._projections[name].key(pod)
 
-    def selector(self, runtime: ProfileRuntime, cls: PodClass) -> Selector:
-        """Return what chooses for pods of a class, made when there is none yet."""
-        key = (runtime.scheduler_name, cls)
+    def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
+        """Return the evaluation of pods like this one, made when there is none yet."""
+        return self.selector(runtime, pod).evaluation
+
+    def selector(
+        self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey | None = None
+    ) -> Selector:
+        """Return what chooses for pods like this one, made when there is none yet."""
+        key = self.key(pod) if key is None else key
         found = self._selectors.get(key)
         if found is None:
-            evaluation = ClassEvaluation(runtime, self._state.cache.cluster, cls)
+            evaluation = ClassEvaluation(runtime, self._state.cache.cluster, pod.cls)
             found = self._selectors[key] = Selector(evaluation, self._rotation)
             if len(self._selectors) > MAX_EVALUATIONS:
                 self._selectors.popitem(last=False)
@@ -90,9 +107,11 @@ class Placer:
             self._selectors.move_to_end(key)
         return found
 
-    def discard(self, runtime: ProfileRuntime, cls: PodClass) -> None:
-        """Forget what is known of a class; it is evaluated anew."""
-        self._selectors.pop((runtime.scheduler_name, cls), None)
+    def discard(self, pod: PodInfo) -> None:
+        """Forget what is known of pods like this one, and of those decided on last."""
+        self._selectors.pop(self.key(pod), None)
+        if self._latest is not None:
+            self._selectors.pop(self._latest, None)
 
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
         """Have actors evaluate ahead what is much; return whether time has passed meanwhile.
@@ -101,13 +120,16 @@ class Placer:
         """
         if self._remote_evaluator is None:
             return False
-        return await self._remote_evaluator.prepare(
-            self.evaluation(runtime, pod.cls), pod, traceparent
-        )
+        return await self._remote_evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
 
     def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
-        """Decide for pods of one class, in their order: for at least one, maybe not for all."""
-        selector = self.selector(runtime, batch[0].info.cls)
+        """Decide for the first pods, in their order: for at least one, maybe not for all.
+
+        Pods of one key are decided on together; those that were alike may be so no more.
+        """
+        key = self._latest = self.key(batch[0].info)
+        batch = self._of_key(batch, key)
+        selector = self.selector(runtime, batch[0].info, key)
         evaluation = selector.evaluation
         cache = self._state.cache
         names = cache.columns.names
@@ -117,6 +139,7 @@ class Placer:
 
         run = selector.select_batch([queued.info for queued in batch], commit)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
+        self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         decisions = [
             Decision(queued, own_state(evaluation), names[row])
@@ -132,6 +155,16 @@ class Placer:
             diagnosis = evaluation.diagnosis()
             decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
         return decisions
+
+    def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
+        """Return the first of the pods, up to one of another key."""
+        cls = batch[0].info.cls
+        for count, queued in enumerate(batch):
+            if queued.info.cls is not cls:
+                if self.key(queued.info) != key:
+                    return batch[:count]
+                cls = queued.info.cls
+        return batch
 
     async def prepare_post_filter(
         self, runtime: ProfileRuntime, decision: Decision, traceparent: str = ""
@@ -205,7 +238,7 @@ class Placer:
         """Return the profile's filters, for PostFilter plugins of a pod that does not fit."""
         assert decision.diagnosis is not None
         outcome = decision.diagnosis.outcome
-        selector = self._selectors.get((runtime.scheduler_name, decision.queued.info.cls))
+        selector = self._selectors.get(self.key(decision.queued.info))
         inputs = None
         if outcome is None:
             rows = np.flatnonzero(self._state.cache.columns.alive)

@@ -89,7 +89,7 @@ class SchedulingCycle:
         """
         first, now = batch[0].info, self._clock()
         runtime = self._state.profiles[first.cls.scheduler_name]
-        self._placer.discard(runtime, first.cls)
+        self._placer.discard(first)
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
         begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
         assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
@@ -137,7 +137,7 @@ class SchedulingCycle:
                 return pods
         began = self._clock()
         decisions = self._placer.decide(runtime, pods)
-        phases = self._placer.evaluation(runtime, first.info.cls).cost.phases
+        phases = self._placer.phases
         self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
         remaining = pods[len(decisions) :]
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None

@@ -27,6 +27,7 @@ from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
+from podsched.queue.scheduling_queue import by_class
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 
@@ -43,6 +44,8 @@ class SchedulingLoop:
         self._state = parts.state
         self._meter = parts.meter
         self._settings = parts.settings
+        # Extenders are asked about whole pods, and may say something else for each class.
+        self._alike = parts.placer.key if parts.extenders is None else by_class
         self._clock = asyncio.get_running_loop().time
         self._tasks = TaskSet(f"term {parts.fence.term}")
         cluster, fence = parts.cluster, parts.fence
@@ -125,7 +128,7 @@ class SchedulingLoop:
             if wakeup is not None and wakeup <= now:
                 queue.flush(now)
             self._failures.report_set_aside()
-            batch = queue.pop_batch(now, self._settings.max_batch)
+            batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
             if batch:
                 await self._cycle.schedule(batch, now)
                 await asyncio.sleep(0)

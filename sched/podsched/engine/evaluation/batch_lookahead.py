@@ -96,16 +96,19 @@ class BatchLookahead:
             # Found out beforehand, for a row that may not be taken: a single evaluation decides.
             return []
 
-    def reserves(self) -> bool:
+    def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin keeps books of pods like these, which the next one has to see."""
-        skipped = self._evaluation.state.skip_filter
-        return any(named.name not in skipped for named in self._evaluation.runtime.reserve)
+        state = self._evaluation.state
+        return any(
+            name not in state.skip_filter and reserves(state, pod)
+            for name, reserves in self._evaluation.runtime.reserves.items()
+        )
 
     # ------------------------------------------------------------------ whether it is exact
 
     def _lookaheads(self, pod: PodInfo) -> dict[str, Lookahead] | None:
         """Return what follows the plugins that look beyond a pod's own row; None: not exact."""
-        if not self._changes_own_row_only():
+        if not self._changes_own_row_only(pod):
             return None
         found: dict[str, Lookahead] = {}
         for name in self._moved:
@@ -121,12 +124,12 @@ class BatchLookahead:
                 found.setdefault(named.name, _NO_EFFECT)
         return found
 
-    def _changes_own_row_only(self) -> bool:
+    def _changes_own_row_only(self, pod: PodInfo) -> bool:
         """Whether a pod of the class changes its own row and, beyond it, what ``_moved`` read."""
         evaluation = self._evaluation
         if evaluation.runtime.percentage_of_nodes_to_score is not None:
             return False
-        if not self._is_as_learned() or evaluation.reads_pods or self.reserves():
+        if not self._is_as_learned() or evaluation.reads_pods or self.reserves(pod):
             return False
         # Rows with nominated pods are filtered with these added, which no plugin looks ahead for.
         return not (self._moved and evaluation.feasibility.nominated.rows)

@@ -177,7 +177,7 @@ class Selector:
             commit(left[: len(rows)], rows)
             self._lookahead.learn(left[0])
             placed += rows
-            if self._lookahead.reserves() and len(placed) < len(pods):
+            if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
                 return Placements(placed, Ending.RESERVED)
         return Placements(placed, Ending.PLACED)
 

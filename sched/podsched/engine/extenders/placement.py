@@ -94,7 +94,7 @@ class ExtendedPlacer:
         await self._placer.prepare(runtime, queued.info, traceparent)
         try:
             for _ in range(MAX_TRIES):
-                selector = self._placer.selector(runtime, queued.info.cls)
+                selector = self._placer.selector(runtime, queued.info)
                 decision = await _Attempt(selector, queued, clients, self._running).run()
                 evaluation = selector.evaluation
                 failed = evaluation.failure is not None

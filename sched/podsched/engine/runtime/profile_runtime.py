@@ -6,7 +6,7 @@ features podsched does not have) are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -14,6 +14,7 @@ from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
 from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
 from podsched.framework.lookahead import LookaheadPlugin
+from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import (
     BindPlugin,
     CycleState,
@@ -31,13 +32,16 @@ from podsched.framework.plugin import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    ProjectingPlugin,
     QueueSortPlugin,
     ReservePlugin,
+    ReservesSomePods,
     ScoreExtensions,
     ScorePlugin,
     Traits,
     traits_of,
 )
+from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Scores
 
 P = TypeVar("P")
@@ -86,6 +90,14 @@ class Named(Generic[P]):
     normalize: Callable[[CycleState, Scores], Scores] | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Projecting:
+    """A plugin's projection; ``of_class``: it depends on the pod's class alone."""
+
+    ask: Callable[[PodInfo, ClusterView], Hashable]
+    of_class: bool
+
+
 class ProfileRuntime:
     """The plugins of one profile by extension point. Immutable after construction."""
 
@@ -122,6 +134,14 @@ class ProfileRuntime:
             if hasattr(named.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
+        #: What of a pod the plugins read, by name; without one that has no projection.
+        self.projecting: Mapping[str, Projecting] = self._projecting()
+        #: Whether a plugin reads what it does not declare.
+        self.reads_whole_pods = len(self.projecting) < len(self._deciding())
+        #: Whether a Reserve plugin has something to do for a pod, by name.
+        self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {
+            named.name: _reserves_of(named.plugin) for named in self.reserve
+        }
         self.permit: Sequence[Named[PermitPlugin]] = self._at(ExtensionPoint.PERMIT)
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
@@ -159,6 +179,20 @@ class ProfileRuntime:
         )
         return (*configured, *implied)
 
+    def _deciding(self) -> dict[str, Plugin]:
+        """Return the plugins that feasibility and scores depend on, by name."""
+        names = [named.name for named in self.pre_filter]
+        names += [named.name for named in self.filter]
+        names += [named.name for named in self.score]
+        return {name: self.plugins[name] for name in names}
+
+    def _projecting(self) -> dict[str, Projecting]:
+        return {
+            name: Projecting(plugin.projection, traits_of(plugin).projects_class)
+            for name, plugin in self._deciding().items()
+            if isinstance(plugin, ProjectingPlugin)
+        }
+
     def _other_inputs(self) -> dict[str, InputsPlugin]:
         pre_filter = {named.name for named in self.pre_filter}
         plugins: dict[str, object] = {named.name: named.plugin for named in self.filter}
@@ -180,6 +214,12 @@ class ProfileRuntime:
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
+
+
+def _reserves_of(plugin: ReservePlugin) -> Callable[[CycleState, PodInfo], bool]:
+    if isinstance(plugin, ReservesSomePods):
+        return plugin.reserves
+    return lambda state, pod: True
 
 
 def _traits(plugin: Plugin) -> Traits:

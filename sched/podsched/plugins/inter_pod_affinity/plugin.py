@@ -132,6 +132,10 @@ class InterPodAffinity:
         self._domains = TopologyDomains()
         self._hints = AffinityHints(handle)
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the pod's terms, and its labels as far as terms of any pod look at them."""
+        return self._index.projection(pod, cluster)
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the terms that concern the class, the nodes' labels, and the terms' counts."""
         relations, serial = self._index.of(pod, cluster)

@@ -6,19 +6,22 @@ changes; a cluster without such terms costs a comparison of versions per pod.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from podsched.framework.nodes import ClusterView, NodeColumns, PodQuery
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.plugins.inter_pod_affinity.label_keys import LabelKeys
 from podsched.plugins.inter_pod_affinity.terms import (
     ATTRACTING,
+    NO_TERMS,
     PREFERRING,
     REPELLING,
     AffinityTerm,
     AllTerms,
+    PodTerms,
     SomeTerms,
     TermTarget,
     Weighted,
@@ -64,13 +67,19 @@ class Relations:
         return bool(self.preferred or self.weighted)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class _Entry:
-    relations: Relations
+    """The relations of all classes with one projection: ``terms``, and ``matches.target``.
+
+    ``serial`` changes whenever the relations do, ``id`` never; both are unique among all entries.
+    """
+
+    id: int
+    terms: PodTerms
     matches: _MatchMemo
-    version: Hashable
-    #: Unique among all entries of all classes.
-    serial: int
+    relations: Relations
+    version: Hashable = None
+    serial: int = 0
 
 
 class RelationsIndex:
@@ -79,37 +88,58 @@ class RelationsIndex:
     def __init__(self, hard_weight: int, *, ignore_preferred: bool) -> None:
         self._hard_weight = hard_weight
         self._ignore_preferred = ignore_preferred
-        self._classes: WeakKeyDictionary[PodClass, _Entry] = WeakKeyDictionary()
+        #: By class, the entry it has as of the versions of terms, namespaces and label keys.
+        self._classes: WeakKeyDictionary[PodClass, tuple[Hashable, _Entry]] = WeakKeyDictionary()
+        self._entries: WeakValueDictionary[Hashable, _Entry] = WeakValueDictionary()
+        self._keys = LabelKeys()
         self._serial = 0
+        unseen = TermTarget("", frozenset(), frozenset())
+        #: The entry of pods without terms while no other pod has any either.
+        self._nothing = _Entry(0, NO_TERMS, _MatchMemo(unseen), Relations(unseen))
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> tuple[Relations, int]:
         """Return the relations of the pod's class, and a number that changes whenever they do."""
-        nodes = cluster.nodes
-        version = (
-            nodes.terms_version(REPELLING),
-            nodes.terms_version(ATTRACTING),
-            nodes.terms_version(PREFERRING),
-            cluster.version("Namespace"),
-        )
-        entry = self._classes.get(pod.cls)
-        if entry is not None and entry.version == version:
-            return entry.relations, entry.serial
-        labels = namespace_labels(pod.namespace, cluster)
-        own_labels = frozenset(pod.cls.labels.items())
-        target = TermTarget(pod.namespace, own_labels, frozenset(labels.items()))
-        matches = _MatchMemo(target) if entry is None else entry.matches
-        if matches.target != target:
-            matches = _MatchMemo(target)
-        relations = self._find(pod, cluster, matches)
-        if entry is not None and entry.relations == relations:
-            entry.version = version
-            return entry.relations, entry.serial
-        self._serial += 1
-        self._classes[pod.cls] = _Entry(relations, matches, version, self._serial)
-        return relations, self._serial
+        entry = self._entry(pod, cluster)
+        return entry.relations, entry.serial
 
-    def _find(self, pod: PodInfo, cluster: ClusterView, matches: _MatchMemo) -> Relations:
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> int:
+        """Return a number for the pod's terms and what terms of any pod can see of it."""
+        return self._entry(pod, cluster).id
+
+    def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
+        keys, seen = self._keys.of(cluster)
+        version = (seen, cluster.version("Namespace"))
+        known = self._classes.get(pod.cls)
+        if known is not None and known[0] == version:
+            return known[1]
+        entry = self._projected(pod, cluster, keys)
+        if entry is not self._nothing and entry.version != version:
+            relations = self._find(entry, cluster)
+            if not entry.serial or relations != entry.relations:
+                self._serial += 1
+                entry.relations, entry.serial = relations, self._serial
+            entry.version = version
+        self._classes[pod.cls] = (version, entry)
+        return entry
+
+    def _projected(self, pod: PodInfo, cluster: ClusterView, keys: Set[str] | None) -> _Entry:
+        """Return the entry of a pod of which terms see labels with these keys and its own."""
         terms = terms_of(pod.cls)
+        if terms == NO_TERMS and keys is None:
+            return self._nothing
+        seen = terms.label_keys | (keys or set())
+        labels = frozenset(item for item in pod.cls.labels.items() if item[0] in seen)
+        of_namespace = frozenset(namespace_labels(pod.namespace, cluster).items())
+        target = TermTarget(pod.namespace, labels, of_namespace)
+        entry = self._entries.get((terms, target))
+        if entry is None:
+            self._serial += 1
+            entry = _Entry(self._serial, terms, _MatchMemo(target), Relations(target))
+            self._entries[terms, target] = entry
+        return entry
+
+    def _find(self, entry: _Entry, cluster: ClusterView) -> Relations:
+        terms, matches = entry.terms, entry.matches
         near = tuple(resolved(term, cluster) for term in terms.required_affinity)
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
         preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]

@@ -49,6 +49,11 @@ class AffinityTerm:
             return self.selector.matches(labels)
         return False
 
+    @property
+    def label_keys(self) -> Iterable[str]:
+        """The keys of the pods' labels that the selector looks at."""
+        return (requirement.key for requirement in self.selector.requirements or ())
+
     def matches_pod(self, pod: PodInfo) -> bool:
         """Return whether the term matches the pod; only for terms of ``resolved``.
 
@@ -75,8 +80,15 @@ class PodTerms:
         """Whether there is any required term."""
         return bool(self.required_affinity or self.required_anti_affinity)
 
+    @property
+    def label_keys(self) -> set[str]:
+        """The keys of all labels that the terms look at."""
+        terms = (*self.required_affinity, *self.required_anti_affinity)
+        preferred = (term for _, term in self.preferred)
+        return {key for term in (*terms, *preferred) for key in term.label_keys}
 
-_NO_TERMS: Final = PodTerms()
+
+NO_TERMS: Final = PodTerms()
 
 
 def terms_of(cls: PodClass) -> PodTerms:
@@ -91,7 +103,7 @@ def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
     """Return the terms of the spec of a pod in that namespace."""
     affinity = spec.affinity
     if not affinity.HasField("pod_affinity") and not affinity.HasField("pod_anti_affinity"):
-        return _NO_TERMS
+        return NO_TERMS
     problems: list[str] = []
 
     def required(terms: Iterable[v1.PodAffinityTerm]) -> tuple[AffinityTerm, ...]:

@@ -6,6 +6,7 @@ deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with -
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
@@ -32,10 +33,16 @@ class NodeResourcesBalancedAllocation:
     """Score: how much more evenly the node's resources are used with the pod than without."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, projects_class=True
+    )
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = weighted_resources(args.resources)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the requests."""
+        return frozenset(pod.cls.requests.items())
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

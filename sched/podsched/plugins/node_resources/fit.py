@@ -47,7 +47,9 @@ class NodeResourcesFit:
     """Filter on requests against what is free; Score by the configured strategy."""
 
     name: ClassVar[str] = "NodeResourcesFit"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, projects_class=True
+    )
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
@@ -61,6 +63,11 @@ class NodeResourcesFit:
         # Profiles may ignore different resources, and classes are shared by all of them.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the requests, as Filter and as Score count them."""
+        requests, scored = pod.cls.requests, score_requests(pod.pod)
+        return frozenset(requests.items()), frozenset(scored.items())
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""

@@ -80,6 +80,8 @@ class NodeTable:
 
     def __init__(self, limits: Mapping[str, Mapping[str, int]], attached: Mapping[str, Any]):
         self.limits = limits
+        #: Whether a node limits a driver.
+        self.any_limits = any(limits.values())
         #: Node -> (attacher, name of the PersistentVolume).
         self.attached: Mapping[str, Sequence[tuple[str, str]]] = attached
         self._columns: dict[str, Int64s] = {}
@@ -90,6 +92,7 @@ class NodeTable:
 
     def __setstate__(self, state: tuple[Any, Any]) -> None:
         self.limits, self.attached = state
+        self.any_limits = any(self.limits.values())
         self._columns, self._of = {}, None
 
     def _column(
@@ -158,6 +161,17 @@ class NodeVolumeLimits:
         self._table: tuple[Hashable, NodeTable] | None = None
         self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the volumes; where no node has a limit, only whether they can be counted."""
+        if not _concerns(pod):
+            return ()
+        volumes = self._attachable(cluster)
+        new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
+        wrong = tuple((one.code, one.text) for one in new)
+        if not self._nodes(cluster).any_limits:
+            return wrong
+        return (wrong, *(frozenset(one.volumes.items()) for one in new))
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of claims, volumes, classes, CSINodes and VolumeAttachments."""
         if not _concerns(pod):
@@ -169,13 +183,17 @@ class NodeVolumeLimits:
         """Skip pods that attach nothing a limit could apply to."""
         if not _concerns(pod):
             return PreFilterResult(SKIP)
+        volumes = self._attachable(cluster)
+        new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
+        state.data[self.name] = LimitState(self._nodes(cluster), volumes, new)
+        return PreFilterResult()
+
+    def _attachable(self, cluster: ClusterView) -> AttachableVolumes:
         if self._volumes is None or self._volumes[0] is not cluster:
             self._volumes = (cluster, AttachableVolumes(cluster))
         volumes = self._volumes[1]
         volumes.refresh()
-        new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
-        state.data[self.name] = LimitState(self._nodes(cluster), volumes, new)
-        return PreFilterResult()
+        return volumes
 
     def _nodes(self, cluster: ClusterView) -> NodeTable:
         versions = (id(cluster), cluster.version(CSI_NODE), cluster.version(ATTACHMENT))

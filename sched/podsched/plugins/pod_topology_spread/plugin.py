@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -61,19 +61,26 @@ REASON_MISSING_LABEL = REASON + " (missing required label)"
 IGNORED: Final = -1
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class _Entry:
-    """The constraints of a class; those of one without ``own`` constraints as of ``version``."""
+    """The constraints of all classes that are equal to them; see ``_projection``."""
 
     constraints: Constraints
-    own: bool
-    version: Hashable
-    #: Unique among all entries of all classes.
+    #: Unique among all entries.
     serial: int
     #: Why the pod's constraints could not be compiled; "" if they could.
     problem: str = ""
     participation: Participation | None = None
     topology: Hashable = None
+
+
+@dataclass(slots=True)
+class _OfClass:
+    """The entry of a class; of one without ``own`` constraints as of ``version``."""
+
+    entry: _Entry
+    own: bool
+    version: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,15 @@ class PodTopologySpread:
         self._defaulting = Defaulting(args.default_constraints, False) if listed else Defaulting()
         self._handle = handle
         self._domains = TopologyDomains()
-        self._classes: WeakKeyDictionary[PodClass, _Entry] = WeakKeyDictionary()
+        self._classes: WeakKeyDictionary[PodClass, _OfClass] = WeakKeyDictionary()
+        self._entries: WeakValueDictionary[Hashable, _Entry] = WeakValueDictionary()
         self._serial = 0
+        #: The entry of pods that nothing spreads, which most are.
+        self._without = _Entry(Constraints(""), 0)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the constraints, and whether they select and admit the pod itself."""
+        return self._entry(pod, cluster).serial
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the constraints, the nodes' labels and taints, and the counts of selected pods."""
@@ -221,23 +235,27 @@ class PodTopologySpread:
     # ------------------------------------------------------------------ constraints of a class
 
     def _entry(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
-        entry = self._classes.get(pod.cls)
-        if entry is not None and (entry.own or entry.version == self._defaulting.versions(cluster)):
-            return entry
-        return self._learn(pod, cluster, entry)
+        known = self._classes.get(pod.cls)
+        if known is not None and (known.own or known.version == self._defaulting.versions(cluster)):
+            return known.entry
+        return self._learn(pod, cluster)
 
-    def _learn(self, pod: PodInfo, cluster: ClusterView, entry: _Entry | None) -> _Entry:
+    def _learn(self, pod: PodInfo, cluster: ClusterView) -> _Entry:
         own, problem = bool(pod.cls.spec.topology_spread_constraints), ""
         version = () if own else self._defaulting.versions(cluster)
         try:
             constraints = own_constraints(pod) if own else self._defaulting.of(pod, cluster)
         except SelectorError as failure:
             constraints, problem = Constraints(pod.namespace), str(failure)
-        if entry is not None and entry.constraints == constraints:
-            entry.version = version
-            return entry
-        self._serial += 1
-        entry = self._classes[pod.cls] = _Entry(constraints, own, version, self._serial, problem)
+        entry = self._without
+        if constraints.queries or problem:
+            projection = _projection(pod, constraints, problem)
+            shared = self._entries.get(projection)
+            if shared is None:
+                self._serial += 1
+                shared = self._entries[projection] = _Entry(constraints, self._serial, problem)
+            entry = shared
+        self._classes[pod.cls] = _OfClass(entry, own, version)
         return entry
 
     def _participation(self, entry: _Entry, pod: PodInfo, nodes: NodeColumns) -> Participation:
@@ -273,6 +291,19 @@ class PodTopologySpread:
         labels, others = old.metadata.labels, new.metadata.labels
         moved = any(labels.get(key, "") != others.get(key, "") for key in keys)
         return _queue_if(after and (moved or old.spec.taints != new.spec.taints))
+
+
+def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashable:
+    """Return what the plugin reads of a pod that has constraints: its labels only by selectors."""
+    cls = pod.cls
+    matches = tuple(
+        constraint.selector.matches(cls.labels)
+        for constraint in (*constraints.hard, *constraints.soft)
+    )
+    affinity = cls.spec.affinity.node_affinity.SerializeToString()
+    selector = frozenset(cls.spec.node_selector.items())
+    tolerations = tuple(t.SerializeToString() for t in cls.spec.tolerations)
+    return constraints, matches, affinity, selector, tolerations, problem
 
 
 def _queue_if(helps: bool) -> QueueingHint:

@@ -111,6 +111,22 @@ class VolumeBinding:
         #: By pod uid, the reservations of pods whose binding cycle is under way.
         self._reserved: dict[str, Reservation] = {}
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return what bound volumes require; claims that have to be bound are the pod's own."""
+        claims = pod_claims(pod)
+        if not claims:
+            return ()
+        wrong = _unusable_claim(pod, cluster)
+        if wrong:
+            return wrong
+        try:
+            found = self._read_claims(pod, cluster)
+        except MatchingFailed as why:
+            return why.args
+        if found is not None and not found.unbound:
+            return found.bound
+        return pod.namespace, claims, found is None
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of all storage objects and of what is assumed of them."""
         if not pod_claims(pod):
@@ -203,6 +219,11 @@ class VolumeBinding:
         return np.zeros(len(rows), dtype=np.int64)
 
     # ------------------------------------------------------------------ binding
+
+    def reserves(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return whether there is a claim to be bound; bound ones need no Reserve."""
+        mine = state.data.get(self.name)
+        return isinstance(mine, BindingState) and bool(mine.unbound)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Assume that the pod's claims are bound to volumes, or provisioned for, on the node."""

@@ -1,0 +1,87 @@
+"""Which pods a profile's plugins decide on alike, though they are of different classes.
+
+    pod --projection of each plugin--> EvaluationKey --> one evaluation, one batch
+
+A plugin that declares a projection (``framework.plugin.ProjectingPlugin``) says what of the pod it
+reads. Pods with equal projections to all plugins, equal requests and equal priority are equal to
+the profile: they share an evaluation and are placed in one batch, whatever else tells them apart
+(a label that no selector sees, an image that no node has, a claim whose volume is reachable from
+everywhere). For a plugin without a projection only pods of one class are equal.
+
+Projections are numbered, so that a key is a short tuple of integers. Numbers are never used twice:
+when the table of them is full it is emptied, and what was known gets other numbers, which costs an
+evaluation and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+from typing import Final, cast
+
+from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pods import PodInfo
+
+PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
+#: Projections that are remembered; a unique one per pod takes some 300 bytes.
+MAX_KNOWN: Final = 32_768
+
+_instances = itertools.count(1)
+
+#: Equal for pods that a profile cannot tell apart.
+EvaluationKey = tuple[Hashable, ...]
+
+
+class Projections:
+    """The keys of one profile's pods."""
+
+    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        of_class = [p for p in runtime.projecting.items() if p[1].of_class]
+        self._of_class = [(name, p.ask) for name, p in of_class]
+        self._of_pod = [(n, p.ask) for n, p in runtime.projecting.items() if not p.of_class]
+        self._numbers: dict[Hashable, int] = {}
+        self._serial = itertools.count(1)
+        # Classes are shared by profiles, and by the states of several terms.
+        self._compiled_key = f"projections {next(_instances)}"
+
+    def key(self, pod: PodInfo) -> EvaluationKey:
+        """Return the pod's key, as long as nothing changes in the cluster."""
+        cls = pod.cls
+        fixed = cls.compiled.get(self._compiled_key)
+        if fixed is None:
+            fixed = cls.compiled[self._compiled_key] = self._fixed(pod)
+        cluster = self._cluster
+        try:
+            live = [guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in self._of_pod]
+            key = (cast(int, fixed), *live)
+            hash(key)
+        except (PluginFailure, TypeError):
+            # What is wrong with the plugin shows in the evaluation, which reports it.
+            return (fixed, "class", cls.id)
+        return key
+
+    def _fixed(self, pod: PodInfo) -> int:
+        """Return a number for what depends on the pod's class alone."""
+        cls, cluster = pod.cls, self._cluster
+        try:
+            parts = tuple(
+                guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in self._of_class
+            )
+            hash(parts)
+        except (PluginFailure, TypeError):
+            parts = ("class", cls.id)
+        own = cls.id if self._runtime.reads_whole_pods else 0
+        requests = frozenset(cls.requests.items())
+        return self._number((own, cls.priority, requests, cls.nonzero, parts))
+
+    def _number(self, projection: Hashable) -> int:
+        found = self._numbers.get(projection)
+        if found is None:
+            if len(self._numbers) >= MAX_KNOWN:
+                self._numbers.clear()
+            found = self._numbers[projection] = next(self._serial)
+        return found

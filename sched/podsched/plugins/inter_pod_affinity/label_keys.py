@@ -1,0 +1,74 @@
+"""The keys of labels that terms of pods look at; pods that differ in other labels are alike.
+
+Read are the terms of placed pods, which the cache counts, and of nominated pods, which filters add
+on forks. The keys of placed pods' terms are exact; those of nominated pods are kept until the
+placed pods' change, as preemption nominates pod after pod and most nominees have no terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any, cast
+
+from podsched.framework.nodes import ClusterView
+from podsched.plugins.inter_pod_affinity.terms import (
+    ATTRACTING,
+    NO_TERMS,
+    PREFERRING,
+    REPELLING,
+    AffinityTerm,
+    terms_of,
+)
+
+#: The versions of the families' terms, and how often nominated pods have brought new keys.
+Seen = tuple[int, int, int, int]
+
+
+class LabelKeys:
+    """Follows the keys of one cluster's terms."""
+
+    def __init__(self) -> None:
+        self._placed: tuple[int, int, int] | None = None
+        self._nominations: int | None = None
+        self._keys: set[str] | None = None
+        self._brought = 0
+
+    def of(self, cluster: ClusterView) -> tuple[Set[str] | None, Seen]:
+        """Return the keys, and versions that change whenever terms or keys do.
+
+        None: no pod has any terms. Terms without keys match all pods of their namespaces.
+        """
+        nodes = cluster.nodes
+        placed = (
+            nodes.terms_version(REPELLING),
+            nodes.terms_version(ATTRACTING),
+            nodes.terms_version(PREFERRING),
+        )
+        if placed != self._placed:
+            self._placed, self._nominations = placed, None
+            self._keys = _keys_of_placed(cluster)
+        if cluster.nominations_version != self._nominations:
+            self._add_nominated(cluster)
+        return self._keys, (*placed, self._brought)
+
+    def _add_nominated(self, cluster: ClusterView) -> None:
+        since, self._nominations = self._nominations, cluster.nominations_version
+        names = None if since is None else cluster.nominations_since(since)
+        for name in cluster.nominated_nodes() if names is None else names:
+            for pod in cluster.nominated_pods(name):
+                terms = terms_of(pod.cls)
+                if terms != NO_TERMS:
+                    self._add(terms.label_keys)
+
+    def _add(self, keys: set[str]) -> None:
+        if self._keys is None or not keys <= self._keys:
+            self._keys = (self._keys or set()) | keys
+            self._brought += 1
+
+
+def _keys_of_placed(cluster: ClusterView) -> set[str] | None:
+    nodes = cluster.nodes
+    required: list[Any] = [*nodes.terms_in_cluster(REPELLING), *nodes.terms_in_cluster(ATTRACTING)]
+    preferred = cast("list[tuple[int, AffinityTerm]]", [*nodes.terms_in_cluster(PREFERRING)])
+    terms = [*cast("list[AffinityTerm]", required), *(term for _, term in preferred)]
+    return {key for term in terms for key in term.label_keys} if terms else None

@@ -1,0 +1,187 @@
+"""Pods that plugins cannot tell apart share an evaluation, and nobody can see that they do."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.projections import EvaluationKey, Projections
+from podsched.engine.evaluation.selection import Selector
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows, Scores
+from support.engine_world import World, container, node
+from support.evaluations import from_scratch, seen
+from support.plain_topology import Manifest
+from support.topology_world import TopologyWorld
+from support.worlds import Evaluated
+
+
+class Shared:
+    """Evaluations by key, as the placer keeps them."""
+
+    def __init__(self, world: Evaluated) -> None:
+        self.world = world
+        self.projections = Projections(world.runtime, world.cluster)
+        self.evaluations: dict[EvaluationKey, ClassEvaluation] = {}
+
+    def evaluation(self, pod: PodInfo) -> ClassEvaluation:
+        key = self.projections.key(pod)
+        found = self.evaluations.get(key)
+        if found is None:
+            found = self.evaluations[key] = self.world.evaluation(pod)
+        return found
+
+
+def variants(world: TopologyWorld, count: int) -> list[Manifest]:
+    """Pods of few specs whose labels differ in what is selected and in what is not."""
+    specs = [world.random_pod() for _ in range(2)]
+    found = []
+    for number in range(count):
+        one: Any = copy.deepcopy(specs[number % 2])
+        labels = one["metadata"]["labels"]
+        labels["pod-name"] = f"v{number}"
+        if world.random.random() < 0.3:
+            labels["app"] = world.random.choice("xyz")
+        one["metadata"] |= {"name": f"v{number}", "uid": f"v{number}"}
+        one["metadata"].pop("deletionTimestamp", None)
+        found.append(one)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_pods_of_one_key_get_the_answers_that_each_would_get_alone(seed: int) -> None:
+    one = Evaluated(seed)
+    pendings = [one.world.info(pod) for pod in variants(one.world, 8)]
+    shared = Shared(one)
+    for turn in range(16):
+        for _ in range(one.world.random.choice((0, 1, 2))):
+            one.world.mutate()
+        if turn % 5 == 3:
+            nominee = one.world.info(one.world.random_pod())
+            name = one.world.random.choice(one.world.scene.nodes)["metadata"]["name"]
+            one.cluster.nominator.add(nominee, name)
+        for pending in one.world.random.sample(pendings, 3):
+            expected = from_scratch(cast(World, one), pending)
+            assert seen(shared.evaluation(pending), pending) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 10))
+def test_a_batch_of_pods_of_one_key_goes_where_they_would_go_one_by_one(
+    seed: int, count: int
+) -> None:
+    batch, single = Evaluated(seed, nodes=8), Evaluated(seed, nodes=8)
+    pods = [batch.world.info(pod) for pod in variants(batch.world, 2 * count)]
+    shared = Shared(batch)
+    key = shared.projections.key(pods[0])
+    of_key = [pod for pod in pods if shared.projections.key(pod) == key]
+    run = Selector(shared.evaluation(pods[0])).select_batch(of_key, batch.commit)
+    others = {p.key: p for p in map(single.world.info, variants(single.world, 2 * count))}
+    chosen = []
+    for pod in of_key:
+        choice = Selector(single.evaluation(others[pod.key])).select(others[pod.key])
+        if choice is None:
+            break
+        single.commit([others[pod.key]], [choice.row])
+        chosen.append(choice.row)
+    assert run.rows == chosen
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_differs_between_keys_is_what_plugins_read(seed: int) -> None:
+    world = World(seed)
+    projections = Projections(world.runtime, world.cluster)
+    evaluations: dict[EvaluationKey, ClassEvaluation] = {}
+    for _ in range(30):
+        world.mutate()
+        pending = world.pending()
+        key = projections.key(pending)
+        if key not in evaluations:
+            evaluations[key] = world.evaluation(pending)
+        assert seen(evaluations[key], pending) == from_scratch(world, pending)
+
+
+# -------------------------------------------------------------------------- which pods are alike
+
+
+def keys(world: World, *specs: dict[str, Any]) -> list[EvaluationKey]:
+    world.templates = list(specs)
+    projections = Projections(world.runtime, world.cluster)
+    return [projections.key(world.pending(at)) for at in range(len(specs))]
+
+
+def test_an_image_that_no_node_has_makes_no_difference() -> None:
+    world = World(1, nodes=0)
+    world.cache.add_node(node("a", images=["app:1"]))
+    one, other, there = keys(
+        world,
+        {"containers": [container(image="x:1")]},
+        {"containers": [container(image="y:1")]},
+        {"containers": [container(image="app:1")]},
+    )
+    assert one == other != there
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"priority": 3},
+        {"tolerations": [{"key": "k", "operator": "Exists"}]},
+        {"nodeSelector": {"zone": "a"}},
+        {"containers": [container({"cpu": "1"})]},
+        {"containers": [container(ports=[80])]},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]},
+    ],
+)
+def test_what_some_plugin_reads_makes_a_difference(spec: dict[str, Any]) -> None:
+    plain = {"containers": [container()]}
+    one, other = keys(World(1), plain, plain | spec)
+    assert one != other
+
+
+class ReadsNames:
+    """A score plugin of a user's, which says nothing about what it reads."""
+
+    name = "ReadsNames"
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: object, rows: Rows) -> Scores:
+        return np.full(len(rows), int(pod.cls.labels.get("score", 0)), dtype=np.int64)
+
+
+def test_to_a_plugin_without_a_projection_only_pods_of_one_class_are_alike() -> None:
+    plain = {"containers": [container()]}
+    world = World(1, scores={"ReadsNames": ReadsNames})
+    other = {"containers": [container(image="elsewhere:1")]}
+    one, again, different = keys(world, plain, dict(plain), other)
+    assert one == again != different
+
+
+def test_a_projection_that_fails_or_cannot_be_compared_leaves_each_class_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for broken in (lambda *_: 1 / 0, lambda *_: []):
+        world = World(1)
+        with monkeypatch.context() as patched:
+            for name in ("NodePorts", "ImageLocality"):
+                ask = world.runtime.projecting[name]
+                patched.setitem(
+                    cast(dict[str, Any], world.runtime.projecting),
+                    name,
+                    type(ask)(broken, ask.of_class),
+                )
+            one, again, other = keys(
+                world,
+                {"containers": [container()]},
+                {"containers": [container()]},
+                {"containers": [container(image="x:1")]},
+            )
+            assert one == again != other
