@@ -1,55 +1,90 @@
-"""The benchmarks' pure parts: shapes, what goes on beside the measured pods, figures."""
+"""The built-in workloads."""
 
 from __future__ import annotations
 
-import itertools
-import os
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import AnyObject, Pod
 from podsched.api.validation import validate
-from podsched.bench.disturbances import Step, deletions, mixed_churn, preemptors, unschedulable
-from podsched.bench.processes import cpu_seconds, cpu_seconds_of, spent
-from podsched.bench.queueing import run_queue
-from podsched.bench.results import BenchResult, FailoverResult
-from podsched.bench.run import measured_pods
-from podsched.bench.shapes import copies
-from podsched.bench.workloads import WORKLOADS
+from podsched.bench.ops import Churn, CreateAny, CreateNodes, CreatePods, Workload
+from podsched.bench.workloads import builtin_names, builtin_workloads, sized
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+def objects_of(workload: Workload) -> Iterator[AnyObject]:
+    """Yield some of everything that a workload creates."""
+    for op in workload.ops:
+        match op:
+            case CreateNodes():
+                yield from op.nodes(0, 2)
+            case CreatePods():
+                yield from op.pods(0, 6)
+            case CreateAny():
+                yield from list(op.objects())[:4]
+            case Churn():
+                yield from op.step(0).create
+
+
+def measured(name: str, count: int) -> list[Pod]:
+    workload = sized(name, {"measurePods": count})
+    *_, op = [op for op in workload.ops if isinstance(op, CreatePods) and op.measured]
+    return op.pods(0, count)
+
+
+@pytest.mark.parametrize("name", builtin_names())
 def test_the_objects_of_a_workload_are_valid(name: str) -> None:
-    workload = WORKLOADS[name]
-    for template in (workload.first_template(), workload.template()):
-        (pod,) = copies(template, "pod", 1)
-        assert not validate("Pod", pod)
-    for index in (0, 1):
-        assert not validate("Node", workload.node_of(index))
-    small = replace(workload, pods=3)
-    needed = workload.objects_for(small.pods) if workload.objects_for else ()
-    for item in (*measured_pods(small), *needed):
+    objects = list(objects_of(builtin_workloads()[name]))
+    assert {kind_of(item).name for item in objects} >= {"Node", "Pod"}
+    for item in objects:
         assert not validate(kind_of(item), item)
 
 
 def test_nodes_of_a_workload_have_names_of_their_own() -> None:
-    for workload in WORKLOADS.values():
-        names = {workload.node_of(n).metadata.name for n in range(min(workload.nodes, 50))}
-        assert len(names) == min(workload.nodes, 50)
+    for workload in builtin_workloads().values():
+        names = [
+            node.metadata.name
+            for op in workload.ops
+            if isinstance(op, CreateNodes)
+            for node in op.nodes(0, 20)
+        ]
+        assert len(set(names)) == len(names)
 
 
-def classes_of(name: str) -> int:
-    """Return how many different pods a workload has, names aside."""
-    pods = measured_pods(replace(WORKLOADS[name], pods=300))
+@pytest.mark.parametrize(
+    ("name", "nodes", "first", "pods"),
+    [
+        ("SchedulingBasic", 5000, 1000, 10000),
+        ("PreemptionBasic", 1000, 4000, 1000),
+        ("SchedulingDaemonset", 15001, 0, 30000),
+        ("SchedulingWhileGated", 1, 20000, 20000),
+    ],
+)
+def test_workloads_have_the_sizes_of_scheduler_perf(
+    name: str, nodes: int, first: int, pods: int
+) -> None:
+    workload = builtin_workloads()[name]
+    assert (workload.nodes, workload.first, workload.pods) == (nodes, first, pods)
+
+
+def test_a_workload_in_another_size_is_not_compared_with_kube_scheduler() -> None:
+    own = builtin_workloads()["SchedulingBasic"]
+    assert own.kube_scheduler == 273.5
+    assert sized("SchedulingBasic", {"initNodes": own.nodes}).kube_scheduler == 273.5
+    smaller = sized("SchedulingBasic", {"initNodes": 100, "measurePods": 50})
+    assert (smaller.nodes, smaller.pods, smaller.kube_scheduler) == (100, 50, 0.0)
+
+
+def different(pods: list[Pod]) -> int:
+    """Return how many different pods there are, names aside."""
     for pod in pods:
         pod.metadata.name = ""
     return len({pod.SerializeToString(deterministic=True) for pod in pods})
 
 
 @pytest.mark.parametrize(
-    ("name", "classes"),
+    ("name", "expected"),
     [
         ("SchedulingBasic", 1),
         ("Templates", 100),
@@ -59,69 +94,19 @@ def classes_of(name: str) -> int:
         ("UniqueClaims", 300),
     ],
 )
-def test_pods_differ_as_much_as_the_workload_says(name: str, classes: int) -> None:
-    assert classes_of(name) == classes
+def test_pods_differ_as_much_as_the_workload_says(name: str, expected: int) -> None:
+    assert different(measured(name, 300)) == expected
 
 
-def test_templates_of_one_workload_have_ten_priorities() -> None:
-    pods = measured_pods(replace(WORKLOADS["TemplatesPriorities"], pods=300))
+def test_every_fifth_of_the_mixed_templates_prefers_nodes_without_its_own_pods() -> None:
+    pods = measured("TemplatesMixed", 100)
+    preferring = [
+        at for at, pod in enumerate(pods) if pod.spec.affinity.HasField("pod_anti_affinity")
+    ]
+    assert preferring == list(range(0, 100, 5))
+
+
+def test_the_pods_of_one_template_have_several_of_ten_priorities() -> None:
+    pods = measured("TemplatesPriorities", 1000)
     assert len({pod.spec.priority_class_name for pod in pods}) == 10
-
-
-def test_churn_takes_away_what_it_made() -> None:
-    there: set[str] = set()
-    for tick in range(6):
-        step = mixed_churn(tick)
-        there |= {f"{type(made).__name__}/{made.metadata.name}" for made in step.create}
-        there -= {f"{kind}/{name}" for kind, _, name in step.delete}
-        assert len(there) == (0 if tick % 2 else 3)
-    assert not [wrong for made in mixed_churn(0).create for wrong in validate(kind_of(made), made)]
-    nodes = [made for made in mixed_churn(0).create if isinstance(made, Node)]
-    assert [node.status.allocatable["pods"] for node in nodes] == ["0"]
-
-
-@pytest.mark.parametrize("steps", [unschedulable, preemptors])
-def test_each_tick_brings_one_more_pod_of_high_priority(steps: object) -> None:
-    made: list[Step] = [steps(tick) for tick in range(3)]  # type: ignore[operator]
-    pods = list(itertools.chain.from_iterable(step.create for step in made))
-    assert len({pod.metadata.name for pod in pods}) == 3
-    for pod in pods:
-        assert isinstance(pod, Pod) and pod.spec.priority_class_name == "bench-high"
-
-
-def test_deletions_end_with_the_last_pod() -> None:
-    steps = deletions("first", 4, 10)
-    names = [name for tick in range(5) for _, _, name in steps(tick).delete]
-    assert names == [f"first-{n}" for n in range(10)]
-
-
-def test_cpu_time_is_read_whatever_a_process_is_called() -> None:
-    tick = os.sysconf("SC_CLK_TCK")
-    stat = "12 (a) b (c) S 1 12 12 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 1 1 1"
-    assert cpu_seconds_of(stat) == pytest.approx(300 / tick)
-    assert set(cpu_seconds({"me": os.getpid(), "nobody": None})) == {"me"}
-    assert spent({"a": 1.0}, {"a": 3.0, "new": 1.0}, 1000) == {"a": 2000.0}
-
-
-def result(kube_scheduler: float) -> BenchResult:
-    return BenchResult("W", 1, 100, 100, "batch", 0.5, 200.0, 0.1, 0.1, 0.2, {"etcd": 5.0},
-                       kube_scheduler)  # fmt: skip
-
-
-def test_a_result_says_how_many_times_kube_schedulers_figure_it_is() -> None:
-    assert result(40.0).as_dict()["ratio"] == 5.0
-    assert "5.0 times kube-scheduler's 40.0" in "\n".join(result(40.0).lines())
-    assert result(0.0).ratio == 0.0
-    assert "times" not in "\n".join(result(0.0).lines())
-
-
-def test_failover_reports_the_median_of_each_signal() -> None:
-    figures = FailoverResult({"SIGKILL": [3.0, 1.0, 2.0], "SIGTERM": []}).as_dict()
-    assert figures["median_seconds"] == {"SIGKILL": 2.0, "SIGTERM": 0.0}
-
-
-def test_the_event_that_helps_ten_pods_moves_ten() -> None:
-    measured = run_queue(2_000)
-    assert measured.helped == 10
-    # One pod or event at a time, with room for a busy machine; 100,000 pods are measured by hand.
-    assert all(each < 500 for each in measured.microseconds.values())
+    assert len({pod.spec.priority_class_name for pod in pods[::100]}) > 1

@@ -55,7 +55,9 @@ def seeds() -> list[AnyObject]:
     files = [Path(__file__).with_name("fuzz_seeds.yaml")]
     files += sorted((root / "deploy" / "examples").rglob("*.yaml"))
     documents = [document for file in files for document in load_documents(file.read_text())]
-    return [from_manifest(document).message for document in documents if document["kind"] in KINDS]
+    return [
+        from_manifest(document).message for document in documents if document.get("kind") in KINDS
+    ]
 
 
 SEEDS = seeds()

@@ -16,10 +16,11 @@ REPORT_EVERY = 0.1
 
 
 class BoundCounter:
-    """Records when each pod was first seen bound (monotonic)."""
+    """Records when each pod was first seen bound (monotonic), and how many were deleted."""
 
     def __init__(self) -> None:
         self.bound: dict[str, float] = {}
+        self.deleted = 0
         self._changed = asyncio.Event()
 
     def handle(self, batch: Batch) -> None:
@@ -28,6 +29,8 @@ class BoundCounter:
             pod = event.new
             if isinstance(pod, Pod) and pod.spec.node_name and event.key not in self.bound:
                 self.bound[event.key] = now
+            elif pod is None:
+                self.deleted += 1
         self._changed.set()
 
     async def wait_for(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+
+from podsched.bench.plot import Points, line_chart
+
+#: Throughput over time is shown in this many parts, of at least so many seconds.
+_PARTS, _SHORTEST_PART = 60, 0.1
 
 
 @dataclass(slots=True)
 class BenchResult:
     """Result of a workload; latencies are from a pod's creation to its binding.
+
+    ``problems``: why the figures do not count. ``timeline``: seconds since the first creation, and
+    pods bound per second then. ``memory_mb``: what each process has allocated in the end.
 
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
@@ -26,6 +36,9 @@ class BenchResult:
     p99_seconds: float
     cpu_us_per_pod: dict[str, float] = field(default_factory=dict)
     kube_scheduler: float = 0.0
+    memory_mb: dict[str, float] = field(default_factory=dict)
+    timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
+    problems: list[str] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
@@ -34,14 +47,10 @@ class BenchResult:
             return 0.0
         return round(self.pods_per_second / self.kube_scheduler, 1)
 
-    @property
-    def problems(self) -> list[str]:
-        """Why the figures do not count."""
-        missing = self.bound < self.pods
-        return [f"only {self.bound} of {self.pods} pods were bound"] if missing else []
-
     def as_dict(self) -> dict[str, object]:
-        return {**asdict(self), "ratio": self.ratio}
+        figures = {**asdict(self), "ratio": self.ratio}
+        del figures["timeline"]
+        return figures
 
     def lines(self) -> list[str]:
         """Return a short report as lines."""
@@ -49,6 +58,7 @@ class BenchResult:
         created = modes.get(self.create_mode, self.create_mode)
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
+        memory = ", ".join(f"{name} {each:,.0f}" for name, each in self.memory_mb.items())
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
         return [
             f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}",
@@ -56,7 +66,29 @@ class BenchResult:
             f"  all created after {self.create_seconds:.2f} s",
             f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",
             f"  CPU per pod in microseconds: {cpu}",
+            f"  memory in MB: {memory}",
         ]
+
+    def chart(self) -> str:
+        """Return the throughput over time as SVG."""
+        return throughput_chart(self.workload, {self.workload: self.timeline})
+
+
+def throughput_chart(title: str, series: Mapping[str, Points]) -> str:
+    """Return throughput over time as SVG, one line per run."""
+    return line_chart(
+        f"{title}: throughput", series, x_label="seconds since the first creation", y_label="pods/s"
+    )
+
+
+def timeline(bound_after: Sequence[float]) -> list[tuple[float, float]]:
+    """Return (seconds, pods bound per second) over time, for pods bound after so many seconds."""
+    width = max(max(bound_after, default=0.0) / _PARTS, _SHORTEST_PART)
+    counts = Counter(int(seconds / width) for seconds in bound_after)
+    return [
+        (round((part + 0.5) * width, 3), round(counts[part] / width, 1))
+        for part in range(max(counts, default=-1) + 1)
+    ]
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -22,33 +22,49 @@ from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
 from podsched.bench.failover import run_failover
+from podsched.bench.ops import Workload
 from podsched.bench.overload import run_overload
 from podsched.bench.overload_result import OverloadResult
+from podsched.bench.plot import write_chart
 from podsched.bench.queueing import run_queue
+from podsched.bench.repeated import RepeatedResult
 from podsched.bench.results import BenchResult, FailoverResult, QueueResult
-from podsched.bench.run import BenchOptions, Progress, run_workload
+from podsched.bench.run import BenchOptions, Progress
+from podsched.bench.runner import run_workload
+from podsched.bench.scale import BOUND, ScaleLimits, ScaleResult, run_scale
+from podsched.bench.scale import NODES as SCALE_NODES
 from podsched.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
-from podsched.bench.workloads import WORKLOADS, Workload
+from podsched.bench.workload_file import load_workloads
+from podsched.bench.workloads import builtin_names, builtin_workloads, sized
 from podsched.cli import bench_options as given
 from podsched.cli.enums import CreateMode, Evaluator
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.printers import aligned
 from podsched.client.errors import ClientError
+from podsched.config.errors import ConfigError
 from podsched.store.errors import StoreError
 
-ALL, FAILOVER, QUEUE, LIST = "all", "Failover", "Queue", "list"
+ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
 SOAK, OVERLOAD = "Soak", "Overload"
 #: What "all" runs. The others take minutes, and speed is not what they measure.
-_SPEED = (*WORKLOADS, FAILOVER, QUEUE)
-_NAMES = (*_SPEED, SOAK, OVERLOAD)
+_SPEED = (*builtin_names(), FAILOVER, QUEUE)
+_NAMES = (*_SPEED, SOAK, OVERLOAD, SCALE)
 
-Result = BenchResult | FailoverResult | QueueResult | SoakResult | OverloadResult
+Result = (
+    RepeatedResult
+    | BenchResult
+    | FailoverResult
+    | QueueResult
+    | SoakResult
+    | OverloadResult
+    | ScaleResult
+)
 R = TypeVar("R")
 
 
 def bench(
     workload: Annotated[
-        str, typer.Argument(metavar="WORKLOAD", help=f"{', '.join(_NAMES)}, all, or list.")
+        str, typer.Argument(metavar="WORKLOAD", help=f"{', '.join(_NAMES)}, all, list, or FILE.")
     ],
     nodes: given.Nodes = 0,
     pods: given.Pods = 0,
@@ -59,88 +75,131 @@ def bench(
     rate: given.Rate = 0,
     replicas: given.Replicas = 1,
     evaluator: given.Evaluators = Evaluator.LOCAL,
+    repeat: given.Repeat = 1,
     times: given.Times = 3,
     most_growth: given.MostGrowth = MOST_GROWTH,
+    max_nodes: given.MaxNodes = SCALE_NODES[-1],
+    max_bound: given.MaxBound = BOUND[-1],
+    seconds: given.Seconds = 0,
     plot: given.Plot = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Measure throughput on a fresh cluster of real processes on this machine.
 
-    Failover measures how long scheduling pauses when the leader is killed or
-    stopped. Queue measures the cost of the scheduling queue's operations with
-    100,000 waiting pods. Soak lets 200,000 pods come and go with three replicas
-    and fails if a process keeps growing. Overload measures what ten flooding
-    clients do to others, and fails if these become more than twice as slow.
-    "all" leaves these two out.
+    A workload of your own is a YAML file (docs/performance.md). A result that
+    breaks a constraint of a pod fails, however fast it was. Failover measures
+    how long scheduling pauses when the leader is killed or stopped, Queue the
+    cost of the scheduling queue's operations, scale the cost of a pod as nodes
+    and bound pods increase. Soak lets pods come and go and fails if a process
+    keeps growing. Overload measures what ten flooding clients do to others.
+    "all" leaves out the last three.
     """
     if workload == LIST:
         _list(as_json=as_json)
         return
-    if workload not in (*_NAMES, ALL):
-        fail(f'unknown workload "{workload}"; choose one of {", ".join(_NAMES)}', USAGE)
-    if plot is not None and workload != SOAK:
-        fail(f"--plot: only {SOAK} is plotted", USAGE)
+    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD):
+        fail(f"--plot: {workload} is not plotted", USAGE)
     options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator, rate)
-    sizes = _Sizes(nodes, pods, first, times, most_growth)
+    limits = ScaleLimits(max_nodes, max_bound, seconds)
+    asked = _Asked(nodes, pods, first, repeat, times, most_growth, limits)
     problems = []
-    for name in _SPEED if workload == ALL else (workload,):
-        result = _run(name, sizes, options)
+    for name, measure in _plan(workload, asked, options):
+        result = measure()
         print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
         problems += [f"{name}: {problem}" for problem in result.problems]
-        if plot is not None and isinstance(result, SoakResult):
-            _write(result, plot)
+        if plot is not None:
+            _plot(result, plot)
     if problems:
         fail("; ".join(problems), FAILED)
 
 
-class _Sizes(NamedTuple):
+class _Asked(NamedTuple):
     """Sizes asked for; the defaults of ``bench`` stand for the workload's own."""
 
     nodes: int
     pods: int
     first: int
+    repeat: int
     times: int
     most_growth: float
+    limits: ScaleLimits
+
+    @property
+    def params(self) -> dict[str, int]:
+        """The parameters of workloads that are replaced."""
+        given = {"initNodes": self.nodes, "measurePods": self.pods}
+        params = {name: number for name, number in given.items() if number}
+        return params if self.first < 0 else {**params, "initPods": self.first}
 
 
-def _write(result: SoakResult, path: Path) -> None:
+def _plan(
+    name: str, asked: _Asked, options: BenchOptions
+) -> Iterator[tuple[str, Callable[[], Result]]]:
+    """Yield what has to be measured, with its name; exits if there is no such workload."""
+    if name.endswith((".yaml", ".yml")):
+        for workload in _from_file(Path(name), asked):
+            yield workload.name, partial(_run_workload, workload, asked, options)
+        return
+    if name not in (*_NAMES, ALL):
+        fail(f'unknown workload "{name}"; choose one of {", ".join(_NAMES)}, or a .yaml', USAGE)
+    for each in _SPEED if name == ALL else (name,):
+        if each in builtin_names():
+            workload = sized(each, asked.params)
+            yield each, partial(_run_workload, workload, asked, options)
+        else:
+            yield each, partial(_run_other, each, asked, options)
+
+
+def _from_file(path: Path, asked: _Asked) -> list[Workload]:
     try:
-        result.write_chart(path)
+        workloads = load_workloads(path, asked.params)
+    except ConfigError as exc:
+        fail(str(exc), USAGE)
+    except OSError as exc:
+        fail(f"{path}: {exc.strerror or exc}", USAGE)
+    for workload in workloads:
+        if missing := asked.params.keys() - workload.params.keys():
+            wanted = ", ".join(sorted(missing))
+            fail(f"{path}: {workload.name} has no parameter {wanted}", USAGE)
+    return workloads
+
+
+def _run_workload(workload: Workload, asked: _Asked, options: BenchOptions) -> Result:
+    runs = [
+        _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
+        for _ in range(asked.repeat)
+    ]
+    return runs[0] if len(runs) == 1 else RepeatedResult(runs)
+
+
+def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
+    if name == QUEUE:
+        return run_queue(asked.pods) if asked.pods else run_queue()
+    if name == FAILOVER:
+        return _with_progress(lambda bar: asyncio.run(run_failover(asked.times, options, bar)))
+    if name == SOAK:
+        pods, nodes = asked.pods or PODS, asked.nodes or NODES
+        return _with_progress(
+            lambda bar: asyncio.run(run_soak(pods, nodes, options, bar, asked.most_growth))
+        )
+    if name == SCALE:
+        return _with_progress(lambda bar: asyncio.run(run_scale(asked.limits, options, bar)))
+    size = (asked.nodes, asked.pods)
+    return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
+
+
+def _plot(result: Result, path: Path) -> None:
+    if isinstance(result, FailoverResult | QueueResult | OverloadResult):
+        return
+    try:
+        write_chart(path, result.chart())
     except OSError as exc:
         fail(f"--plot {path}: {exc.strerror}", FAILED)
 
 
-def _run(name: str, sizes: _Sizes, options: BenchOptions) -> Result:
-    if name == QUEUE:
-        return run_queue(sizes.pods) if sizes.pods else run_queue()
-    if name == FAILOVER:
-        return _with_progress(lambda bar: asyncio.run(run_failover(sizes.times, options, bar)))
-    if name == SOAK:
-        pods, nodes = sizes.pods or PODS, sizes.nodes or NODES
-        return _with_progress(
-            lambda bar: asyncio.run(run_soak(pods, nodes, options, bar, sizes.most_growth))
-        )
-    if name == OVERLOAD:
-        size = (sizes.nodes, sizes.pods)
-        return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
-    workload = _sized(WORKLOADS[name], sizes)
-    return _with_progress(lambda bar: asyncio.run(run_workload(workload, options, bar)))
-
-
-def _sized(workload: Workload, sizes: _Sizes) -> Workload:
-    """Return the workload in another size, which is then not compared with kube-scheduler."""
-    sized = replace(
-        workload,
-        nodes=sizes.nodes or workload.nodes,
-        pods=sizes.pods or workload.pods,
-        first=workload.first if sizes.first < 0 else sizes.first,
-    )
-    return sized if sized == workload else replace(sized, kube_scheduler=0.0)
-
-
 def _list(*, as_json: bool) -> None:
     rows = [["WORKLOAD", "NODES", "INITIAL PODS", "MEASURED PODS"]]
-    for workload in WORKLOADS.values():
+    for workload in builtin_workloads().values():
         sizes = {"nodes": workload.nodes, "first": workload.first, "pods": workload.pods}
         if as_json:
             print(json.dumps({"workload": workload.name, **sizes}))

@@ -34,13 +34,26 @@ Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of sched
 Evaluators = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
+Repeat = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Runs per workload: median and spread are told.")
+]
+MaxNodes = Annotated[int, typer.Option(min=1, metavar="N", help="Most nodes of scale.")]
+MaxBound = Annotated[int, typer.Option(min=0, metavar="N", help="Most bound pods of scale.")]
+Seconds = Annotated[
+    float,
+    typer.Option(min=0, metavar="N", help="Begin no further size of scale after; 0: no limit."),
+]
 Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per signal.")]
 MostGrowth = Annotated[
     float,
     typer.Option(min=0.0, metavar="BYTES", help="Growth per pod beyond which Soak fails."),
 ]
 Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write Soak's memory as a chart (SVG).")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write a chart (SVG): throughput over time, Soak's memory, or scale's cost per pod.",
+    ),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print results as JSON, one line per workload.")

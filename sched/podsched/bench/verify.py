@@ -1,0 +1,250 @@
+"""Whether the result of a workload is right: no constraint of a pod that is bound is broken.
+
+An independent, plain reading of the rules, over what is stored when a workload has ended: pods are
+on nodes that exist, within their capacity, with no host port twice, where node selectors, node
+affinity and taints permit, and as required pod (anti-)affinity and DoNotSchedule spreading demand.
+
+Affinity and spreading are promises for the moment of a decision: they are checked only if no pod
+was deleted. Non-goals: terms with a namespaceSelector, and whether a pod could be elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from podsched.api import quantity
+from podsched.api.conditions import is_finished
+from podsched.api.node_selectors import compile_node_selector
+from podsched.api.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
+from podsched.api.resources import pod_requests
+from podsched.api.selectors import Selector, compile_selector
+from podsched.api.tolerations import find_untolerated
+
+#: Violations that are told; a wrong result tends to have thousands.
+MOST_TOLD = 5
+
+
+def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = False) -> list[str]:
+    """Return what is wrong, a line each, the first five and how many more there are.
+
+    ``deleted``: pods have been deleted meanwhile.
+    """
+    by_name = {node.metadata.name: node for node in nodes}
+    bound = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
+    found = [
+        f"pod {_key(pod)} is bound to node {pod.spec.node_name}, which does not exist"
+        for pod in bound
+        if pod.spec.node_name not in by_name
+    ]
+    placed = [pod for pod in bound if pod.spec.node_name in by_name]
+    found += _overcommitted(by_name, placed)
+    found += _ports_twice(placed)
+    found += _misplaced(by_name, placed)
+    state = _Placed(by_name, placed)
+    found += state.close_to_each_other()
+    if not deleted:
+        found += state.away_from_each_other()
+        found += state.unevenly_spread()
+    more = len(found) - MOST_TOLD
+    return found if more <= 0 else [*found[:MOST_TOLD], f"{more:,} more of this kind"]
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _overcommitted(nodes: Mapping[str, Node], pods: Sequence[Pod]) -> Iterator[str]:
+    used: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for pod in pods:
+        usage = used[pod.spec.node_name]
+        usage["pods"] += 1
+        for name, amount in pod_requests(pod).items():
+            usage[name] += amount
+    for name, usage in used.items():
+        room = nodes[name].status.allocatable
+        for resource, amount in usage.items():
+            if amount and Fraction(amount) > quantity.parse(room.get(resource, "0")):
+                wanted = quantity.format_decimal(amount)
+                has = room.get(resource, "0")
+                yield f"node {name} has {has} of {resource}, its pods request {wanted}"
+
+
+def _ports_twice(pods: Sequence[Pod]) -> Iterator[str]:
+    taken: dict[tuple[str, str, int], dict[str, str]] = defaultdict(dict)
+    for pod in pods:
+        ports = {
+            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            for container in pod.spec.containers
+            for port in container.ports
+            if port.host_port
+        }
+        for address, protocol, number in ports:
+            users = taken[pod.spec.node_name, protocol, number]
+            for other, user in users.items():
+                if "0.0.0.0" in (other, address) or other == address:
+                    yield f"pods {user} and {_key(pod)} share host port {number}/{protocol}"
+            users[address] = _key(pod)
+
+
+def _misplaced(nodes: Mapping[str, Node], pods: Sequence[Pod]) -> Iterator[str]:
+    for pod in pods:
+        node = nodes[pod.spec.node_name]
+        if not _selects(pod, node):
+            yield f"pod {_key(pod)} is on node {node.metadata.name}, which it does not select"
+        taint = find_untolerated(node.spec.taints, pod.spec.tolerations)
+        if taint is not None:
+            yield f"pod {_key(pod)} does not tolerate taint {taint.key} of {node.metadata.name}"
+
+
+def _selects(pod: Pod, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    field = "required_during_scheduling_ignored_during_execution"
+    affinity = pod.spec.affinity.node_affinity
+    if not affinity.HasField(field):
+        return True
+    terms = compile_node_selector(getattr(affinity, field))
+    return terms.matches(dict(labels), node.metadata.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """Pods of some namespaces that a selector matches, over a topology."""
+
+    selector: Selector
+    namespaces: frozenset[str]
+    topology_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A DoNotSchedule constraint and the nodes that count, as the pod's spec selects them."""
+
+    term: _Term
+    max_skew: int
+    sample: int
+    """Index of a pod whose node selector and affinity say which nodes count."""
+
+
+class _Placed:
+    """Pods on nodes, and who is in which domain."""
+
+    def __init__(self, nodes: Mapping[str, Node], pods: Sequence[Pod]) -> None:
+        self._nodes = nodes
+        self._pods = pods
+        self._by_label: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in pods:
+            for label in pod.metadata.labels.items():
+                self._by_label[label].append(pod)
+
+    def close_to_each_other(self) -> Iterator[str]:
+        """Yield pods with required anti-affinity to pods of their domain."""
+        for term, holders in self._holders("pod_anti_affinity").items():
+            matching = self._matching(term)
+            counts = self._counts(term, matching.values())
+            for pod in holders:
+                domain = self._domain(pod, term.topology_key)
+                others = counts[domain] - (_key(pod) in matching)
+                if domain is not None and others > 0:
+                    yield (
+                        f"pod {_key(pod)} has anti-affinity to {others} pods in "
+                        f"{term.topology_key}={domain}"
+                    )
+
+    def away_from_each_other(self) -> Iterator[str]:
+        """Yield pods whose domain has none of the pods that they must be close to."""
+        for term, holders in self._holders("pod_affinity").items():
+            counts = self._counts(term, self._matching(term).values())
+            for pod in holders:
+                domain = self._domain(pod, term.topology_key)
+                if domain is None or not counts[domain]:
+                    yield (
+                        f"pod {_key(pod)} has affinity to pods in its {term.topology_key}, where "
+                        "none are"
+                    )
+
+    def unevenly_spread(self) -> Iterator[str]:
+        """Yield constraints whose domains differ too much, if all that they count obey them."""
+        holders: dict[_Spread, set[str]] = defaultdict(set)
+        samples: dict[bytes, int] = {}
+        for at, pod in enumerate(self._pods):
+            for constraint in pod.spec.topology_spread_constraints:
+                if constraint.when_unsatisfiable == "DoNotSchedule":
+                    spread = _spread(pod, constraint, samples, at)
+                    holders[spread].add(_key(pod))
+        for spread, obeying in holders.items():
+            matching = self._matching(spread.term)
+            if matching.keys() != obeying:
+                continue
+            counts = self._counts(spread.term, matching.values())
+            sample, key = self._pods[spread.sample], spread.term.topology_key
+            domains = {
+                node.metadata.labels[key]
+                for node in self._nodes.values()
+                if key in node.metadata.labels and _selects(sample, node)
+            }
+            numbers = [counts[domain] for domain in domains]
+            skew = max(numbers, default=0) - min(numbers, default=0)
+            if skew > spread.max_skew:
+                yield (
+                    f"pods like {_key(sample)} are spread over {key} with a skew of {skew}, more "
+                    f"than {spread.max_skew}"
+                )
+
+    def _holders(self, kind: str) -> dict[_Term, list[Pod]]:
+        holders: dict[_Term, list[Pod]] = defaultdict(list)
+        for pod in self._pods:
+            affinity = getattr(pod.spec.affinity, kind)
+            for term in affinity.required_during_scheduling_ignored_during_execution:
+                if not term.HasField("namespace_selector"):
+                    holders[_term(pod, term)].append(pod)
+        return holders
+
+    def _matching(self, term: _Term) -> dict[str, Pod]:
+        """Return the pods that a term matches, by key."""
+        return {
+            _key(pod): pod
+            for pod in self._candidates(term.selector)
+            if pod.metadata.namespace in term.namespaces
+            and term.selector.matches(pod.metadata.labels)
+        }
+
+    def _candidates(self, selector: Selector) -> Iterable[Pod]:
+        """Return the pods with one of the labels that a selector asks for."""
+        for wanted in selector.requirements or ():
+            if wanted.operator == "In":
+                found = [self._by_label.get((wanted.key, value), []) for value in wanted.values]
+                return [pod for pods in found for pod in pods]
+        return self._pods
+
+    def _counts(self, term: _Term, pods: Iterable[Pod]) -> Counter[str | None]:
+        return Counter(self._domain(pod, term.topology_key) for pod in pods)
+
+    def _domain(self, pod: Pod, topology_key: str) -> str | None:
+        return self._nodes[pod.spec.node_name].metadata.labels.get(topology_key)
+
+
+def _term(pod: Pod, term: PodAffinityTerm) -> _Term:
+    return _Term(
+        compile_selector(term.label_selector if term.HasField("label_selector") else None),
+        frozenset(term.namespaces or (pod.metadata.namespace,)),
+        term.topology_key,
+    )
+
+
+def _spread(
+    pod: Pod, constraint: TopologySpreadConstraint, samples: dict[bytes, int], at: int
+) -> _Spread:
+    selector = compile_selector(
+        constraint.label_selector if constraint.HasField("label_selector") else None
+    )
+    term = _Term(selector, frozenset((pod.metadata.namespace,)), constraint.topology_key)
+    chosen = Pod()
+    chosen.spec.node_selector.update(pod.spec.node_selector)
+    chosen.spec.affinity.node_affinity.CopyFrom(pod.spec.affinity.node_affinity)
+    content = chosen.SerializeToString(deterministic=True)
+    return _Spread(term, constraint.max_skew, samples.setdefault(content, at))

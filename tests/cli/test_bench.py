@@ -1,0 +1,52 @@
+"""``sched bench`` with workloads of one's own, on real processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+
+pytestmark = pytest.mark.integration
+
+WORKLOAD = """
+name: Mine
+workloadTemplate:
+- {opcode: createNodes, count: 2}
+- {opcode: createPods, count: 4}
+- opcode: createPods
+  count: 6
+  collectMetrics: true
+  podTemplate:
+    metadata: {labels: {app: "app-{{index}}"}}
+    spec: {containers: [{name: c, image: c}], nodeName: "{{NODE}}"}
+- opcode: churn
+  mode: recreate
+  template: {apiVersion: v1, kind: Service, spec: {ports: [{port: 80}]}}
+- {opcode: deletePods, labelSelector: app=app-1}
+- {opcode: sleep, duration: 0.1}
+- {opcode: barrier}
+"""
+
+
+def test_a_workload_of_ones_own_is_measured_and_its_result_checked(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file, chart = tmp_path / "mine.yaml", tmp_path / "mine.svg"
+    file.write_text(WORKLOAD.replace("{{NODE}}", ""))
+    done = sched("bench", str(file), "--json", "--plot", str(chart))
+    assert done.code == 0, done.errors
+    figures = json.loads(done.out)
+    assert (figures["workload"], figures["pods"], figures["bound"]) == ("Mine", 6, 6)
+    assert chart.read_text().startswith("<svg")
+
+
+def test_a_wrong_result_fails_however_fast_it_was(sched: Commands, tmp_path: Path) -> None:
+    # Planted: pods that are on a node which does not exist, past the scheduler.
+    file = tmp_path / "wrong.yaml"
+    file.write_text(WORKLOAD.replace("{{NODE}}", "nowhere"))
+    done = sched("bench", str(file), "--json")
+    assert done.code == 1
+    assert "is bound to node nowhere, which does not exist" in done.errors[-1]
