@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -14,9 +14,11 @@ from podsched.config.load import default_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
+from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.state import WATCHED_KINDS
 from podsched.engine.writes.bind_queue import Binder
+from podsched.framework.pods import QueuedPodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
@@ -172,3 +174,39 @@ async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
     await asyncio.sleep(1)
     assert world.actors.ended
     assert len(world.tasks) == 1, "the informer"
+
+
+async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_scheduled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule, ended = SchedulingCycle.schedule, 0
+
+    async def broken(cycle: SchedulingCycle, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        nonlocal ended
+        if any(queued.info.name == "bad" for queued in batch):
+            ended += 1
+            raise IndexError("a bug")
+        await schedule(cycle, batch, now)
+
+    monkeypatch.setattr(SchedulingCycle, "schedule", broken)
+    world.cluster.create(node("n1"))
+    world.lead()
+    for name in ("a", "bad", "c"):
+        world.cluster.create(pod(name, PENDING))
+    await asyncio.sleep(60)
+    assert not world.running.done()
+    assert [world.node_of(name) for name in ("a", "bad", "c")] == ["n1", "", "n1"]
+    assert ended <= 4, "together with others, and three times alone"
+    stored = world.cluster.object("Pod", "default/bad")
+    assert isinstance(stored, v1.Pod)
+    (condition,) = stored.status.conditions
+    assert (condition.type, condition.reason) == ("PodScheduled", "SchedulerError")
+    assert "3 terms ended on it: IndexError('a bug')" in condition.message
+    assert len(world.runner.state.set_aside) == 1
+    world.runner.end_term()
+    world.actors.failure = asyncio.get_running_loop().create_future()
+    world.lead()
+    world.cluster.create(pod("later", PENDING))
+    await asyncio.sleep(5)
+    assert world.node_of("later") == "n1"
+    assert ended <= 4, "the next term knows"

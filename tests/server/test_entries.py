@@ -162,3 +162,19 @@ async def test_writes_to_it_fail_by_themselves(world: World) -> None:
     assert not isinstance(second, ApiError)
     bound = second.decode()
     assert isinstance(bound, Pod) and bound.spec.node_name == "worker-1"
+
+
+@pytest.mark.parametrize("value", POISON)
+async def test_its_bytes_can_be_read_as_they_are(world: World, value: bytes) -> None:
+    await put(world, value)
+    raw = (await world.core.registry.get_raw("Pod", "default", "bad")).raw()
+    assert (raw.kind, raw.namespace, raw.name, raw.value) == ("Pod", "default", "bad", value)
+    assert "cannot be read" in raw.problem and raw.resource_version
+
+
+async def test_the_bytes_of_other_objects_can_be_read_too(world: World) -> None:
+    entry = await world.core.creator.create(pod("web"))
+    raw = (await world.core.registry.get_raw("Pod", "default", "web")).raw()
+    assert (raw.value, raw.resource_version, raw.problem) == (entry.value, entry.revision, "")
+    with pytest.raises(ApiError, match="not found"):
+        await world.core.registry.get_raw("Pod", "default", "absent")

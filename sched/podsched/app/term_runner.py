@@ -1,8 +1,9 @@
 """What a replica knows, and the term that schedules while it leads.
 
 standby --start_term--> catching up --informer has seen the term--> scheduling
-   ^                                                                    |
-   '------------------------- end_term: the state anew <----------------'
+   ^                         ^                                          | |
+   |                         '--- a bug met on a pod: the state anew <--' |
+   '------------------------- end_term: the state anew <------------------'
 
 The state is kept in standby, too, so that leading begins with work and not with loading. It is
 built anew after each term, for the old one is full of assumptions that nobody will confirm.
@@ -11,6 +12,7 @@ built anew after each term, for the old one is full of assumptions that nobody w
 from __future__ import annotations
 
 import asyncio
+import random
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
+from podsched.engine.blame import Blame, PodFault
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer, RemoteEvaluator
@@ -31,17 +34,22 @@ from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.cycle.scheduling_loop import SchedulingLoop
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import Extenders
+from podsched.engine.set_aside import SetAside
 from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
 from podsched.engine.writes.bind_queue import Binder
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
+from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
+
+#: Seconds before a term starts over.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 class TermActors(Protocol):
@@ -95,6 +103,7 @@ class TermRunner:
         self._loop: SchedulingLoop | None = None
         self._controllers: ControllerManager | None = None
         self._term: asyncio.Task[None] | None = None
+        self._blame = Blame()
         self.state = self._new_state()
         self.recorder = EventRecorder(
             parts.cluster.record_events,
@@ -106,7 +115,7 @@ class TermRunner:
 
     def _new_state(self) -> SchedulingState:
         parts = self._parts
-        return build_state(
+        state = build_state(
             parts.config,
             parts.factories,
             seed=zlib.crc32(parts.identity.encode()),
@@ -115,6 +124,8 @@ class TermRunner:
             meter=parts.meter.plugins,
             listener=self,
         )
+        state.set_aside = SetAside(self._blame)
+        return state
 
     def handle(self, batch: Batch) -> None:
         """Take over a batch of the informer."""
@@ -156,6 +167,20 @@ class TermRunner:
                 self.state.apply(Event(EventType.ADDED, kind, key, None, obj), now)
 
     async def _lead(self, fence: api_pb2.Fence) -> None:
+        """Schedule until the fence is lost, anew after each bug that was met on a pod."""
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        while True:
+            try:
+                await self._schedule(fence)
+                return
+            except PodFault as fault:
+                self._blame.add(fault)
+                _log.error("The term starts over", pod=str(fault), exc_info=fault.__cause__)
+            self._loop = self._controllers = None
+            self._rebuild()
+            await asyncio.sleep(pause.next_delay())
+
+    async def _schedule(self, fence: api_pb2.Fence) -> None:
         parts = self._parts
         # All that earlier terms wrote has a lower revision than this term's: once the informer has
         # come so far, nothing of it is missing.

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+<<<<<<< HEAD
+=======
+import base64
+import json
+>>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -46,6 +51,32 @@ Watch = Annotated[
 _PAUSE = 0.5
 
 
+<<<<<<< HEAD
+=======
+class Output(StrEnum):
+    """Output formats of ``get``."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    YAML = "yaml"
+    JSON = "json"
+    NAME = "name"
+    RAW = "raw"
+
+
+OutputOption = Annotated[
+    Output,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="Output format: table, wide (more columns), yaml, json, name, or raw: one object's "
+        "bytes as they are stored, even if they cannot be decoded.",
+    ),
+]
+
+
+>>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
     """Yield the objects that change after a revision; reconnect when the connection breaks.
 
@@ -116,6 +147,7 @@ def get(
     sort_by: SortBy = "",
     watch: Watch = False,
 ) -> None:
+<<<<<<< HEAD
     """Show objects as a table, as manifests, or the fields of your choice.
 
     Examples: sched get pods,nodes; sched get pod/web-0 node/node-0000;
@@ -144,6 +176,29 @@ def get(
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
         elif not watch and not found.missing and chosen.name != "name":
             place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
+=======
+    """Show objects of a kind as a table or as manifests."""
+    if name and (selector or field_selector):
+        fail("NAME and a selector cannot be combined", USAGE)
+    if output is Output.RAW and (watch or not name):
+        fail("-o raw shows one object: name it, and leave out --watch", USAGE)
+
+    async def work(client: ApiClient) -> None:
+        found = find_kind(kind)
+        if output is Output.RAW:
+            await _show_raw(client, found, name, namespace)
+            return
+        everywhere = not found.namespaced or (all_namespaces and not name)
+        scope = "" if everywhere else namespace
+        query = _Query(found, name, scope, selector, field_selector)
+        items, revision = await query.run(client)
+        table = printers.TablePrinter(found, namespaces=all_namespaces, wide=output is Output.WIDE)
+        view = _View(found, output, table)
+        if items or (output in (Output.YAML, Output.JSON) and not watch):
+            view.show(items, single=bool(name))
+        elif not watch and output is not Output.NAME:
+            place = f" in {scope} namespace" if scope else ""
+>>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
             async for changed in changes(client, selection.watch_from(wanted[0], found.revision)):
@@ -156,6 +211,7 @@ def get(
         raise typer.Exit(FAILED)
 
 
+<<<<<<< HEAD
 def show(chosen: Format, text: str) -> None:
     """Print text of a format and flush, so that the reader of a watch gets it at once."""
     if chosen.manifests:
@@ -204,6 +260,27 @@ async def _node_usage(
     pods = (await client.list("Pod", field_selector=one)).items
     requested = requested_on(pods)
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
+=======
+async def _show_raw(client: ApiClient, kind: Kind, name: str, namespace: str) -> None:
+    """Print what is stored as JSON: the bytes themselves would do a terminal no good."""
+    raw = await client.get_raw(kind.name, name, namespace if kind.namespaced else "")
+    shown = {
+        "kind": raw.kind,
+        "namespace": raw.namespace,
+        "name": raw.name,
+        "resourceVersion": str(raw.resource_version),
+        "problem": raw.problem,
+        "value": base64.b64encode(raw.value).decode(),
+    }
+    print(json.dumps({key: value for key, value in shown.items() if value}, indent=2))
+
+
+async def _watch(client: ApiClient, view: _View, request: WatchRequest) -> None:
+    async for obj in changes(client, request):
+        if view.output is Output.YAML:
+            print("---")
+        view.show([obj], single=True)
+>>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 
 
 def describe_command(

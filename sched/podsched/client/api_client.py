@@ -110,6 +110,12 @@ class ApiClient:
         request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
         return await self._object("Get", request, repeatable=True)
 
+    async def get_raw(self, kind: str, name: str, namespace: str = "") -> v1.RawObject:
+        """One object's bytes as they are stored, even if nobody can decode them. NotFound."""
+        request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
+        raw = await self.call(f"{_OBJECTS}GetRaw", request, repeatable=True)
+        return _decoded(v1.RawObject, raw)
+
     async def list(
         self,
         kind: str,

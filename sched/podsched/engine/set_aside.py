@@ -1,8 +1,9 @@
-"""Objects that the scheduler's cache cannot use: set aside until they change.
+"""Objects that the scheduler cannot use: set aside until they change.
 
 API servers refuse such objects, but other programs and other versions write to etcd, too. What the
 cache raises for one is a fault of that object: it is logged with its key, counted, and to the
-scheduler not there; everything else goes on. A pod is reported by the replica that leads.
+scheduler not there; everything else goes on. So are pods on which terms keep ending (``Blame``).
+A pod is reported by the replica that leads.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.cache.cache import Cache
 from podsched.cache.changes import NOTHING, Applied
 from podsched.client.informer import Event
+from podsched.engine.blame import Blame
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("scheduler")
@@ -29,7 +31,9 @@ class Unusable(NamedTuple):
 class SetAside:
     """The objects of one scheduling state that are set aside."""
 
-    def __init__(self) -> None:
+    def __init__(self, blame: Blame | None = None) -> None:
+        """``blame`` outlives the state."""
+        self.blame = blame or Blame()
         self._objects: dict[tuple[str, str], Unusable] = {}
         #: Pods of which nobody has been told yet; a replica that does not lead only collects them.
         self._unreported: dict[str, Pod] = {}
@@ -57,20 +61,30 @@ class SetAside:
             if event.new is None:
                 return NOTHING
             event = event._replace(old=None)  # the cache has not seen what was before
-        try:
-            return cache.apply(event.kind, event.old, event.new)
-        except Exception as error:
-            if event.new is None:
-                raise  # nothing of a removed object has to be understood
-            self._set_aside(event, event.new, error, before)
-        metadata = event.new.metadata
+        item = event.new
+        if isinstance(item, Pod) and (verdict := self.blame.verdict(event.key, item)):
+            self._set_aside(event, item, verdict, before)
+        else:
+            try:
+                return cache.apply(event.kind, event.old, item)
+            except Exception as error:
+                if item is None:
+                    raise  # nothing of a removed object has to be understood
+                reason = f"{type(error).__name__}: {error}"
+                bug = None if isinstance(error, ValueError) else error
+                self._set_aside(event, item, reason, before, bug)
+        metadata = item.metadata
         known = cache.cluster.get(event.kind, metadata.namespace, metadata.name)
         return NOTHING if known is None else cache.apply(event.kind, known, None)
 
     def _set_aside(
-        self, event: Event, item: AnyObject, error: Exception, before: Unusable | None
+        self,
+        event: Event,
+        item: AnyObject,
+        reason: str,
+        before: Unusable | None,
+        bug: Exception | None = None,
     ) -> None:
-        reason = f"{type(error).__name__}: {error}"
         self._objects[event.kind, event.key] = Unusable(item, reason)
         if before is not None and before.reason == reason:
             return
@@ -79,7 +93,7 @@ class SetAside:
             kind=event.kind,
             name=event.key,
             error=reason,
-            exc_info=None if isinstance(error, ValueError) else error,
+            exc_info=bug,
         )
         if isinstance(item, Pod) and not item.spec.node_name:
             self._unreported[event.key] = item

@@ -14,6 +14,7 @@ from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.server import errors, frames
 from podsched.store.protocol import KeyValue
+from podsched.v1 import api_pb2 as v1
 
 
 class Entry:
@@ -68,6 +69,19 @@ class Entry:
         except DecodeError:
             return False
         return local_key(self.kind, metadata.namespace, metadata.name) == self.key
+
+    def raw(self) -> v1.RawObject:
+        """Return what is stored, with what is wrong with it if it cannot be read."""
+        namespace, _, name = self.key.rpartition("/")
+        problem = "" if self.is_readable() else errors.unreadable(self.kind, name).message
+        return v1.RawObject(
+            kind=self.kind.name,
+            namespace=namespace,
+            name=name,
+            resource_version=self.revision,
+            value=self.value,
+            problem=problem,
+        )
 
     def name_only(self) -> Entry:
         """Return an entry with nothing but the object's name, for clients to decode instead."""

@@ -69,12 +69,16 @@ class Registry:
 
     async def get(self, kind_name: str, namespace: str, name: str) -> Entry:
         """Return the object as it is now. Raises ApiError."""
+        entry = await self.get_raw(kind_name, namespace, name)
+        if not entry.is_readable():
+            raise errors.unreadable(entry.kind, name)
+        return entry
+
+    async def get_raw(self, kind_name: str, namespace: str, name: str) -> Entry:
+        """Return the object as it is now, even if nobody can decode it. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
         rights().check("get", kind, local_namespace(kind, namespace), name)
-        entry = await self._storage.get(kind, key)
-        if not entry.is_readable():
-            raise errors.unreadable(kind, name)
-        return entry
+        return await self._storage.get(kind, key)
 
     # ------------------------------------------------------------------ changing
 

@@ -70,6 +70,7 @@ class ObjectsService:
             "Create": (with_object(v1.CreateRequest), self.create),
             "CreateBatch": (batch_of(v1.CreateBatchRequest, "objects", _object), self.create_batch),
             "Get": (bounded(v1.GetRequest), self.get),
+            "GetRaw": (bounded(v1.GetRequest), self.get_raw),
             "List": (bounded(v1.ListRequest), self.list),
             "Update": (with_object(v1.UpdateRequest), self.update),
             "UpdateStatus": (with_object(v1.UpdateRequest), self.update_status),
@@ -100,6 +101,11 @@ class ObjectsService:
         """Objects.Get."""
         entry = await self._registry.get(request.kind, request.namespace, request.name)
         return entry.wrapped()
+
+    async def get_raw(self, request: v1.GetRequest) -> bytes:
+        """Objects.GetRaw."""
+        entry = await self._registry.get_raw(request.kind, request.namespace, request.name)
+        return entry.raw().SerializeToString()
 
     async def list(self, request: v1.ListRequest) -> bytes:
         """Objects.List."""

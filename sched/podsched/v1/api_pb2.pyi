@@ -162,6 +162,22 @@ class GetRequest(_message.Message):
     name: str
     def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
+class RawObject(_message.Message):
+    __slots__ = ("kind", "namespace", "name", "resource_version", "value", "problem")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    name: str
+    resource_version: int
+    value: bytes
+    problem: str
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., resource_version: _Optional[int] = ..., value: _Optional[bytes] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class ListRequest(_message.Message):
     __slots__ = ("kind", "namespace", "label_selector", "field_selector", "limit", "allow_stale")
     KIND_FIELD_NUMBER: _ClassVar[int]

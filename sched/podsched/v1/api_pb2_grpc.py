@@ -51,6 +51,11 @@ class ObjectsStub:
                 request_serializer=podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
                 _registered_method=True)
+        self.GetRaw = channel.unary_unary(
+                '/podsched.v1.Objects/GetRaw',
+                request_serializer=podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.RawObject.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/podsched.v1.Objects/List',
                 request_serializer=podsched_dot_v1_dot_api__pb2.ListRequest.SerializeToString,
@@ -113,6 +118,14 @@ class ObjectsServicer:
 
     def Get(self, request, context):
         """Returns one object. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRaw(self, request, context):
+        """Returns the bytes of one object as they are stored, whether they can be decoded or not.
+        NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +205,11 @@ def add_ObjectsServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.GetRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+            ),
+            'GetRaw': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRaw,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.GetRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.RawObject.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -316,6 +334,33 @@ class Objects:
             '/podsched.v1.Objects/Get',
             podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
             podsched_dot_v1_dot_api__pb2.Object.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRaw(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Objects/GetRaw',
+            podsched_dot_v1_dot_api__pb2.GetRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.RawObject.FromString,
             options,
             channel_credentials,
             insecure,

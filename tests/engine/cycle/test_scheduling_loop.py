@@ -672,8 +672,10 @@ async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left
         monkeypatch.setattr(world.meter, "permitted", broken)
         for name in ("Script", "SecondScript"):
             waiting.allow(name)
-        with pytest.raises(ZeroDivisionError) as raised:
+        with pytest.raises(PodFault) as raised:
             await world.ended
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        assert [blamed.metadata.name for blamed in raised.value.pods] == ["a"]
         assert "binding cycle of default/a" in raised.value.__notes__[0]
         assert not world.state.cache.is_assumed("uid-a")
         assert world.place("a") == "backoff"

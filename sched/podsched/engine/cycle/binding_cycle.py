@@ -7,7 +7,7 @@
         extender that binds such pods --> Bind plugins --> BindPods, in batches --> PostBind
 
 A pod that is rejected, meets an error or is preempted on the way is undone and goes back to the
-queue. A task that fails with an exception ends the term; its pod is undone, too.
+queue. A task that fails with an exception ends the term, with the pod to blame (``PodFault``).
 
 Source: bindingCycle and bind in ``schedule_one.go`` of kube-scheduler v1.36.
 """
@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from podsched.engine.blame import PodFault, working_on
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.bind import asks_bind_plugins, run_bind
 from podsched.engine.cycle.failure_handler import FailureHandler
@@ -140,6 +141,12 @@ class BindingCycle:
     async def _run(
         self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
     ) -> Status:
+        with working_on(assignment.pod.pod):
+            return await self._permit_and_pre_bind(runtime, assignment, waiting)
+
+    async def _permit_and_pre_bind(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
         began = self._clock()
         if waiting is not None:
             status = refused(await waiting.outcome())
@@ -168,7 +175,7 @@ class BindingCycle:
                 return  # The term is over: all that is assumed is forgotten with it.
             status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
         elif (bug := task.exception()) is not None:
-            status = error(f"binding cycle failed: {bug!r}")
+            status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
         else:
             status = task.result()
         if status.ok:
@@ -252,7 +259,8 @@ class BindingCycle:
     async def _bind_by_extender(
         self, runtime: ProfileRuntime, assignment: Assignment, client: ExtenderClient
     ) -> None:
-        status = await bind_by_extender(client, assignment, self._state.cache, self._changes)
+        with working_on(assignment.pod.pod):
+            status = await bind_by_extender(client, assignment, self._state.cache, self._changes)
         if status.skipped:
             self._bind_by_plugins(runtime, [assignment], at_once=False)
         elif status.ok:
@@ -266,7 +274,8 @@ class BindingCycle:
         self._with_extenders -= 1
         self._room.set()
         if not task.cancelled() and (bug := task.exception()) is not None:
-            self._failures.undo(runtime, assignment, error(f"extender bind failed: {bug!r}"))
+            status = error(f"extender bind failed: {bug.__cause__ or bug!r}")
+            self._failures.undo(runtime, assignment, status)
 
     # ------------------------------------------------------------------ outcomes of Bind
 
@@ -277,26 +286,31 @@ class BindingCycle:
     def bound(self, assignments: Sequence[Assignment]) -> None:
         """Finish the cycles of pods that are bound: PostBind, the event, what plugins activate."""
         now = self._clock()
-        cache = self._state.cache
         for assignment in assignments:
-            pod, node = assignment.pod, assignment.node_name
-            cache.finish_binding(pod.uid)
-            runtime = self._state.profiles[pod.cls.scheduler_name]
-            run_post_bind(runtime, assignment)
-            self._activator.activate_wanted(assignment.state)
-            self._recorder.record(
-                pod.pod.metadata,
-                type_="Normal",
-                reason="Scheduled",
-                action="Binding",
-                message=f"Successfully assigned {pod.key} to {node}",
-                controller=pod.cls.scheduler_name,
-            )
+            try:
+                self._finish(assignment)
+            except Exception as bug:
+                raise PodFault([assignment.pod.pod]) from bug
         self._meter.bound(assignments, now)
         self._room.set()
+
+    def _finish(self, assignment: Assignment) -> None:
+        pod = assignment.pod
+        self._state.cache.finish_binding(pod.uid)
+        run_post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
+        self._activator.activate_wanted(assignment.state)
+        self._recorder.record(
+            pod.pod.metadata,
+            type_="Normal",
+            reason="Scheduled",
+            action="Binding",
+            message=f"Successfully assigned {pod.key} to {assignment.node_name}",
+            controller=pod.cls.scheduler_name,
+        )
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
         """Return a pod that could not be bound to the queue."""
         self._room.set()
         runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
-        self._failures.undo(runtime, assignment, status)
+        with working_on(assignment.pod.pod):
+            self._failures.undo(runtime, assignment, status)

@@ -12,10 +12,11 @@ since the state is built anew for the next term.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from podsched.cache.changes import Change
 from podsched.client.errors import FenceLost
+from podsched.engine.blame import working_on
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.auditor import Auditor, RecentEvents
 from podsched.engine.cycle.binding_cycle import BindingCycle
@@ -25,7 +26,7 @@ from podsched.engine.cycle.preemption import Evictor
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.engine.writes.status_writer import StatusWriter
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.queue.scheduling_queue import by_class
 from podsched.telemetry.logs import get_logger
@@ -130,11 +131,21 @@ class SchedulingLoop:
             self._failures.report_set_aside()
             batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
             if batch:
-                await self._cycle.schedule(batch, now)
+                await self._schedule(batch, now)
                 await asyncio.sleep(0)
             else:
                 wakeup = queue.next_wakeup(now)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
+
+    async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+        """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""
+        suspected = self._state.set_aside.blame.is_suspected
+        parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
+        if any(suspected(queued.key) for queued in batch):
+            parts = [[queued] for queued in batch]
+        for part in parts:
+            with working_on(*(queued.info.pod for queued in part)):
+                await self._cycle.schedule(part, now)
 
     async def _audit(self, period: float) -> None:
         """Look for pods that would fit and were not woken, while there is nothing else to do."""
