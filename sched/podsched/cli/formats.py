@@ -20,6 +20,8 @@ from podsched.cli.printers import NONE, TablePrinter, Usage, aligned
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
 _WITH_TEXT = ("jsonpath", "custom-columns")
+#: Of ``get`` alone; what it shows need not be an object.
+RAW = "raw"
 
 OutputOption = Annotated[
     str,
@@ -27,9 +29,9 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FORMAT",
-        help="Output format: table, wide (more columns), yaml, json, name, jsonpath=TEMPLATE or "
-        "custom-columns=HEADING:PATH,...",
-        autocompletion=lambda: [*_PLAIN, *(f"{name}=" for name in _WITH_TEXT)],
+        help="Output format: table, wide (more columns), yaml, json, name, jsonpath=TEMPLATE, "
+        "custom-columns=HEADING:PATH,..., or raw (one object as it is stored, readable or not).",
+        autocompletion=lambda: [*_PLAIN, RAW, *(f"{name}=" for name in _WITH_TEXT)],
     ),
 ]
 SortBy = Annotated[
@@ -60,7 +62,7 @@ def parse_format(text: str) -> Format:
     if name in _PLAIN and not equals:
         return Format(name)
     if name not in _WITH_TEXT:
-        fail(f'--output: "{text}" is none of {", ".join((*_PLAIN, *_WITH_TEXT))}', USAGE)
+        fail(f'--output: "{text}" is none of {", ".join((*_PLAIN, *_WITH_TEXT, RAW))}', USAGE)
     if not rest:
         fail(f"--output: {name} needs a value: {name}=...", USAGE)
     return Format(name, rest)

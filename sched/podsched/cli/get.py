@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-<<<<<<< HEAD
-=======
-import base64
-import json
->>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -21,11 +16,12 @@ from podsched.api.objects import AnyObject, Node
 from podsched.cli import describe
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
-from podsched.cli.formats import Format, OutputOption, Printer, SortBy, parse_format, sorted_by
+from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
 from podsched.cli.node_usage import requested_on, usage_cells
 from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
+from podsched.cli.raw import get_raw
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import Compacted, NotFound, Unavailable
@@ -51,32 +47,6 @@ Watch = Annotated[
 _PAUSE = 0.5
 
 
-<<<<<<< HEAD
-=======
-class Output(StrEnum):
-    """Output formats of ``get``."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    YAML = "yaml"
-    JSON = "json"
-    NAME = "name"
-    RAW = "raw"
-
-
-OutputOption = Annotated[
-    Output,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FORMAT",
-        help="Output format: table, wide (more columns), yaml, json, name, or raw: one object's "
-        "bytes as they are stored, even if they cannot be decoded.",
-    ),
-]
-
-
->>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
     """Yield the objects that change after a revision; reconnect when the connection breaks.
 
@@ -147,21 +117,20 @@ def get(
     sort_by: SortBy = "",
     watch: Watch = False,
 ) -> None:
-<<<<<<< HEAD
     """Show objects as a table, as manifests, or the fields of your choice.
 
     Examples: sched get pods,nodes; sched get pod/web-0 node/node-0000;
     sched get pods -o 'jsonpath={.items[*].spec.nodeName}'
     """
+    if output == RAW:
+        get_raw(targets, server, namespace, alone=not (watch or selector or field_selector))
+        return
     chosen = parse_format(output)
 
     async def work(client: ApiClient) -> bool:
         wanted = parse_targets(targets)
         named = any(target.name for target in wanted)
-        if named and (selector or field_selector):
-            fail("NAME and a selector cannot be combined", USAGE)
-        if watch and len(wanted) > 1:
-            fail("--watch: only one kind or one object can be watched at a time", USAGE)
+        _check(wanted, selected=bool(selector or field_selector), watch=watch)
         selection = Selection("" if all_namespaces and not named else namespace, selector, "")
         selection = Selection(selection.namespace, selector, field_selector)
         found = await _find(client, wanted, selection)
@@ -176,29 +145,6 @@ def get(
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
         elif not watch and not found.missing and chosen.name != "name":
             place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
-=======
-    """Show objects of a kind as a table or as manifests."""
-    if name and (selector or field_selector):
-        fail("NAME and a selector cannot be combined", USAGE)
-    if output is Output.RAW and (watch or not name):
-        fail("-o raw shows one object: name it, and leave out --watch", USAGE)
-
-    async def work(client: ApiClient) -> None:
-        found = find_kind(kind)
-        if output is Output.RAW:
-            await _show_raw(client, found, name, namespace)
-            return
-        everywhere = not found.namespaced or (all_namespaces and not name)
-        scope = "" if everywhere else namespace
-        query = _Query(found, name, scope, selector, field_selector)
-        items, revision = await query.run(client)
-        table = printers.TablePrinter(found, namespaces=all_namespaces, wide=output is Output.WIDE)
-        view = _View(found, output, table)
-        if items or (output in (Output.YAML, Output.JSON) and not watch):
-            view.show(items, single=bool(name))
-        elif not watch and output is not Output.NAME:
-            place = f" in {scope} namespace" if scope else ""
->>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
             async for changed in changes(client, selection.watch_from(wanted[0], found.revision)):
@@ -211,7 +157,13 @@ def get(
         raise typer.Exit(FAILED)
 
 
-<<<<<<< HEAD
+def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:
+    if selected and any(target.name for target in wanted):
+        fail("NAME and a selector cannot be combined", USAGE)
+    if watch and len(wanted) > 1:
+        fail("--watch: only one kind or one object can be watched at a time", USAGE)
+
+
 def show(chosen: Format, text: str) -> None:
     """Print text of a format and flush, so that the reader of a watch gets it at once."""
     if chosen.manifests:
@@ -260,27 +212,6 @@ async def _node_usage(
     pods = (await client.list("Pod", field_selector=one)).items
     requested = requested_on(pods)
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
-=======
-async def _show_raw(client: ApiClient, kind: Kind, name: str, namespace: str) -> None:
-    """Print what is stored as JSON: the bytes themselves would do a terminal no good."""
-    raw = await client.get_raw(kind.name, name, namespace if kind.namespaced else "")
-    shown = {
-        "kind": raw.kind,
-        "namespace": raw.namespace,
-        "name": raw.name,
-        "resourceVersion": str(raw.resource_version),
-        "problem": raw.problem,
-        "value": base64.b64encode(raw.value).decode(),
-    }
-    print(json.dumps({key: value for key, value in shown.items() if value}, indent=2))
-
-
-async def _watch(client: ApiClient, view: _View, request: WatchRequest) -> None:
-    async for obj in changes(client, request):
-        if view.output is Output.YAML:
-            print("---")
-        view.show([obj], single=True)
->>>>>>> c582179 (A pod on which terms keep ending is set aside; objects that cannot be decoded can be read raw)
 
 
 def describe_command(

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from podsched.client.errors import FenceLost, Unavailable
+from podsched.engine.blame import PodFault
 from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
