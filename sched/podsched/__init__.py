@@ -1,3 +1,63 @@
-"""podsched: a highly available pod scheduler with the semantics of kube-scheduler."""
+"""podsched: a highly available pod scheduler with the semantics of kube-scheduler.
+
+For programs that use its API::
+
+    from podsched import Client, from_manifest
+
+    with Client("127.0.0.1:7443") as client:
+        client.create(from_manifest({"apiVersion": "v1", "kind": "Pod", ...}).message)
+        for change in client.watch(["pods"], "default"):
+            print(change.type, change.object.metadata.name, change.object.spec.node_name)
+
+``ApiClient`` is the same with coroutines. Plugins are written against ``podsched.framework``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from podsched.api.manifest import from_manifest, to_manifest
+    from podsched.api.objects import Node, Pod, PodDisruptionBudget, PriorityClass
+    from podsched.client.api_client import ApiClient
+    from podsched.client.channels import ClientOptions
+    from podsched.client.errors import ClientError
+    from podsched.client.object_watch import Change, ChangeType, watch_objects
+    from podsched.client.sync import Client
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ApiClient",
+    "Change",
+    "ChangeType",
+    "Client",
+    "ClientError",
+    "ClientOptions",
+    "Node",
+    "Pod",
+    "PodDisruptionBudget",
+    "PriorityClass",
+    "from_manifest",
+    "to_manifest",
+    "watch_objects",
+]
+
+_MODULES = {
+    "podsched.api.manifest": ("from_manifest", "to_manifest"),
+    "podsched.api.objects": ("Node", "Pod", "PodDisruptionBudget", "PriorityClass"),
+    "podsched.client.api_client": ("ApiClient",),
+    "podsched.client.channels": ("ClientOptions",),
+    "podsched.client.errors": ("ClientError",),
+    "podsched.client.object_watch": ("Change", "ChangeType", "watch_objects"),
+    "podsched.client.sync": ("Client",),
+}
+_SOURCES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import what ``__all__`` names when it is first used: the command must not wait for gRPC."""
+    if name not in _SOURCES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_SOURCES[name]), name)

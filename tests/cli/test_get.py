@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from podsched.cli.get import changes
+from podsched.api.kinds import KINDS
+from podsched.cli.get import Selection
+from podsched.cli.targets import Target
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, Compacted, Unavailable
 from podsched.v1 import api_pb2 as v1
@@ -45,10 +47,12 @@ class Over(ClientError):
     """The end of a script."""
 
 
-async def followed(streams: Streams, request: v1.WatchRequest) -> list[str]:
+async def followed(streams: Streams) -> list[str]:
+    """The names of what is shown from revision 5 on."""
     names: list[str] = []
+    client = cast(ApiClient, cast(Any, streams))
     with pytest.raises(Over):
-        async for obj in changes(cast(ApiClient, cast(Any, streams)), request):
+        async for obj in Selection("default", "", "").changes(client, Target(KINDS["Pod"], ""), 5):
             names.append(obj.metadata.name)
     return names
 
@@ -58,7 +62,7 @@ async def test_a_watch_goes_on_where_it_broke() -> None:
         ([response(7, ("a", 7))], Unavailable("gone")),
         ([response(9, ("b", 9))], Over("")),
     )
-    assert await followed(streams, v1.WatchRequest(from_revision=5)) == ["a", "b"]
+    assert await followed(streams) == ["a", "b"]
     assert streams.asked == [(5, False), (7, False)]
 
 
@@ -70,5 +74,5 @@ async def test_a_server_that_forgot_the_history_is_asked_for_everything() -> Non
         ([response(0, ("old", 3), ("a", 7), ("b", 8)), response(9)], Unavailable("gone")),
         ([response(10, ("c", 10))], Over("")),
     )
-    assert await followed(streams, v1.WatchRequest(from_revision=5)) == ["a", "b", "c"]
-    assert streams.asked == [(5, False), (7, False), (7, True), (9, False)]
+    assert await followed(streams) == ["a", "b", "c"]
+    assert streams.asked == [(5, False), (7, False), (0, True), (9, False)]

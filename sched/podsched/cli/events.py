@@ -12,7 +12,7 @@ from podsched.api.objects import AnyObject, Event
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, Printer
-from podsched.cli.get import AllNamespaces, Selection, Watch, about, changes, show
+from podsched.cli.get import AllNamespaces, Selection, Watch, about, show
 from podsched.cli.output import say
 from podsched.cli.targets import Target, parse_targets
 from podsched.client.api_client import ApiClient
@@ -56,7 +56,7 @@ def events(
             place = "" if all_namespaces else f" in {namespace} namespace"
             say(f"No events found{place}.", error=True)
         if watch:
-            async for item in changes(client, selection.watch_from(Target(kind, ""), revision)):
+            async for item in selection.changes(client, Target(kind, ""), revision):
                 if found := of_types([item]):
                     show(table, printer.text(found, single=True))
 

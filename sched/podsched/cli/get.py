@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from podsched.api.kinds import Kind, unwrap
+from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node
 from podsched.cli import describe
 from podsched.cli.client import Namespace, Server, with_client
@@ -24,9 +24,9 @@ from podsched.cli.printers import Usage
 from podsched.cli.raw import get_raw
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import Compacted, NotFound, Unavailable
+from podsched.client.errors import Compacted, NotFound
+from podsched.client.object_watch import watch_objects
 from podsched.lib.printable import printable
-from podsched.v1.api_pb2 import Object, WatchRequest
 
 FieldSelector = Annotated[
     str,
@@ -43,33 +43,8 @@ Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
 ]
 
-#: Seconds before a broken watch is restarted.
+#: Seconds before a compacted watch is started again.
 _PAUSE = 0.5
-
-
-async def changes(client: ApiClient, request: WatchRequest) -> AsyncIterator[AnyObject]:
-    """Yield the objects that change after a revision; reconnect when the connection breaks.
-
-    A restarted server may not know the changes since the last revision. Everything is listed again
-    then, and changed objects are yielded; deletions in between are missed.
-    """
-    since = 0
-    while True:
-        try:
-            async for response in client.watch(request):
-                for event in response.events:
-                    obj = unwrap(Object.FromString(event.object))
-                    if int(obj.metadata.resource_version) > since:
-                        yield obj
-                if response.revision:
-                    since = request.from_revision = response.revision
-                    request.send_initial_events = False
-        except Unavailable:
-            await asyncio.sleep(_PAUSE)
-        except Compacted:
-            since = max(since, request.from_revision)
-            request.send_initial_events = True
-            await asyncio.sleep(_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +70,31 @@ class Selection:
         namespace = self.namespace if target.kind.namespaced else ""
         return await client.get(target.kind.name, target.name, namespace)
 
-    def watch_from(self, target: Target, revision: int) -> WatchRequest:
-        """Return the request for changes after a revision."""
-        return WatchRequest(
-            kinds=[target.kind.name],
-            namespace=self.namespace if target.kind.namespaced else "",
-            label_selector=self.labels,
-            field_selector=f"metadata.name={target.name}" if target.name else self.fields,
-            from_revision=revision,
-        )
+    async def changes(
+        self, client: ApiClient, target: Target, revision: int
+    ) -> AsyncIterator[AnyObject]:
+        """Yield the objects that change after a revision.
+
+        A restarted server may not know the changes since the last one. Everything is listed again
+        then, and changed objects are yielded; deletions in between are missed.
+        """
+        since = start = revision
+        while True:
+            try:
+                async for change in watch_objects(
+                    client,
+                    [target.kind.name],
+                    self.namespace if target.kind.namespaced else "",
+                    label_selector=self.labels,
+                    field_selector=f"metadata.name={target.name}" if target.name else self.fields,
+                    from_revision=start,
+                ):
+                    if int(change.object.metadata.resource_version) > since:
+                        yield change.object
+                    since = max(since, change.revision)
+            except Compacted:
+                start = 0
+                await asyncio.sleep(_PAUSE)
 
 
 def get(
@@ -147,7 +138,7 @@ def get(
             place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
-            async for changed in changes(client, selection.watch_from(wanted[0], found.revision)):
+            async for changed in selection.changes(client, wanted[0], found.revision):
                 if chosen.name == "yaml":
                     print("---")
                 show(chosen, printer.text([changed], single=True))

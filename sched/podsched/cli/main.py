@@ -161,6 +161,13 @@ def _exit_code(error: Exception) -> int:
         return code
     if os.environ.get("SCHED_DEBUG"):
         raise error
+    if isinstance(error, ModuleNotFoundError):
+        say(
+            f"error: this command needs more than the client, {error.name} for one: "
+            "pip install 'podsched[server]'",
+            error=True,
+        )
+        return 1
     if isinstance(error, OSError):
         # A file that cannot be read, or output that cannot be written.
         discard_output()

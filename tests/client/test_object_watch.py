@@ -1,0 +1,75 @@
+"""Changes as they happen, decoded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from podsched.api.kinds import UnknownKindError
+from podsched.client.errors import ClientError, Compacted, Unavailable
+from podsched.client.object_watch import ChangeType, watch_objects
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
+from support.api_objects import pod
+
+pytestmark = pytest.mark.looptime
+
+
+class Streams:
+    """Watches that are scripted: responses, and how each ends."""
+
+    def __init__(self, *streams: tuple[list[RawWatchResponse], ClientError]) -> None:
+        self.asked: list[tuple[int, bool]] = []
+        self._streams = list(streams)
+
+    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+        self.asked.append((request.from_revision, request.send_initial_events))
+        responses, end = self._streams.pop(0)
+        for one in responses:
+            yield one
+        raise end
+
+
+def raw(kind: int, name: str) -> RawWatchEvent:
+    return RawWatchEvent(type=kind, object=v1.Object(pod=pod(name)).SerializeToString())
+
+
+async def watched(streams: Streams, from_revision: int = 0) -> list[tuple[str, str, int]]:
+    found: list[tuple[str, str, int]] = []
+    with pytest.raises(Compacted):
+        async for change in watch_objects(streams, ["po"], from_revision=from_revision):
+            found.append((change.type, change.object.metadata.name, change.revision))
+    return found
+
+
+async def test_what_exists_comes_first_and_then_its_changes() -> None:
+    streams = Streams(
+        (
+            [
+                RawWatchResponse(events=[raw(v1.ADDED, "a")]),
+                RawWatchResponse(events=[raw(v1.DELETED, "a")], revision=7),
+            ],
+            Unavailable("gone"),
+        ),
+        ([RawWatchResponse(events=[raw(v1.MODIFIED, "b")], revision=9)], Compacted("")),
+    )
+    assert await watched(streams) == [
+        (ChangeType.ADDED, "a", 0),
+        (ChangeType.DELETED, "a", 7),
+        (ChangeType.MODIFIED, "b", 9),
+    ]
+    assert streams.asked == [(0, True), (7, False)], "it goes on where the connection broke"
+
+
+async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
+    broken = RawWatchEvent(type=v1.ADDED, object=b"\xff")
+    streams = Streams(
+        ([RawWatchResponse(events=[broken, raw(v1.ADDED, "a")], revision=3)], Compacted(""))
+    )
+    assert await watched(streams, 2) == [(ChangeType.ADDED, "a", 3)]
+
+
+async def test_an_unknown_kind_is_the_callers_mistake() -> None:
+    with pytest.raises(UnknownKindError):
+        await anext(watch_objects(Streams(), ["widgets"]))
