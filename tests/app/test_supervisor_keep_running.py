@@ -30,9 +30,10 @@ class Machine:
         if self._current is None:
             raise Unlucky("out of luck")
 
-    async def wait(self) -> None:
+    async def wait(self) -> str:
         assert self._current is not None, "it was not started"
         await asyncio.sleep(self._current)
+        return "ended"
 
 
 async def keep(machine: Machine, seconds: float) -> list[str]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from podsched.actors.ray_probe import answers
 from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, session_members
 from podsched.lib.run_directory import RunDirectory
@@ -34,6 +35,11 @@ NO_WAIT_FOR_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 START_ATTEMPTS = 3
 START_TIMEOUT = 40.0
+#: Seconds between questions whether its processes answer, and to each answer.
+PROBE_PERIOD, PROBE_TIMEOUT = 2.0, 5.0
+#: Seconds without an answer after which a process is taken to hang: more than a busy machine makes
+#: one wait, less than what Ray itself takes to give up a node.
+HUNG_AFTER = 15.0
 #: Longest to wait until the kernel has ended what was killed.
 STOP_TIMEOUT = 5.0
 
@@ -62,6 +68,7 @@ class LocalRay:
         self._token = secrets.token_hex(32)
         self._process: asyncio.subprocess.Process | None = None
         self._directory: RunDirectory | None = None
+        self._raylet = ""
         self.address = ""
 
     @property
@@ -124,8 +131,10 @@ class LocalRay:
         raise RayStartError(f"Ray did not start on this machine: {problem}")
 
     async def _start_once(self, directory: Path, port: int) -> None:
+        raylet = free_port()
         arguments = {
             "--port": port,
+            "--node-manager-port": raylet,
             "--node-ip-address": "127.0.0.1",
             "--ray-client-server-port": free_port(),
             "--dashboard-agent-listen-port": free_port(),
@@ -143,7 +152,7 @@ class LocalRay:
             await self._until_listening(port, directory)
             while not await self._can_be_joined(f"127.0.0.1:{port}"):
                 self._check_alive()
-        self.address = f"127.0.0.1:{port}"
+        self.address, self._raylet = f"127.0.0.1:{port}", f"127.0.0.1:{raylet}"
 
     async def _run(
         self, command: list[str], environment: Mapping[str, str] = MappingProxyType({})
@@ -191,10 +200,28 @@ class LocalRay:
             with contextlib.suppress(ProcessLookupError):
                 driver.kill()
 
-    async def wait(self) -> None:
-        """Return when the head does not run."""
-        if self._process is not None:
-            await self._process.wait()
+    async def wait(self) -> str:
+        """Return how the head has ended; one that hangs is ended."""
+        if self._process is None:
+            return "ended"
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            return await self._until_hung(ended)
+        finally:
+            ended.cancel()
+
+    async def _until_hung(self, ended: asyncio.Future[int]) -> str:
+        loop = asyncio.get_running_loop()
+        heard = dict.fromkeys((self.address, self._raylet), loop.time())
+        while True:
+            if (await asyncio.wait({ended}, timeout=PROBE_PERIOD))[0]:
+                return "ended"
+            for address in heard:
+                if await answers(address, PROBE_TIMEOUT, self._tls):
+                    heard[address] = loop.time()
+            if loop.time() - min(heard.values()) > HUNG_AFTER:
+                await self.kill()
+                return f"has not answered for {HUNG_AFTER:.0f} s"
 
     async def stop(self) -> None:
         """End every process of the cluster and remove its files."""

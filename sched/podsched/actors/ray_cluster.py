@@ -4,7 +4,7 @@ Everything of Ray that can block runs in a daemon thread (joining takes 0.3 to 1
 cluster 5 s), and Ray is imported there too, so that a replica that never uses it never pays for
 it. Ray's errors end here: callers get ``RayUnavailable`` and do the work themselves.
 
-    apart --its port answers, ray.init--> joined --port silent, or ``lost()``--> leaving --> apart
+    apart --head and node answer, ray.init--> joined --port gone, or ``lost()``--> leaving --> apart
 
 Two settings of Ray make it fit to be lost: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
 ends its process 60 s after the head is gone (seen with 2.60), and without
@@ -17,12 +17,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from podsched.actors.ray_probe import answers, raylet_sockets, raylets_here, tls_of
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("ray")
@@ -40,6 +42,8 @@ JOIN_TIMEOUT = 30.0
 LEAVE_TIMEOUT = 15.0
 CONTROL_TIMEOUT = 20.0
 WATCH_PERIOD = 1.0
+#: What a process of Ray that is well may take to answer, however busy the machine.
+PROBE_TIMEOUT = 5.0
 #: Probes that must fail in a row: a head under load may miss one.
 MISSED_PROBES = 2
 
@@ -50,20 +54,6 @@ class RayUnavailable(Exception):
 
 class LaterTerm(RayUnavailable):
     """The actor follows a later leader: this one's term is over."""
-
-
-def has_ray_node(sockets: Path = Path("/proc/net/unix")) -> bool:
-    """Whether a Ray node listens on this machine, in this network and file system.
-
-    Without one ray.init does not raise, it ends the process (seen with 2.60). True where that
-    cannot be found out.
-    """
-    try:
-        lines = sockets.read_text().splitlines()
-    except OSError:
-        return True
-    paths = (Path(line.split()[-1]) for line in lines if line.endswith("/sockets/raylet"))
-    return any(path.exists() for path in paths)
 
 
 class RayMetrics(Protocol):
@@ -101,6 +91,13 @@ async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
     return await done
 
 
+def _set_environment() -> None:
+    """Set what Ray reads when it is imported."""
+    for name, value in _DRIVER_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.ERROR)
+
+
 class RayCluster:
     """One per process, as Ray itself. ``joined`` is set while actors can be called."""
 
@@ -117,7 +114,7 @@ class RayCluster:
         """Join, watch and join again, until cancelled."""
         try:
             while True:
-                if await self._answers() and await self._join():
+                if await self._is_served() and await self._join():
                     await self._watch()
                     await self._leave()
                 await asyncio.sleep(self._retry_period)
@@ -137,6 +134,15 @@ class RayCluster:
 
     # ------------------------------------------------------------------ joining and leaving
 
+    async def _is_served(self) -> bool:
+        """Return whether there is a head, and it does not hang."""
+        return not self._is_plain or await answers(self.address, PROBE_TIMEOUT, tls_of())
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the address is a host and port, and not "auto" or that of a Ray Client."""
+        return re.fullmatch(r"[^/]+:[0-9]+", self.address) is not None
+
     async def _answers(self) -> bool:
         host, _, port = self.address.rpartition(":")
         if not port.isdigit():
@@ -152,6 +158,7 @@ class RayCluster:
     async def _join(self) -> bool:
         try:
             async with asyncio.timeout(JOIN_TIMEOUT):
+                await self._check_nodes()
                 self._ray, self.cpus = await in_daemon_thread(self._init, "join ray")
         except Exception as exc:
             # ray.init raises whatever its many layers do; none of it matters but that it failed.
@@ -163,12 +170,28 @@ class RayCluster:
         self.joined.set()
         return True
 
+    async def _check_nodes(self) -> None:
+        """Raise RayUnavailable unless the nodes that ray.init may join here are there and answer.
+
+        Without one ray.init does not raise, it ends the process (seen with 2.60); one that hangs
+        freezes it.
+        """
+        _set_environment()
+        sockets = raylet_sockets()
+        if sockets is None or not self._is_plain:
+            return
+        missing = f"no Ray node runs here: ray start --address={self.address}"
+        if not sockets:
+            raise RayUnavailable(missing)
+        find = partial(raylets_here, self.address, sockets)
+        nodes = await in_daemon_thread(find, "find ray's nodes")
+        if not nodes:
+            raise RayUnavailable(missing)
+        for node in nodes:
+            if not await answers(node, PROBE_TIMEOUT, tls_of()):
+                raise RayUnavailable(f"the Ray node at {node} does not answer")
+
     def _init(self) -> tuple[Any, int]:
-        for name, value in _DRIVER_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        if not has_ray_node():
-            raise RayUnavailable(f"no Ray node runs here: ray start --address={self.address}")
         import ray as imported
 
         ray: Any = imported

@@ -56,7 +56,9 @@ class Part(Protocol):
     """What runs processes of its own, as the embedded etcd and Ray do."""
 
     async def start(self) -> None: ...
-    async def wait(self) -> object: ...
+    async def wait(self) -> str:
+        """Return how it has ended, such as "ended"."""
+        ...
 
 
 async def keep_running(
@@ -71,8 +73,7 @@ async def keep_running(
     began, runs = loop.time(), True
     while True:
         if runs:
-            await part.wait()
-            warn(f"{name} ended: starting it again")
+            warn(f"{name} {await part.wait()}: starting it again")
             if loop.time() - began > STEADY_AFTER:
                 backoff.reset()
         await asyncio.sleep(backoff.next_delay())

@@ -220,11 +220,12 @@ class EmbeddedEtcd:
         last = lines[-1] if lines else "no output"
         return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
-    async def wait(self) -> int:
-        """Wait until it ends; return its exit code (negative: the signal's number)."""
+    async def wait(self) -> str:
+        """Wait until it has ended; return "ended", as ``wait`` of other parts says how."""
         if self._process is None:
             raise EmbeddedEtcdError("etcd was not started")
-        return await self._process.wait()
+        await self._process.wait()
+        return "ended"
 
     async def stop(self, grace: float = 10.0) -> None:
         """Stop it with SIGTERM, and with SIGKILL after grace seconds."""

@@ -1,0 +1,87 @@
+"""Whether Ray's processes are alive: not only their kernels, which accept connections for them.
+
+A raylet that is stopped, or hangs, freezes whoever joins it: ``ray.init`` waits for its answer
+without letting other threads run (14 s for 14 s with 2.60), for which a leader would neither renew
+its lease nor answer. So it is asked first. A GCS that hangs only delays calls, in other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podsched.lib.certificate_files import CertificateError
+from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
+
+#: How HTTP/2 begins (RFC 9113, 3.4), and an empty SETTINGS frame: a gRPC server answers at once.
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_GCS_TIMEOUT = 5.0
+
+
+def raylet_sockets(table: Path = Path("/proc/net/unix")) -> frozenset[str] | None:
+    """Return where raylets listen in this network and file system; None where nobody tells."""
+    try:
+        lines = table.read_text().splitlines()
+    except OSError:
+        return None
+    paths = (line.split()[-1] for line in lines if line.endswith("/sockets/raylet"))
+    return frozenset(path for path in paths if Path(path).exists())
+
+
+def raylets_here(address: str, sockets: frozenset[str]) -> list[str]:
+    """Return the addresses of the cluster's nodes on this machine, as its GCS knows them.
+
+    Blocks, and raises whatever Ray does.
+    """
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    nodes: Mapping[Any, Any] = GcsClient(address=address).get_all_node_info(timeout=_GCS_TIMEOUT)
+    return [
+        f"{node.node_manager_address}:{node.node_manager_port}"
+        for node in nodes.values()
+        if node.state == node.ALIVE and node.raylet_socket_name in sockets
+    ]
+
+
+def tls_of(environment: Mapping[str, str] = os.environ) -> TlsFiles | None:
+    """Return the certificates with which Ray is called, as its variables name them."""
+    if environment.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+        return None
+    names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY")
+    return TlsFiles(*(environment.get(name, "") for name in names))
+
+
+async def answers(address: str, timeout: float, tls: TlsFiles | None = None) -> bool:
+    """Return whether the gRPC server at host:port does anything within the seconds."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(timeout):
+            context = ConnectingContext(tls, _ignore, any_host=True).latest() if tls else None
+            if context is not None:
+                context.set_alpn_protocols(["h2"])
+            reader, writer = await asyncio.open_connection(
+                host.strip("[]"), int(port), ssl=context, ssl_shutdown_timeout=_shutdown(context)
+            )
+            try:
+                writer.write(_HELLO)
+                await reader.read(1)
+            finally:
+                writer.close()
+    except (ssl.SSLError, CertificateError, ConnectionResetError):
+        # It takes no part in what was tried, but it lives; ray.init will say what is wrong.
+        return True
+    except (OSError, ValueError):  # TimeoutError is an OSError
+        return False
+    return True
+
+
+def _shutdown(context: ssl.SSLContext | None) -> float | None:
+    return None if context is None else 1.0
+
+
+def _ignore(_: str) -> None:
+    pass
