@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from podsched.bench.processes import cpu_seconds, cpu_seconds_of, spent
+from podsched.bench.processes import cpu_seconds, cpu_seconds_of, cpu_seconds_of_session, spent
 
 
 def test_cpu_time_is_read_whatever_a_process_is_called() -> None:
@@ -15,3 +15,9 @@ def test_cpu_time_is_read_whatever_a_process_is_called() -> None:
     assert cpu_seconds_of(stat) == pytest.approx(300 / tick)
     assert set(cpu_seconds({"me": os.getpid(), "nobody": None})) == {"me"}
     assert spent({"a": 1.0}, {"a": 3.0, "new": 1.0}, 1000) == {"a": 2000.0}
+
+
+def test_the_processes_of_a_session_are_added_up_by_what_they_say_they_are() -> None:
+    sums = cpu_seconds_of_session(os.getsid(0))
+    assert sums and all(seconds >= 0 for seconds in sums.values())
+    assert cpu_seconds_of_session(None) == {}

@@ -42,12 +42,12 @@ def memory_of_session(session: int | None) -> dict[str, int]:
     """
     sums: dict[str, int] = defaultdict(int)
     for pid in session_members(session) if session else ():
-        for name, size in memory_of({_title(pid): pid}).items():
+        for name, size in memory_of({title_of(pid): pid}).items():
             sums[name] += size
     return dict(sums)
 
 
-def _title(pid: int) -> str:
+def title_of(pid: int) -> str:
     """Return what a process of Ray says it is, such as "ray::IDLE", or the name of its program."""
     try:
         first, *_ = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+
+from podsched.bench.memory import title_of
+from podsched.lib.processes import session_members
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -29,6 +33,15 @@ def cpu_seconds(pids: Mapping[str, int | None]) -> dict[str, float]:
         except OSError:
             continue
     return found
+
+
+def cpu_seconds_of_session(session: int | None) -> dict[str, float]:
+    """Return the CPU seconds of all processes of a session, added up by what they say they are."""
+    sums: dict[str, float] = defaultdict(float)
+    for pid in session_members(session) if session else ():
+        for name, seconds in cpu_seconds({title_of(pid): pid}).items():
+            sums[name] += seconds
+    return dict(sums)
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float], pods: int) -> dict[str, float]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from podsched.api.objects import Node, Pod
 from podsched.app.local_cluster import LocalCluster
 from podsched.bench import ops
-from podsched.bench.memory import memory_of
+from podsched.bench.memory import memory_of, memory_of_session
 from podsched.bench.pod_watch import BoundCounter, watching
-from podsched.bench.processes import cpu_seconds, spent
+from podsched.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
 from podsched.bench.results import BenchResult, timeline
 from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all, pids_of
 from podsched.bench.shapes import key_of
@@ -26,6 +26,9 @@ from podsched.client.errors import NotFound, of_result
 
 #: Nodes and pods made and sent at once where nothing is measured.
 _PART = 5000
+#: What an evaluator actor's process is called, and seconds for it to start and to load its code.
+_ACTOR = "ray::EvaluatorActor"
+_ACTORS_WITHIN, _ACTORS_SETTLE = 60.0, 3.0
 
 
 async def run_workload(
@@ -148,8 +151,9 @@ class Runner:
         pods = op.pods(0, op.count)
         clock, rate = self.clock, self._options.rate or op.rate
         if not clock.created:
+            await self._actors()
             clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
-            clock.cpu = cpu_seconds(pids_of(self._cluster))
+            clock.cpu = self._cpu()
             clock.began = time.monotonic()
         keys = [key_of(pod) for pod in pods]
         self._expected += keys
@@ -161,6 +165,18 @@ class Runner:
             await creating
         self._stop_clock()
 
+    async def _actors(self) -> None:
+        """Wait until the evaluator actors have started, whose start is not to be measured."""
+        ray = self._cluster.ray
+        if ray is None or self._options.evaluator != "ray":
+            return
+        # Without actors, nodes are evaluated locally.
+        deadline = time.monotonic() + _ACTORS_WITHIN
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_ACTORS_SETTLE)
+            if _ACTOR in cpu_seconds_of_session(ray.pid):
+                return
+
     async def _bound(self, keys: Sequence[str], stage: str) -> None:
         def progress(bound: int) -> None:
             self._progress(stage, bound, len(keys))
@@ -170,8 +186,19 @@ class Runner:
             self._stop_clock()
 
     def _stop_clock(self) -> None:
-        pids = pids_of(self._cluster)
-        self.clock.cpu_after, self.clock.memory = cpu_seconds(pids), memory_of(pids)
+        ray = self._cluster.ray
+        self.clock.cpu_after = self._cpu()
+        self.clock.memory = {
+            **memory_of(pids_of(self._cluster)),
+            **memory_of_session(ray.pid if ray else None),
+        }
+
+    def _cpu(self) -> dict[str, float]:
+        ray = self._cluster.ray
+        return {
+            **cpu_seconds(pids_of(self._cluster)),
+            **cpu_seconds_of_session(ray.pid if ray else None),
+        }
 
     async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         options = self._options
