@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from support.commands import Commands
+
 DEFAULT_REQUESTS = 2000
 
 
@@ -19,3 +21,11 @@ def requests(pytestconfig: pytest.Config) -> int:
     """How many requests to send; the option exists only where pytest was given this folder."""
     number: int = pytestconfig.getoption("--requests", default=DEFAULT_REQUESTS)
     return number
+
+
+@pytest.fixture
+def sched(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The command line, without what the environment of the tests says."""
+    for name in ("SCHED_SERVER", "SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return Commands()

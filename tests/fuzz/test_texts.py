@@ -5,15 +5,12 @@ Texts that people write: manifests, configurations, selectors, quantities and du
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -32,125 +29,13 @@ from podsched.api.selectors import SelectorError, parse_selector
 from podsched.config.durations import format_duration, parse_duration
 from podsched.config.errors import ConfigError
 from podsched.config.load import load_config, to_public, to_yaml
-from support.fuzz_requests import SEEDS, odd_text, odd_value, places
+from support.fuzz_requests import SEEDS, odd_text
+from support.fuzz_texts import CONFIG, changed, text_of
 
 pytestmark = pytest.mark.integration
 
 #: Seconds of processor time that any text may take.
 _MOST_SECONDS = 2.0
-_CONFIG: dict[str, Any] = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaseDuration": "15s", "renewDeadline": "10s", "resourceName": "a"},
-    "parallelism": 16,
-    "percentageOfNodesToScore": 30,
-    "podMaxBackoffSeconds": 10,
-    "clientConnection": {"qps": 50.5, "burst": 100},
-    "profiles": [
-        {
-            "schedulerName": "a",
-            "plugins": {
-                "multiPoint": {"disabled": [{"name": "ImageLocality"}]},
-                "score": {"enabled": [{"name": "NodeAffinity", "weight": 3}]},
-            },
-            "pluginConfig": [
-                {
-                    "name": "NodeResourcesFit",
-                    "args": {
-                        "scoringStrategy": {
-                            "type": "RequestedToCapacityRatio",
-                            "resources": [{"name": "cpu", "weight": 2}],
-                            "requestedToCapacityRatio": {
-                                "shape": [
-                                    {"utilization": 0, "score": 0},
-                                    {"utilization": 100, "score": 10},
-                                ]
-                            },
-                        }
-                    },
-                },
-                {
-                    "name": "PodTopologySpread",
-                    "args": {
-                        "defaultingType": "List",
-                        "defaultConstraints": [
-                            {
-                                "maxSkew": 1,
-                                "topologyKey": "zone",
-                                "whenUnsatisfiable": "ScheduleAnyway",
-                            }
-                        ],
-                    },
-                },
-                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 5}},
-                {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 10}},
-                {
-                    "name": "NodeAffinity",
-                    "args": {
-                        "addedAffinity": {
-                            "requiredDuringSchedulingIgnoredDuringExecution": {
-                                "nodeSelectorTerms": [
-                                    {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
-                                ]
-                            }
-                        }
-                    },
-                },
-                {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}},
-            ],
-        }
-    ],
-    "extenders": [
-        {
-            "urlPrefix": "http://127.0.0.1:1/x",
-            "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "weight": 1,
-            "httpTimeout": "5s",
-            "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}],
-            "tlsConfig": {"insecure": True},
-        }
-    ],
-}
-
-
-_DAMAGE = (
-    "*a", "&a ", "!!python/object:os.system ", "!!binary ", "<<: ", "? ", "- ", "\t", "\x00", "{",
-    "[" * 200, "'", "\n---\n", "---", "...", "%YAML 9.9\n", "\ufeff", "\ud800", "1e999", "!!set ",
-    "!!omap ", "!!int x", "!!float .", "!!timestamp 0", "0o9", ".inf", "1_0", "|\n",
-)  # fmt: skip
-
-
-def _changed(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """A copy with odd values, keys and shapes in a few places."""
-    changed = copy.deepcopy(document)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        holder, key = rng.choice(list(places(changed)))
-        chance = rng.random()
-        if chance < 0.6:
-            holder[key] = odd_value(rng)
-        elif chance < 0.75 and isinstance(holder, dict):
-            holder[odd_text(rng)] = odd_value(rng)
-        elif chance < 0.9:
-            holder[key] = [holder[key]] * rng.choice((1, 3, 50))
-        else:
-            del holder[key]
-        if not changed:
-            break
-    return changed
-
-
-def _text_of(document: dict[str, Any], rng: random.Random) -> str:
-    """A document as YAML or JSON, sometimes damaged."""
-    if rng.random() < 0.5:
-        text = json.dumps(document)
-    else:
-        text = yaml.safe_dump(document, allow_unicode=rng.random() < 0.5)
-    while rng.random() < 0.4:
-        at = rng.randrange(len(text) + 1)
-        inserted = rng.choice(_DAMAGE)
-        text = text[:at] + inserted + text[at + rng.choice((0, 0, 1, 40)) :]
-    return text
 
 
 def _each(requests: int, check: Callable[[random.Random], None]) -> None:
@@ -195,7 +80,7 @@ def test_any_manifest_is_read_or_refused_with_its_problems(requests: int) -> Non
     manifests = [to_manifest(seed) for seed in SEEDS]
 
     def check(rng: random.Random) -> None:
-        _read_manifests(_text_of(_changed(rng.choice(manifests), rng), rng))
+        _read_manifests(text_of(changed(rng.choice(manifests), rng), rng))
 
     _each(requests, check)
 
@@ -204,7 +89,7 @@ def test_any_merge_patch_is_applied_or_refused(requests: int) -> None:
     def check(rng: random.Random) -> None:
         seed = rng.choice(SEEDS)
         try:
-            patched = apply_merge_patch(seed, _changed(to_manifest(seed), rng)).message
+            patched = apply_merge_patch(seed, changed(to_manifest(seed), rng)).message
         except ManifestError as error:
             assert str(error)
         else:
@@ -235,7 +120,7 @@ def test_any_text_is_a_manifest_or_none(text: str | bytes) -> None:
 
 def test_any_configuration_is_loaded_or_refused_with_its_errors(requests: int) -> None:
     def check(rng: random.Random) -> None:
-        text = _text_of(_changed(_CONFIG, rng), rng)
+        text = text_of(changed(CONFIG, rng), rng)
         try:
             config = load_config(text)
         except ConfigError as error:
@@ -245,7 +130,7 @@ def test_any_configuration_is_loaded_or_refused_with_its_errors(requests: int) -
         assert load_config(to_yaml(config)).effective == config.effective
         json.dumps(to_public(config), allow_nan=False)
 
-    load_config(_CONFIG)
+    load_config(CONFIG)
     _each(requests, check)
 
 

@@ -12,6 +12,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import os_error_text, say
 from podsched.lib.certificate_files import CertificateError
+from podsched.lib.files import read_file
 
 if TYPE_CHECKING:
     from podsched.lib.certificates import Description
@@ -122,8 +123,7 @@ def show(
     now = datetime.now(UTC)
     for file in files:
         try:
-            with file.open("rb") as stream:
-                found = describe(stream.read(_MAX_BYTES), str(file))
+            found = describe(read_file(file, _MAX_BYTES), str(file))
         except OSError as exc:
             fail(f"{file}: {os_error_text(exc)}", USAGE)
         except CertificateError as exc:

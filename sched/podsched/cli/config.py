@@ -13,6 +13,7 @@ from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
+from podsched.lib.files import FileTooLarge, read_file
 
 app = typer.Typer(
     help="Print or check a KubeSchedulerConfiguration.",
@@ -22,7 +23,7 @@ app = typer.Typer(
 )
 
 
-_MAX_CHARACTERS = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def read_config(path: Path | None) -> SchedulerConfiguration:
@@ -31,14 +32,21 @@ def read_config(path: Path | None) -> SchedulerConfiguration:
 
 
 def _load(path: Path, code: int) -> SchedulerConfiguration:
-    """Load a file and check its plugins; exit with ``code`` if either has errors."""
+    return load_text(config_text(path), path, code)
+
+
+def config_text(path: Path) -> str:
+    """Return the text of a file; exit if it cannot be read."""
     try:
-        with path.open() as stream:
-            text = stream.read(_MAX_CHARACTERS + 1)
+        return read_file(path, _MAX_BYTES).decode()
+    except FileTooLarge as exc:
+        fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
     except (OSError, UnicodeDecodeError) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-    if len(text) > _MAX_CHARACTERS:
-        fail(f"{path}: too large for a configuration, more than {_MAX_CHARACTERS >> 20} MiB", USAGE)
+
+
+def load_text(text: str, path: Path, code: int = USAGE) -> SchedulerConfiguration:
+    """Load a file's text and check its plugins; exit with ``code`` if either has errors."""
     try:
         config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
         check_plugins(config)

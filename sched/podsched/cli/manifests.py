@@ -14,6 +14,7 @@ from podsched.api.manifest import ManifestError, describe, from_manifest, load_d
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.output import say
+from podsched.lib.files import open_file
 
 #: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
 #: (``/dev/zero``) is refused instead of being read until memory runs out.
@@ -38,7 +39,7 @@ def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, 
             files = [path]
         for file in files:
             try:
-                with file.open("rb") as stream:
+                with open_file(file) as stream:
                     text = _read(str(file), stream)
             except OSError as exc:
                 fail(f"{file}: {exc.strerror or exc}")

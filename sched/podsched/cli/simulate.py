@@ -6,10 +6,10 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 import yaml
@@ -22,9 +22,9 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.client import Server, with_client
-from podsched.cli.config import read_config
+from podsched.cli.config import config_text, load_text
 from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.manifests import read_known, read_manifests
+from podsched.cli.manifests import MAX_BYTES, read_known, read_manifests
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.client.api_client import ApiClient
@@ -142,13 +142,20 @@ def _dumped(filenames: Sequence[str]) -> list[AnyObject]:
 def _run_scenarios(path: Path) -> None:
     try:
         with open_scenarios(path) as lines:
-            for result in simulate_lines(lines):
+            for result in simulate_lines(_bounded(lines, path)):
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     except (OSError, EOFError, zlib.error) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
     except PluginError as exc:
         fail(str(exc))
     sys.stdout.flush()
+
+
+def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
+    while line := lines.readline(MAX_BYTES + 1):
+        if len(line) > MAX_BYTES:
+            fail(f"{path}: a line of more than {MAX_BYTES >> 20} MiB")
+        yield line
 
 
 async def _everything(client: ApiClient) -> list[AnyObject]:
@@ -178,8 +185,9 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, config: Path | None) -> di
         "pod": to_manifest(pod),
     }
     if config is not None:
-        read_config(config)
-        scenario["config"] = yaml.safe_load(config.read_text())
+        text = config_text(config)  # once: it may be a pipe
+        load_text(text, config)
+        scenario["config"] = yaml.safe_load(text)
     return scenario
 
 

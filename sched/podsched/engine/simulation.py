@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -37,6 +38,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
+from podsched.lib.files import open_file
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
@@ -105,9 +107,15 @@ def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
             yield {"id": identity, "error": f"{type(error).__name__}: {error}"}
 
 
-def open_scenarios(path: Path) -> IO[bytes]:
+@contextmanager
+def open_scenarios(path: Path) -> Iterator[IO[bytes]]:
     """Open a file of scenarios, one a line; it is decompressed when its name ends in ``.gz``."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    with open_file(path) as file:
+        if path.suffix == ".gz":
+            with gzip.open(file, "rb") as lines:
+                yield lines  # type: ignore[misc]
+        else:
+            yield file
 
 
 def _config(

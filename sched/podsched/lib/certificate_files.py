@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from podsched.lib.files import read_file
+
 #: Time of change, size and inode of each file; None for one that is not there.
+_MAX_BYTES = 1 << 20
 _Versions = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -68,7 +71,7 @@ class CertificateFiles:
 
 def _content(name: str) -> bytes | None:
     try:
-        return Path(name).read_bytes() if name else None
+        return read_file(Path(name), _MAX_BYTES) if name else None
     except OSError as error:
         raise CertificateError(f"{name}: {error.strerror}") from error
 

@@ -1,0 +1,56 @@
+"""Files that a user names: whatever they are, reading them ends, and takes a bounded memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+#: Seconds to wait for somebody to write to a named pipe.
+PIPE_TIMEOUT = 10.0
+
+
+class FileTooLarge(OSError):
+    """A file has more bytes than anybody needs, or never ends."""
+
+
+def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
+    """Open a file to read.
+
+    Raises:
+        OSError: it cannot be opened, or is a named pipe that nobody writes to.
+    """
+    # Without O_NONBLOCK, opening a named pipe blocks until there is a writer, maybe for ever.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if stat.S_ISFIFO(os.fstat(handle).st_mode):
+            _wait_for_writer(handle, path, pipe_timeout)
+        os.set_blocking(handle, True)
+        return open(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _wait_for_writer(handle: int, path: Path, timeout: float) -> None:
+    waiting = select.poll()
+    waiting.register(handle, select.POLLIN)
+    if not waiting.poll(timeout * 1000):
+        raise OSError(errno.ETIMEDOUT, f"nobody writes to this pipe within {timeout:g} s", path)
+
+
+def read_file(path: Path, most: int, *, pipe_timeout: float = PIPE_TIMEOUT) -> bytes:
+    """Return the content of a file of at most ``most`` bytes.
+
+    Raises:
+        FileTooLarge: it is larger.
+        OSError: it cannot be read.
+    """
+    with open_file(path, pipe_timeout=pipe_timeout) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise FileTooLarge(errno.EFBIG, f"more than {most >> 20} MiB", path)
+    return content

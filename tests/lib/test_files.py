@@ -1,0 +1,56 @@
+"""Reading a file that a user names ends, whatever it is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from podsched.lib.files import FileTooLarge, open_file, read_file
+
+
+def test_a_file_is_read_up_to_the_bound(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"x" * 100)
+    assert read_file(file, 100) == b"x" * 100
+    with pytest.raises(FileTooLarge, match="more than"):
+        read_file(file, 99)
+
+
+def test_what_never_ends_is_too_large() -> None:
+    with pytest.raises(FileTooLarge, match="more than 1 MiB"):
+        read_file(Path("/dev/zero"), 1 << 20)
+
+
+def test_a_named_pipe_that_nobody_writes_to_is_an_error(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nobody writes to this pipe"):
+        read_file(pipe, 100, pipe_timeout=0.01)
+
+
+def test_a_named_pipe_is_read_until_its_writer_closes_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"x" * 200_000,))
+    writer.start()
+    assert len(read_file(pipe, 1 << 20)) == 200_000
+    writer.join()
+
+
+def test_a_pipe_of_a_shell_is_read(tmp_path: Path) -> None:
+    """As of ``sched apply -f <(...)``, which passes /dev/fd/63."""
+    reading, writing = os.pipe()
+    os.write(writing, b"content")
+    os.close(writing)
+    assert read_file(Path(f"/dev/fd/{reading}"), 100) == b"content"
+    os.close(reading)
+
+
+def test_a_missing_file_and_a_directory_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_file(tmp_path / "absent")
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path, 10)
