@@ -25,6 +25,7 @@ FLAGS = {
 }
 #: Together in one call, for each needs the others.
 TLS = ("tls_cert", "tls_key", "tls_client_ca")
+TOKENS = ("token_file", "token_listen", "jwt")
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
 
 
 def test_no_setting_is_without_a_flag() -> None:
-    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS}
+    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS, *TOKENS}
 
 
 def test_without_flags_the_settings_have_their_defaults(started: list[ServerSettings]) -> None:

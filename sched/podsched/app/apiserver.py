@@ -38,8 +38,10 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         await server.start()
         tls = bool(settings.tls_cert)
         _log.info("Serving", address=server.address, health=health.url, tls=tls)
-        if not tls and not is_loopback(settings.host):
-            _log.warning("Anyone who can reach this address can do anything: it has no TLS")
+        _say_who_may_do_what(settings, server)
+        if server.jwt is not None:
+            # Returns at once where the keys are in a file.
+            tasks.start(server.jwt.run(), "follow the issuer's keys")
         tasks.start(server.wait(), "follow etcd", endless=True)
         tasks.start(store.wait(), "write to etcd", endless=True)
         # Returns at once where etcd compacts itself.
@@ -51,6 +53,32 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         await server.stop()
         await health.stop()
         await store.close()
+
+
+def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
+    """Log the one line that an operator should read before others connect."""
+    if settings.authenticates:
+        accepted = [
+            name
+            for name, is_accepted in (
+                ("client certificates", settings.tls_client_ca),
+                ("tokens", settings.token_file),
+                (f"JWTs of {settings.jwt.issuer}" if settings.jwt else "", settings.jwt),
+            )
+            if is_accepted
+        ]
+        _log.info(
+            "Callers are authenticated and may do what roles permit",
+            by=", ".join(accepted),
+            tokens_at=server.token_port or None,
+        )
+    elif is_loopback(settings.host):
+        _log.info("Everyone on this machine is cluster-admin: nobody is authenticated")
+    else:
+        _log.warning(
+            "Everyone who can reach this address is cluster-admin: nobody is authenticated",
+            tls=bool(settings.tls_cert),
+        )
 
 
 async def _end_when_asked(process: Process, tasks: TaskSet) -> None:

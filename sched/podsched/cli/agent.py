@@ -10,7 +10,7 @@ from podsched.agent.agent import AgentError
 from podsched.agent.nodes import BadNode, nodes_of_manifests
 from podsched.api.objects import Node
 from podsched.app.process import ProcessOptions
-from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, client_options, endpoints
+from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
 from podsched.cli.enums import LogFormat, LogLevel
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
 from podsched.cli.manifests import read_manifests
@@ -88,6 +88,7 @@ def agent(
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    token_file: TokenFile = None,
     nodes: Nodes = 0,
     node_cpu: NodeCpu = "4",
     node_memory: NodeMemory = "32Gi",
@@ -107,7 +108,7 @@ def agent(
     """Play hollow nodes: register them, send heartbeats, run and end pods."""
     from podsched.app.hollow import run_hollow_nodes
 
-    client = client_options(tls_ca, tls_cert, tls_key)
+    client = client_options(tls_ca, tls_cert, tls_key, token_file)
     tls = serving_files(client)
     check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     given = _nodes(manifests or [])

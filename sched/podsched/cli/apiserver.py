@@ -9,6 +9,17 @@ from typing import Annotated
 import typer
 
 from podsched.app.process import ProcessOptions
+from podsched.cli.authentication_options import (
+    Audience,
+    GroupsClaim,
+    Issuer,
+    Jwks,
+    JwtOptions,
+    TokenHashes,
+    TokenListen,
+    UserClaim,
+    with_tokens,
+)
 from podsched.cli.enums import LogFormat, LogLevel
 from podsched.cli.errors import USAGE, fail, file_or_fail
 from podsched.cli.process_options import (
@@ -133,6 +144,13 @@ def apiserver(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
+    token_file: TokenHashes = None,
+    token_listen: TokenListen = None,
+    jwt_issuer: Issuer = "",
+    jwt_audience: Audience = "",
+    jwt_jwks: Jwks = "",
+    jwt_user_claim: UserClaim = "sub",
+    jwt_groups_claim: GroupsClaim = "groups",
     etcd_compaction_interval: CompactionInterval = DEFAULTS.compaction_interval_seconds,
     etcd_quota_bytes: Quota = DEFAULTS.etcd_quota_bytes,
     event_ttl: EventTtl = DEFAULTS.event_ttl_seconds,
@@ -157,9 +175,12 @@ def apiserver(
             insecure=insecure_listen,
             remedy="--tls-cert, --tls-key and --tls-client-ca",
         )
+    jwt = JwtOptions(jwt_issuer, jwt_audience, jwt_jwks, jwt_user_claim, jwt_groups_claim)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     settings = replace(
-        _settings(host, port, tls_cert, tls_key, tls_client_ca),
+        with_tokens(
+            _settings(host, port, tls_cert, tls_key, tls_client_ca), token_file, token_listen, jwt
+        ),
         compaction_interval_seconds=etcd_compaction_interval,
         etcd_quota_bytes=etcd_quota_bytes,
         event_ttl_seconds=event_ttl,

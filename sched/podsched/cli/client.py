@@ -28,6 +28,7 @@ TLS_VARIABLES = {
     "--tls-cert": "SCHED_TLS_CERT",
     "--tls-key": "SCHED_TLS_KEY",
 }
+TOKEN_VARIABLE = "SCHED_TOKEN_FILE"
 
 T = TypeVar("T")
 
@@ -39,7 +40,8 @@ Server = Annotated[
         envvar="SCHED_SERVER",
         metavar="HOST:PORT[,...]",
         help=f"Address of the API server, by default {DEFAULT_SERVER}. With several, the next one "
-        "is used when one fails. SCHED_TLS_CA, SCHED_TLS_CERT and SCHED_TLS_KEY name TLS files.",
+        "is used when one fails. SCHED_TLS_CA, SCHED_TLS_CERT and SCHED_TLS_KEY name TLS files, "
+        "SCHED_TOKEN_FILE one with a bearer token.",
         show_default=False,
     ),
 ]
@@ -73,6 +75,17 @@ TlsKey = Annotated[
         help="Private key of --tls-cert.",
     ),
 ]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        rich_help_panel="TLS to the API server",
+        envvar=TOKEN_VARIABLE,
+        metavar="FILE",
+        help="Bearer token for the API server, in place of a client certificate. Read again when "
+        "it changes.",
+    ),
+]
 Namespace = Annotated[
     str,
     typer.Option(
@@ -94,9 +107,12 @@ def endpoints(server: str) -> list[str]:
 
 
 def client_options(
-    ca: Path | None = None, cert: Path | None = None, key: Path | None = None
+    ca: Path | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    token: Path | None = None,
 ) -> ClientOptions:
-    """Return how to connect: by TLS if files are given here or named by the environment."""
+    """Return how to connect: with the files given here or named by the environment."""
     given = {"--tls-ca": ca, "--tls-cert": cert, "--tls-key": key}
     files = {}
     for option, path in given.items():
@@ -109,7 +125,10 @@ def client_options(
         fail("--tls-cert and --tls-key must be used together", USAGE)
     if tls_cert and not tls_ca:
         fail("--tls-cert needs --tls-ca: a client certificate is only used with TLS", USAGE)
-    return ClientOptions(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key)
+    named = os.environ.get(TOKEN_VARIABLE, "")
+    option = "--token-file" if token else TOKEN_VARIABLE
+    token_file = file_or_fail(option, token or (Path(named) if named else None))
+    return ClientOptions(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
 
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:

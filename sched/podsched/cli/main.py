@@ -89,6 +89,11 @@ _TABLE = {
         "Play hollow nodes: register them, send heartbeats, run and end pods.",
     ),
     "config": (_SCHEDULING, "config:app", "Print or check a KubeSchedulerConfiguration."),
+    "auth": (
+        _PROCESSES,
+        "auth:app",
+        "Show who you are and what you may do, or make a token.",
+    ),
     "certs": (
         _PROCESSES,
         "certs:app",

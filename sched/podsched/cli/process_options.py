@@ -19,11 +19,20 @@ from podsched.framework.plugin import PluginError
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.server.access.settings import AccessError
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http import HealthServerError
 
 LOOPBACK = "127.0.0.1:0"
+_OPERATORS_MISTAKES = (
+    StoreError,
+    HealthServerError,
+    ConfigError,
+    PluginError,
+    CertificateError,
+    AccessError,
+)
 _ETCD, _OBSERVABILITY = "etcd", "Observability"
 
 EtcdEndpoints = Annotated[
@@ -207,7 +216,7 @@ def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     """Run a process to its end; exit with a line for errors that an operator can cause."""
     try:
         code = run_process(options, main)
-    except (StoreError, HealthServerError, ConfigError, PluginError, CertificateError) as exc:
+    except _OPERATORS_MISTAKES as exc:
         fail(str(exc), FAILED)
     except OSError as exc:
         fail(exc.strerror or str(exc), FAILED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podsched.app.process import ProcessOptions
-from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, client_options, endpoints
+from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
 from podsched.cli.config import read_config
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.errors import invalid_settings_fail
@@ -126,6 +126,7 @@ def scheduler(
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    token_file: TokenFile = None,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     config: ConfigFile = None,
     identity: Identity = "",
@@ -153,7 +154,7 @@ def scheduler(
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica
 
-    client = client_options(tls_ca, tls_cert, tls_key)
+    client = client_options(tls_ca, tls_cert, tls_key, token_file)
     tls = serving_files(client)
     check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)

@@ -244,7 +244,7 @@ class ApiClient:
         """
         endpoint = self.endpoint
         call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
-            request.SerializeToString()
+            request.SerializeToString(), metadata=self._channels.credentials() or None
         )
         try:
             while True:
@@ -355,7 +355,7 @@ class ApiClient:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (timeout or self.options.timeout)
         raw = request.SerializeToString()
-        metadata = (("traceparent", traceparent),) if traceparent else None
+        traced = (("traceparent", traceparent),) if traceparent else ()
         backoff = Backoff(
             _FIRST_PAUSE,
             _LONGEST_PAUSE,
@@ -370,6 +370,7 @@ class ApiClient:
                 invoke = self._channels.current().unary_unary(method)
                 began = loop.time()
                 left = max(deadline - began, 0.001)
+                metadata = (*traced, *self._channels.credentials()) or None
                 answer = await invoke(raw, timeout=left, metadata=metadata)
                 self._tried(method, "OK", endpoint, began)
                 return cast(bytes, answer)

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from podsched.client.bearer_token import BearerToken, Metadata, check_in_clear
 from podsched.lib.certificate_files import CertificateError, CertificateFiles
 from podsched.telemetry.logs import get_logger
 
@@ -42,12 +43,16 @@ class ClientOptions:
     """File with the client's certificate chain (PEM), if the server demands one."""
     tls_key: str = ""
     """File with its private key (PEM)."""
+    token_file: str = ""
+    """File with a bearer token, read again when it changes; sent with every call. Only with TLS or
+    to this machine."""
 
 
 class Channels:
     """The channels, by endpoint, opened when first used.
 
-    Raises CertificateError for TLS files that cannot be used, ValueError without an endpoint.
+    Raises CertificateError for TLS files or a token that cannot be used, ValueError without an
+    endpoint.
     """
 
     def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
@@ -61,6 +66,10 @@ class Channels:
         self._outdated: list[grpc.aio.Channel] = []
         tls = (options.tls_ca, options.tls_cert, options.tls_key)
         self._files = CertificateFiles(*tls) if options.tls_ca else None
+        self._token = BearerToken(options.token_file) if options.token_file else None
+        if self._token is not None and not options.tls_ca:
+            for endpoint in self._endpoints:
+                check_in_clear(endpoint)
         self._at = 0
 
     @property
@@ -70,6 +79,10 @@ class Channels:
 
     def __len__(self) -> int:
         return len(self._endpoints)
+
+    def credentials(self) -> Metadata:
+        """Return the metadata that says whose a call is; none where the connection does."""
+        return self._token.metadata() if self._token is not None else ()
 
     def current(self) -> grpc.aio.Channel:
         """Return the channel in use."""

@@ -6,7 +6,8 @@
     ├── Conflict               the object has changed: read it again, then retry
     │   └── PreconditionFailed it is another object (uid) or version than was named
     ├── Invalid                the request has mistakes, all in ``violations``: the caller
-    ├── Forbidden              policy does not permit it: the caller
+    ├── Forbidden              the caller's roles, or policy, do not permit it
+    │   └── Unauthorized       the server does not know who calls: certificate or token
     ├── FenceLost              the term is over: stop leading
     ├── AlreadyBound           the pod has a node, in ``node_name``
     ├── NotBindable            the pod is being deleted or has scheduling gates
@@ -95,6 +96,10 @@ class Forbidden(ClientError):
     """Policy does not permit it."""
 
 
+class Unauthorized(Forbidden):
+    """The caller has not shown who he is, or what he has shown has expired."""
+
+
 class FenceLost(ClientError):
     """The lock belongs to another term; nothing was written."""
 
@@ -156,7 +161,7 @@ _BY_CODE: dict[int, type[ClientError]] = {
     StatusCode.ABORTED: Conflict,
     StatusCode.INVALID_ARGUMENT: Invalid,
     StatusCode.PERMISSION_DENIED: Forbidden,
-    StatusCode.UNAUTHENTICATED: Forbidden,
+    StatusCode.UNAUTHENTICATED: Unauthorized,
     StatusCode.RESOURCE_EXHAUSTED: TooLarge,
     StatusCode.OUT_OF_RANGE: Compacted,
     StatusCode.UNAVAILABLE: Unavailable,

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject
-from podsched.client.errors import Compacted, ServerBug, TooLarge, Unavailable
+from podsched.client.errors import Compacted, Forbidden, ServerBug, TooLarge, Unavailable
 from podsched.client.undecodable import Identity, identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.lib.revisions import RevisionWaiters
@@ -228,6 +228,10 @@ class Informer:
                 _log.info("Listing again", cause=str(error))
                 self.relists += 1
                 self.synced.clear()
+            except Forbidden as error:
+                # Roles change, and so do tokens: not the end of who watches.
+                _log.warning("The watch is not permitted", error=str(error))
+                await asyncio.sleep(backoff.next_delay())
             except (Unavailable, ServerBug, TooLarge) as error:
                 # The latter two are no fault of this side either, and may pass.
                 if self.revision > before:

@@ -121,7 +121,7 @@ async def open_stream(
     )
     while True:
         endpoint = channels.endpoint
-        call = channels.current().stream_stream(METHOD)()
+        call = channels.current().stream_stream(METHOD)(metadata=channels.credentials() or None)
         try:
             async with asyncio.timeout_at(deadline):
                 await call.initial_metadata()  # the server has taken the stream, or refused it

@@ -19,7 +19,7 @@ _Versions = tuple[tuple[int, int, int] | None, ...]
 
 
 class CertificateError(Exception):
-    """Certificates that cannot be made or used; the text names the file or value."""
+    """Certificates or tokens that cannot be made or used; the text names the file or value."""
 
 
 @dataclass(frozen=True, slots=True)

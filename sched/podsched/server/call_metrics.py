@@ -29,9 +29,10 @@ def resource_of(request: Any) -> str:
             return ""
     if "object" in fields:
         return _PLURALS.get(request.object.WhichOneof("object") or "", "")
-    if request.DESCRIPTOR.name in ("CreateBatchRequest", "PatchBatchRequest", "WatchRequest"):
+    name = request.DESCRIPTOR.name
+    if name in ("CreateBatchRequest", "PatchBatchRequest", "WatchRequest"):
         return ""
-    return "pods"
+    return "" if name.endswith("ReviewRequest") else "pods"
 
 
 class ServerTelemetry:

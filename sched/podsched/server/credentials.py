@@ -28,12 +28,15 @@ class ServerCertificates:
         # gRPC asks from threads of its own.
         self._lock = threading.Lock()
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """Return credentials of which each new connection gets the latest certificates."""
+    def credentials(self, *, demanding: bool) -> grpc.ServerCredentials:
+        """Return credentials of which each new connection gets the latest certificates.
+
+        demanding: clients must show one of the authorities' certificates.
+        """
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
             self.changed,
-            require_client_authentication=bool(self._settings.tls_client_ca),
+            require_client_authentication=demanding,
         )
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:

@@ -129,7 +129,11 @@ def bad_request(message: str, field: str = "") -> ApiError:
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     """Make the error for what policy does not permit."""
     what = named(kind, name) if name else resource(kind)
-    message = f"{what} is forbidden: {why}"
+    return not_permitted(f"{what} is forbidden: {why}")
+
+
+def not_permitted(message: str) -> ApiError:
+    """Make the error for what roles or policy do not permit, in words of its own."""
     return ApiError(StatusCode.PERMISSION_DENIED, StatusReason.FORBIDDEN, message)
 
 

@@ -7,17 +7,31 @@ raises it: the process should end.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from podsched.server.access.authentication import by_certificate
+from podsched.server.access.authentication import CallAuthenticator
+from podsched.server.access.reviews import Reviews
+from podsched.server.access.tokens import TokenFile
 from podsched.server.calls import CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
-from podsched.server.service import OBJECTS, PODS, ObjectsService, PodsService
+from podsched.server.service import (
+    AUTHORIZATION,
+    OBJECTS,
+    PODS,
+    AuthorizationService,
+    ObjectsService,
+    PodsService,
+)
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Store
+
+if TYPE_CHECKING:
+    from podsched.server.access.jwt import JwtVerifier
 
 #: The largest request; a batch of 5,000 large pods is about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
@@ -35,9 +49,10 @@ class ApiServer:
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
+        self.jwt: JwtVerifier | None = None
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
-        self.port = 0
+        self.port = self.token_port = 0
 
     @property
     def address(self) -> str:
@@ -52,8 +67,8 @@ class ApiServer:
     async def start(self) -> None:
         """Listen, follow etcd, and return when everything can be answered.
 
-        Raises OSError when the address cannot be had, CertificateError for TLS files that cannot
-        be used.
+        Raises OSError when the address cannot be had, CertificateError for TLS files and
+        AccessError for files of tokens or keys that cannot be used.
         """
         self._server = self._build()
         await self._server.start()
@@ -64,7 +79,7 @@ class ApiServer:
         """Answer health calls by whether etcd can be used: without it every other call fails."""
         statuses = health_pb2.HealthCheckResponse
         status = statuses.SERVING if serving else statuses.NOT_SERVING
-        for name in ("", OBJECTS, PODS):
+        for name in ("", OBJECTS, PODS, AUTHORIZATION):
             await self._health.set(name, status)
 
     async def wait(self) -> None:
@@ -81,9 +96,19 @@ class ApiServer:
         await self.core.stop()
 
     def _pipeline(self) -> Pipeline:
-        if not self._settings.tls_client_ca:
+        settings = self._settings
+        if not settings.authenticates:
             return Pipeline(self._observer)
-        return Pipeline(self._observer, by_certificate, self.core.authorizer.rights_of)
+        if settings.jwt is not None:
+            from podsched.server.access.jwt import JwtVerifier
+
+            self.jwt = JwtVerifier(settings.jwt)
+        authenticator = CallAuthenticator(
+            certificates=bool(settings.tls_client_ca),
+            tokens=TokenFile(settings.token_file) if settings.token_file else None,
+            jwt=self.jwt,
+        )
+        return Pipeline(self._observer, authenticator, self.core.authorizer.rights_of)
 
     def _build(self) -> grpc.aio.Server:
         settings, core = self._settings, self.core
@@ -103,18 +128,30 @@ class ApiServer:
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods, core.submission)
         pipeline = self._pipeline()
-        server.add_generic_rpc_handlers((objects.handlers(pipeline), pods.handlers(pipeline)))
+        reviews = AuthorizationService(Reviews(core.authorizer))
+        services = (objects, pods, reviews)
+        server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(
-            (OBJECTS, PODS, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+            (OBJECTS, PODS, AUTHORIZATION, health.SERVICE_NAME, reflection.SERVICE_NAME), server
         )
         address = f"{settings.host}:{settings.port}"
+        self.port = self._listen(server, address, demanding=bool(settings.tls_client_ca))
+        if settings.token_listen:
+            self.token_port = self._listen(server, settings.token_listen, demanding=False)
+        return server
+
+    def _listen(self, server: grpc.aio.Server, address: str, *, demanding: bool) -> int:
+        """Return the port; ``demanding``: clients must show a certificate. Raises OSError."""
+        port: int
         try:
-            if settings.tls_cert:
-                credentials = ServerCertificates(settings).credentials()
-                self.port = server.add_secure_port(address, credentials)
+            if self._settings.tls_cert:
+                certificates = ServerCertificates(self._settings)
+                port = server.add_secure_port(
+                    address, certificates.credentials(demanding=demanding)
+                )
             else:
-                self.port = server.add_insecure_port(address)
+                port = server.add_insecure_port(address)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from error
-        return server
+        return port

@@ -14,6 +14,7 @@ import grpc
 from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
+from podsched.server.access.reviews import Reviews
 from podsched.server.calls import Pipeline, conversing, streaming, unary
 from podsched.server.creation import Creator
 from podsched.server.listing import Lister
@@ -27,6 +28,7 @@ from podsched.server.watching import Watcher
 from podsched.v1 import api_pb2 as v1
 
 OBJECTS, PODS = "podsched.v1.Objects", "podsched.v1.Pods"
+AUTHORIZATION = "podsched.v1.Authorization"
 
 
 def _fence(request: Any) -> v1.Fence | None:
@@ -195,3 +197,40 @@ class PodsService:
     async def patch_pod_statuses(self, request: v1.PatchPodStatusesRequest) -> bytes:
         """Pods.PatchPodStatuses."""
         return batch_response(await self._pods.patch_statuses(request.patches, _fence(request)))
+
+
+class AuthorizationService:
+    """podsched.v1.Authorization."""
+
+    def __init__(self, reviews: Reviews) -> None:
+        self._reviews = reviews
+
+    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
+        """Return the handlers to register with gRPC."""
+        methods: dict[str, tuple[Any, Any]] = {
+            "SelfSubjectReview": (bounded(v1.SelfSubjectReviewRequest), self.self_subject_review),
+            "SubjectAccessReview": (
+                bounded(v1.SubjectAccessReviewRequest),
+                self.subject_access_review,
+            ),
+            "SubjectRulesReview": (
+                bounded(v1.SubjectRulesReviewRequest),
+                self.subject_rules_review,
+            ),
+        }
+        handlers = {
+            name: unary(name, parse, handle, pipeline) for name, (parse, handle) in methods.items()
+        }
+        return grpc.method_handlers_generic_handler(AUTHORIZATION, handlers)
+
+    async def self_subject_review(self, _: v1.SelfSubjectReviewRequest) -> bytes:
+        """Authorization.SelfSubjectReview."""
+        return self._reviews.self_subject().SerializeToString()
+
+    async def subject_access_review(self, request: v1.SubjectAccessReviewRequest) -> bytes:
+        """Authorization.SubjectAccessReview."""
+        return self._reviews.access(request).SerializeToString()
+
+    async def subject_rules_review(self, request: v1.SubjectRulesReviewRequest) -> bytes:
+        """Authorization.SubjectRulesReview."""
+        return self._reviews.rules(request).SerializeToString()

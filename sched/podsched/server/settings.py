@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.server.access.settings import JwtSettings
+
 MIB = 1 << 20
 
 
@@ -22,6 +24,14 @@ class ServerSettings:
     """File with the certificate's private key (PEM)."""
     tls_client_ca: str = ""
     """File with the authorities whose client certificates are demanded; empty: none is demanded."""
+
+    token_file: str = ""
+    """File with the hashes of bearer tokens and whose they are; empty: none is accepted."""
+    jwt: JwtSettings | None = None
+    """Whose JSON Web Tokens are accepted; None: nobody's."""
+    token_listen: str = ""
+    """host:port for clients with tokens, which show no certificate, beside the address that demands
+    one: gRPC's servers demand one of all or of none of an address's clients."""
 
     watch_cache_events: int = 100_000
     """Changes kept in memory for watchers that lag or resume; who asks for older ones lists again.
@@ -42,3 +52,8 @@ class ServerSettings:
     0 leaves compaction to etcd itself."""
     etcd_quota_bytes: int = 2 << 30
     """etcd's --quota-backend-bytes, of which 80 % is worth a warning; etcd's own default."""
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers are asked who they are; what each may do is then a matter of roles."""
+        return bool(self.tls_client_ca or self.token_file or self.jwt)

@@ -399,3 +399,67 @@ class PatchPodStatusesRequest(_message.Message):
     patches: _containers.RepeatedCompositeFieldContainer[PodStatusPatch]
     fence: Fence
     def __init__(self, patches: _Optional[_Iterable[_Union[PodStatusPatch, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+
+class SelfSubjectReviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SelfSubjectReviewResponse(_message.Message):
+    __slots__ = ("username", "groups", "authentication", "expires", "node")
+    USERNAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATION_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    username: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    authentication: str
+    expires: float
+    node: str
+    def __init__(self, username: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., authentication: _Optional[str] = ..., expires: _Optional[float] = ..., node: _Optional[str] = ...) -> None: ...
+
+class ReviewedSubject(_message.Message):
+    __slots__ = ("username", "groups")
+    USERNAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    username: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, username: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SubjectAccessReviewRequest(_message.Message):
+    __slots__ = ("subject", "verb", "resource", "subresource", "namespace", "name")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    SUBRESOURCE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    subject: ReviewedSubject
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    def __init__(self, subject: _Optional[_Union[ReviewedSubject, _Mapping]] = ..., verb: _Optional[str] = ..., resource: _Optional[str] = ..., subresource: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class SubjectAccessReviewResponse(_message.Message):
+    __slots__ = ("allowed", "reason")
+    ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    allowed: bool
+    reason: str
+    def __init__(self, allowed: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class SubjectRulesReviewRequest(_message.Message):
+    __slots__ = ("subject", "namespace")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    subject: ReviewedSubject
+    namespace: str
+    def __init__(self, subject: _Optional[_Union[ReviewedSubject, _Mapping]] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class SubjectRulesReviewResponse(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[_objects_pb2.PolicyRule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[_objects_pb2.PolicyRule, _Mapping]]] = ...) -> None: ...

@@ -929,3 +929,173 @@ class Pods:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class AuthorizationStub:
+    """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
+    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    needs the verb impersonate on it: PERMISSION_DENIED.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.SelfSubjectReview = channel.unary_unary(
+                '/podsched.v1.Authorization/SelfSubjectReview',
+                request_serializer=podsched_dot_v1_dot_api__pb2.SelfSubjectReviewRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.SelfSubjectReviewResponse.FromString,
+                _registered_method=True)
+        self.SubjectAccessReview = channel.unary_unary(
+                '/podsched.v1.Authorization/SubjectAccessReview',
+                request_serializer=podsched_dot_v1_dot_api__pb2.SubjectAccessReviewRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.SubjectAccessReviewResponse.FromString,
+                _registered_method=True)
+        self.SubjectRulesReview = channel.unary_unary(
+                '/podsched.v1.Authorization/SubjectRulesReview',
+                request_serializer=podsched_dot_v1_dot_api__pb2.SubjectRulesReviewRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.SubjectRulesReviewResponse.FromString,
+                _registered_method=True)
+
+
+class AuthorizationServicer:
+    """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
+    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    needs the verb impersonate on it: PERMISSION_DENIED.
+    """
+
+    def SelfSubjectReview(self, request, context):
+        """Who makes this call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubjectAccessReview(self, request, context):
+        """Whether one thing is permitted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubjectRulesReview(self, request, context):
+        """All that is permitted in a namespace.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_AuthorizationServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'SelfSubjectReview': grpc.unary_unary_rpc_method_handler(
+                    servicer.SelfSubjectReview,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.SelfSubjectReviewRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.SelfSubjectReviewResponse.SerializeToString,
+            ),
+            'SubjectAccessReview': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubjectAccessReview,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.SubjectAccessReviewRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.SubjectAccessReviewResponse.SerializeToString,
+            ),
+            'SubjectRulesReview': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubjectRulesReview,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.SubjectRulesReviewRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.SubjectRulesReviewResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'podsched.v1.Authorization', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('podsched.v1.Authorization', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Authorization:
+    """Who a caller is, and what he or others may do; the messages are those of authentication.k8s.io and
+    authorization.k8s.io. Whoever is authenticated may ask about himself. Asking about another user or group
+    needs the verb impersonate on it: PERMISSION_DENIED.
+    """
+
+    @staticmethod
+    def SelfSubjectReview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Authorization/SelfSubjectReview',
+            podsched_dot_v1_dot_api__pb2.SelfSubjectReviewRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.SelfSubjectReviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubjectAccessReview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Authorization/SubjectAccessReview',
+            podsched_dot_v1_dot_api__pb2.SubjectAccessReviewRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.SubjectAccessReviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubjectRulesReview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Authorization/SubjectRulesReview',
+            podsched_dot_v1_dot_api__pb2.SubjectRulesReviewRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.SubjectRulesReviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -28,6 +28,8 @@ class Authentication(StrEnum):
     NONE = "None"
     """Nothing is asked for: the listener has neither client certificates nor tokens."""
     CERTIFICATE = "X509"
+    TOKEN = "Token"
+    JWT = "JWT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ UNSECURED: Final = Identity(
 SERVER: Final = Identity(
     "system:apiserver", frozenset({MASTERS, AUTHENTICATED}), Authentication.NONE
 )
+
+
+class TokenRejected(Exception):
+    """A token that is not good; the text says why, without showing the token."""
+
 
 _caller: ContextVar[Identity] = ContextVar("caller", default=SERVER)
 

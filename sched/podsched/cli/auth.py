@@ -1,0 +1,158 @@
+"""``sched auth``: who one is, what one may do, and tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from google.protobuf.message import Message
+
+from podsched.cli.client import Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.help_texts import Command, Group
+from podsched.cli.output import os_error_text, say
+from podsched.cli.printers import aligned
+from podsched.client.api_client import ApiClient
+from podsched.server.access.settings import AccessError
+from podsched.v1 import api_pb2 as v1
+
+app = typer.Typer(
+    help="Show who you are and what you may do, or make a token.",
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+_SERVICE = "/podsched.v1.Authorization/"
+_LONGEST_DAYS = 3650
+
+M = TypeVar("M", bound=Message)
+
+User = Annotated[
+    str, typer.Option("--as", metavar="USER", help="Ask about this user; needs impersonate.")
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--as-group", metavar="GROUP", help="Ask about members of this group as well."),
+]
+
+
+@app.command(cls=Command)
+def whoami(server: Server = "") -> None:
+    """Show the user and groups that the API server takes you for."""
+    found = _ask(
+        server, "SelfSubjectReview", v1.SelfSubjectReviewRequest(), v1.SelfSubjectReviewResponse
+    )
+    rows = [
+        ["Username", found.username],
+        ["Groups", ", ".join(found.groups)],
+        ["Authentication", found.authentication],
+    ]
+    if found.node:
+        rows.append(["Node", found.node])
+    if found.expires:
+        at = datetime.fromtimestamp(found.expires, UTC)
+        rows.append(["Expires", f"{at:%Y-%m-%d %H:%M} UTC"])
+    say("\n".join(aligned(rows)))
+
+
+@app.command("can-i", cls=Command)
+def can_i(
+    verb: Annotated[
+        str, typer.Argument(metavar="[VERB]", help="get, list, watch, create, ...; * for all.")
+    ] = "",
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="[KIND[/SUBRESOURCE]]", help="pods, nodes, pods/binding, ...; *."),
+    ] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One object, not all.")] = "",
+    as_user: User = "",
+    as_group: Groups = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace.")
+    ] = "default",
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Ask about all namespaces.")
+    ] = False,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Show all that is permitted in the namespace.")
+    ] = False,
+    server: Server = "",
+) -> None:
+    """Say whether something is permitted: yes, or no and exit code 1."""
+    subject = v1.ReviewedSubject(username=as_user, groups=as_group or ())
+    where = "" if all_namespaces else namespace
+    if show_list:
+        if verb or kind:
+            fail("--list goes without VERB and KIND", USAGE)
+        _print_rules(server, v1.SubjectRulesReviewRequest(subject=subject, namespace=where))
+        return
+    if not verb or not kind:
+        fail("give VERB and KIND, or --list", USAGE)
+    resource, _, subresource = kind.partition("/")
+    request = v1.SubjectAccessReviewRequest(
+        subject=subject,
+        verb=verb,
+        resource=resource,
+        subresource=subresource,
+        namespace=where,
+        name=name,
+    )
+    found = _ask(server, "SubjectAccessReview", request, v1.SubjectAccessReviewResponse)
+    say(("yes" if found.allowed else "no") + (f": {found.reason}" if found.reason else ""))
+    if not found.allowed:
+        raise typer.Exit(FAILED)
+
+
+@app.command(cls=Command)
+def token(
+    user: Annotated[str, typer.Argument(metavar="USER", help="Whose token it is to be.")],
+    file: Annotated[
+        Path, typer.Option("--file", metavar="FILE", help="The API server's --token-file.")
+    ],
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Group of the user; may be given several times."),
+    ] = None,
+    days: Annotated[
+        int, typer.Option(min=1, max=_LONGEST_DAYS, metavar="N", help="Days until expiry.")
+    ] = 365,
+) -> None:
+    """Print a new token, and add its hash to the API server's file.
+
+    API servers read the file again within a second of the next call. The token is nowhere stored.
+    """
+    from podsched.server.access.tokens import append, new_token
+
+    made = new_token()
+    expires = datetime.now(UTC) + timedelta(days=days)
+    try:
+        append(file, made, user, tuple(group or ()), expires)
+    except AccessError as exc:
+        fail(str(exc), USAGE)
+    except OSError as exc:
+        fail(f"{file}: {os_error_text(exc)}", FAILED)
+    say(made)
+
+
+def _ask(server: str, method: str, request: Message, answer: type[M]) -> M:
+    async def ask(client: ApiClient) -> M:
+        return answer.FromString(await client.call(_SERVICE + method, request, repeatable=True))
+
+    return with_client(server, ask)
+
+
+def _print_rules(server: str, request: v1.SubjectRulesReviewRequest) -> None:
+    found = _ask(server, "SubjectRulesReview", request, v1.SubjectRulesReviewResponse)
+    rows = [["RESOURCES", "API GROUPS", "RESOURCE NAMES", "VERBS"]]
+    for rule in found.rules:
+        shown = list(rule.resources) or list(rule.non_resource_urls)
+        groups = [group or '""' for group in rule.api_groups]
+        names = list(rule.resource_names) or ["*"]
+        rows += [
+            [resource, ",".join(groups), ",".join(names), " ".join(rule.verbs)]
+            for resource in shown
+        ]
+    say("\n".join(aligned(rows)))

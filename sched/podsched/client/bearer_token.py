@@ -1,0 +1,51 @@
+"""The token that a client shows with every call, from a file that may change."""
+
+from __future__ import annotations
+
+import re
+
+from podsched.lib.certificate_files import CertificateError
+from podsched.lib.changing_file import ChangingFile
+from podsched.lib.network import is_loopback
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("client")
+
+Metadata = tuple[tuple[str, str], ...]
+
+#: As RFC 6750 has it, and bounded: metadata is.
+_TOKEN = re.compile(rb"[-A-Za-z0-9._~+/]{1,8192}=*")
+
+
+class BearerToken:
+    """A token in a file, with or without a line break. Raises CertificateError."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._file = ChangingFile(path)
+        except OSError as error:
+            raise CertificateError(f"{path}: {error.strerror}") from error
+        self._metadata = self._read()
+
+    def metadata(self) -> Metadata:
+        """Return what to send with a call."""
+        if self._file.changed():
+            try:
+                self._metadata = self._read()
+            except CertificateError as error:
+                _log.warning("Keeping the token in use", error=str(error))
+        return self._metadata
+
+    def _read(self) -> Metadata:
+        token = self._file.content.strip()
+        if not _TOKEN.fullmatch(token):
+            raise CertificateError(f"{self._file.path}: contains no bearer token")
+        return (("authorization", f"Bearer {token.decode()}"),)
+
+
+def check_in_clear(endpoint: str) -> None:
+    """Raise CertificateError if a token sent without TLS would leave this machine."""
+    if not is_loopback(endpoint.rpartition(":")[0]):
+        raise CertificateError(
+            f"{endpoint}: a token is sent to other machines only with TLS: give --tls-ca"
+        )
