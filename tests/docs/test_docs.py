@@ -26,6 +26,7 @@ _FAMILIES = (
     metrics.ClientMetrics,
     metrics.ControllerMetrics,
     metrics.ApiServerMetrics,
+    metrics.FlowControlMetrics,
     metrics.AgentMetrics,
 )
 

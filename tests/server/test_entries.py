@@ -51,7 +51,7 @@ async def refusal(world: World, name: str = "bad") -> ApiError:
 
 
 async def listed(core: ServerCore, **request: str) -> list[str]:
-    raw = (await core.lister.page(v1.ListRequest(kind="Pod", **request))).encoded()
+    raw = await (await core.lister.page(v1.ListRequest(kind="Pod", **request))).encoded()
     return [item.pod.metadata.name for item in v1.ListResponse.FromString(raw).items]
 
 
@@ -84,7 +84,7 @@ async def test_a_page_from_the_history_leaves_it_out(world: World) -> None:
     await world.core.creator.create(pod("d"))
     request = v1.ListRequest(kind="Pod")
     setattr(request, "continue", page.token)
-    raw = (await world.core.lister.page(request)).encoded()
+    raw = await (await world.core.lister.page(request)).encoded()
     assert [i.pod.metadata.name for i in v1.ListResponse.FromString(raw).items] == ["c"]
 
 

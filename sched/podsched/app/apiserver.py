@@ -6,6 +6,7 @@ from podsched.app.process import Process
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.server.call_metrics import ServerTelemetry
+from podsched.server.fairness.flow_metrics import FlowTelemetry
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
@@ -24,8 +25,10 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     """
     store = await connect(etcd)
     telemetry = ServerTelemetry(process.registry, process.tracer)
-    server = ApiServer(settings, store, observer=telemetry)
+    flow_telemetry = FlowTelemetry(process.registry)
+    server = ApiServer(settings, store, observer=telemetry, flow_observer=flow_telemetry)
     telemetry.follow(server.core)
+    flow_telemetry.follow(server.gate.flows)
     process.checks.add("etcd", lambda: server.core.etcd.problem, {Probe.READYZ})
     process.checks.add(
         "watch-cache",

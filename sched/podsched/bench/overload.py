@@ -150,6 +150,8 @@ class _Ordinary:
     async def run(self, server: str) -> None:
         """Call until cancelled."""
         (pod,) = copies(pod_template(schedulerName="nobody"), "ordinary", 1)
+        # Not the name of the last phase's, which may have been interrupted before it was deleted.
+        pod.metadata.name = f"ordinary-{time.monotonic_ns()}"
         listed = v1.ListRequest(kind="Node", limit=10)
         async with ApiClient(server, ClientOptions(timeout=PATIENCE)) as client:
             calls: tuple[Callable[[], Awaitable[object]], ...] = (

@@ -17,7 +17,7 @@ from podsched.api.manifest import ManifestError
 from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report
 from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
-from podsched.client.errors import ClientError, Unavailable
+from podsched.client.errors import ClientError, TooManyRequests, Unavailable
 from podsched.lib.certificate_files import CertificateError
 
 DEFAULT_SERVER = "127.0.0.1:7443"
@@ -152,7 +152,7 @@ def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except ClientError as exc:
-        if isinstance(exc, Unavailable):
+        if isinstance(exc, Unavailable) and not isinstance(exc, TooManyRequests):
             # gRPC lists every attempt; the cause is at the end.
             cause = str(exc).rpartition(": ")[2].rstrip("]")
             fail(f"cannot reach the API server at {server or DEFAULT_SERVER}: {cause}", UNREACHABLE)

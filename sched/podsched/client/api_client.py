@@ -381,7 +381,7 @@ class ApiClient:
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
                 self._channels.leave(endpoint)
-                delay = backoff.next_delay()
+                delay = max(backoff.next_delay(), error.retry_after)
                 may_repeat = repeatable or not error.outcome_unknown
                 unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
                 if unreached == len(self._channels) and not self.options.wait_for_server:

@@ -15,6 +15,7 @@
     ├── TooLarge               more than the server takes: the caller must send less
     ├── Compacted              the history asked for is gone: list again
     ├── Unavailable            no server answers, or it cannot reach its store: retry
+    │   ├── TooManyRequests    the caller wants more than its share: retry after ``retry_after``
     │   └── OutcomeUnknown     as before, but the write may have been done: read first
     ├── Unreadable             what is stored, or was answered, cannot be decoded
     └── ServerBug              the server's log has the story under the id in the message
@@ -47,7 +48,8 @@ class ClientError(Exception):
     """A call did not succeed.
 
     reason: the server's word for programs, "" if it never answered. retryable: the same call may
-    succeed later. outcome_unknown: it may have been done although it failed.
+    succeed later, after ``retry_after`` seconds if the server says so. outcome_unknown: it may have
+    been done although it failed.
     """
 
     retryable: ClassVar[bool] = False
@@ -60,12 +62,14 @@ class ClientError(Exception):
         reason: str = "",
         violations: Sequence[Violation] = (),
         node_name: str = "",
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.reason = reason
         self.violations = tuple(violations)
         self.node_name = node_name
+        self.retry_after = retry_after
 
 
 class NotFound(ClientError):
@@ -132,6 +136,10 @@ class Unavailable(ClientError):
     retryable = True
 
 
+class TooManyRequests(Unavailable):
+    """The server refuses the call because its client has too many; nothing was done."""
+
+
 class OutcomeUnknown(Unavailable):
     """The answer was lost; the write may have been done."""
 
@@ -154,6 +162,7 @@ _BY_REASON: dict[str, type[ClientError]] = {
     StatusReason.PRECONDITION_FAILED: PreconditionFailed,
     StatusReason.DISRUPTION_BUDGET: DisruptionBudget,
     StatusReason.OUTCOME_UNKNOWN: OutcomeUnknown,
+    StatusReason.TOO_MANY_REQUESTS: TooManyRequests,
 }
 _BY_CODE: dict[int, type[ClientError]] = {
     StatusCode.NOT_FOUND: NotFound,
@@ -203,13 +212,22 @@ def of_rpc(error: Any) -> ClientError:
     reason, node_name = "", ""
     violations: list[Violation] = []
     info, bad_request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    retry = error_details_pb2.RetryInfo()
     for detail in status.details:
         if detail.Unpack(info):
             reason, node_name = info.reason, info.metadata.get("node", "")
         elif detail.Unpack(bad_request):
             violations = [Violation(v.field, v.description) for v in bad_request.field_violations]
+        else:
+            detail.Unpack(retry)
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code.value[0], ClientError)
-    return cls(message, reason=reason, violations=violations, node_name=node_name)
+    return cls(
+        message,
+        reason=reason,
+        violations=violations,
+        node_name=node_name,
+        retry_after=retry.retry_delay.ToTimedelta().total_seconds(),
+    )
 
 
 def _status_of(error: Any) -> Any:

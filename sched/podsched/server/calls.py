@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +19,8 @@ from podsched.server.access.authentication import Authenticator, nobody_is_asked
 from podsched.server.access.identity import Identity, caller, set_caller
 from podsched.server.access.rights import UNASKED, Rights, set_rights
 from podsched.server.errors import ApiError
+from podsched.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
+from podsched.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
 from podsched.server.status import details, short
 from podsched.telemetry.logs import get_logger
 
@@ -26,6 +28,14 @@ _log = get_logger("apiserver")
 
 #: Seconds that a response of a stream may stay unread.
 UNREAD_SECONDS = 30.0
+
+#: Batches whose items are decoded with the request, and the field that they are in.
+_ITEMS = {
+    "PatchBatch": "patches",
+    "BindPods": "bindings",
+    "EvictPods": "evictions",
+    "PatchPodStatuses": "patches",
+}
 
 _Request = TypeVar("_Request")
 
@@ -45,14 +55,16 @@ class CallObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What every call to the API passes: who makes it, what he may do, its handler, its observer.
+    """What every call to the API passes, in this order.
 
-    The handlers' parts ask ``access.rights.rights()`` for each object that they read or write.
+    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer. The
+    handlers' parts ask ``access.rights.rights()`` for each object that they read or write.
     """
 
     observer: CallObserver | None = None
     authenticate: Authenticator = nobody_is_asked
     authorize: Callable[[Identity], Rights] = lambda _: UNASKED
+    gate: Gate | None = None
 
 
 def unary(
@@ -66,7 +78,9 @@ def unary(
     async def call(raw: bytes, context: Any) -> bytes:
         async with _Call(method, context, pipeline) as under_way:
             under_way.authenticate()
+            await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
+            under_way.charge_items()
             return await handle(request)
 
     return grpc.unary_unary_rpc_method_handler(call)
@@ -86,10 +100,13 @@ def streaming(
     async def call(raw: bytes, context: Any) -> None:
         async with _Call(method, context, pipeline) as under_way:
             under_way.authenticate()
+            await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
-            async with aclosing(handle(request)) as responses:
-                async for response in responses:
-                    await _write(context, response)
+            with under_way.stream():
+                async with aclosing(handle(request)) as responses:
+                    async for response in responses:
+                        await _write(context, response)
+                        await under_way.sent(len(response))
 
     return grpc.unary_stream_rpc_method_handler(call)
 
@@ -108,11 +125,15 @@ def conversing(
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
         async with _Call(method, context, pipeline) as under_way:
             under_way.authenticate()
-            await context.send_initial_metadata(())  # the client learns that it may begin
-            async with aclosing(handle(requests)) as responses:
-                async for response in responses:
-                    await _write(context, response)
-                    under_way.authenticate()  # rights that were withdrawn meanwhile end
+            await under_way.enter(0)
+            with under_way.stream():
+                under_way.leave_seat()  # a stream on which nothing comes needs none
+                await context.send_initial_metadata(())  # the client learns that it may begin
+                async with aclosing(handle(requests)) as responses:
+                    async for response in responses:
+                        await _write(context, response)
+                        await under_way.sent(len(response))
+                        under_way.authenticate()  # rights that were withdrawn meanwhile end
 
     return grpc.stream_stream_rpc_method_handler(call)
 
@@ -123,7 +144,7 @@ class _Call:
     identity: who makes it, None until that is known; request: the decoded message, likewise.
     """
 
-    __slots__ = ("_context", "_method", "_pipeline", "_started", "identity", "request")
+    __slots__ = ("_context", "_method", "_pipeline", "_seat", "_started", "identity", "request")
 
     def __init__(self, method: str, context: Any, pipeline: Pipeline) -> None:
         self._method = method
@@ -132,6 +153,7 @@ class _Call:
         self._started = time.monotonic()
         self.identity: Identity | None = None
         self.request: Any = None
+        self._seat: Seat | None = None
 
     def authenticate(self) -> None:
         """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
@@ -143,6 +165,48 @@ class _Call:
         set_caller(identity)
         set_rights(self._pipeline.authorize(identity))
 
+    async def enter(self, size: int) -> None:
+        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
+        gate = self._pipeline.gate
+        if gate is not None and self.identity is not None:
+            peer = self._context.peer()
+            self._seat = await gate.enter(self.identity, peer, self._method, size)
+            set_seat(self._seat)
+
+    def charge_items(self) -> None:
+        """Account for a batch whose items are not measured one by one."""
+        field = _ITEMS.get(self._method)
+        if field is not None and self._seat is not None:
+            self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count the call as a stream of its flow for the block. Raises ApiError for too many."""
+        seat = self._seat
+        if seat is None:
+            yield
+            return
+        if seat.flow.watches >= MAX_WATCHES:
+            raise errors.too_many_requests(
+                f"this client has {MAX_WATCHES} watches open already", RETRY_AFTER
+            )
+        seat.flow.watches += 1
+        try:
+            yield
+        finally:
+            seat.flow.watches -= 1
+
+    def leave_seat(self) -> None:
+        """Let another call have the seat."""
+        if self._seat is not None:
+            self._seat.leave()
+
+    async def sent(self, size: int) -> None:
+        """Account for a response of a stream, which needs no seat once it has begun."""
+        if self._seat is not None:
+            self._seat.leave()
+            await self._seat.sent(size)
+
     async def __aenter__(self) -> _Call:
         return self
 
@@ -150,6 +214,7 @@ class _Call:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
     ) -> None:
         code = _code_of(error)
+        self.leave_seat()
         try:
             if isinstance(error, ApiError):
                 raise await _abort(self._context, error) from None

@@ -6,7 +6,6 @@ leases and make room for themselves (``expiry``).
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -25,6 +24,7 @@ from podsched.server.admission import admit_new, encoded
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.expiry import EVENT, EventExpiry
+from podsched.server.fairness.turns import account, end_turn, turn_seconds
 from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.storage import New, ObjectStorage, Outcome, only_entry
 from podsched.server.watchcache import WatchCache
@@ -32,9 +32,6 @@ from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
-#: The longest that admitting a batch keeps the event loop from other calls. Not less: turns of
-#: 128 objects let watches send more, smaller responses and cost a fifth of the pods a second.
-_TURN_SECONDS = 0.02
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -91,7 +88,7 @@ class Creator:
         """
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
-        turn_ends = time.perf_counter() + _TURN_SECONDS
+        turn_began, turn = time.perf_counter(), turn_seconds()
         for index, message in enumerate(messages):
             found = await self._admitted_or_error(index, message)
             if isinstance(found, ApiError):
@@ -99,9 +96,10 @@ class Creator:
             else:
                 outcomes.append(None)
                 items.append(found)
-            if time.perf_counter() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = time.perf_counter() + _TURN_SECONDS
+            if time.perf_counter() - turn_began > turn:
+                await end_turn(time.perf_counter() - turn_began)
+                turn_began, turn = time.perf_counter(), turn_seconds()
+        account(time.perf_counter() - turn_began)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):
             results = await self._storage.create([item.new for item in items], fence)

@@ -13,6 +13,7 @@
     ├── not_bindable     FAILED_PRECONDITION  ALREADY_BOUND, POD_DELETING, SCHEDULING_GATED
     ├── budget           RESOURCE_EXHAUSTED   DISRUPTION_BUDGET     try again later
     ├── too_large        RESOURCE_EXHAUSTED   TOO_LARGE
+    ├── too_many_requests RESOURCE_EXHAUSTED  TOO_MANY_REQUESTS     try again after the time given
     ├── expired          OUT_OF_RANGE         COMPACTED             list again
     ├── unreadable       DATA_LOSS            STORE_READ_ERROR      what is stored is no such object
     └── unavailable      UNAVAILABLE          UNAVAILABLE, OUTCOME_UNKNOWN
@@ -56,13 +57,16 @@ class ApiError(Exception):
         *,
         violations: Sequence[Violation] = (),
         metadata: Mapping[str, str] | None = None,
+        retry_after: float = 0.0,
     ) -> None:
+        """retry_after: seconds after which the same call may succeed; 0: nothing is known."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.violations = tuple(violations)
         self.metadata = dict(metadata or {})
+        self.retry_after = retry_after
 
 
 def resource(kind: Kind) -> str:
@@ -171,6 +175,16 @@ def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiEr
 def too_large(message: str) -> ApiError:
     """Make the error for more than the server takes."""
     return ApiError(StatusCode.RESOURCE_EXHAUSTED, StatusReason.TOO_LARGE, message)
+
+
+def too_many_requests(cause: str, retry_after: float) -> ApiError:
+    """Make the error for a client that wants more than its share; nothing was done."""
+    return ApiError(
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusReason.TOO_MANY_REQUESTS,
+        f"too many requests: {cause}; try again after {retry_after:g} s",
+        retry_after=retry_after,
+    )
 
 
 def budget(budget_name: str, cause: str) -> ApiError:

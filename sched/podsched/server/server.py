@@ -19,6 +19,7 @@ from podsched.server.access.tokens import TokenFile
 from podsched.server.calls import CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
+from podsched.server.fairness.gate import FlowObserver, Gate
 from podsched.server.service import (
     AUTHORIZATION,
     OBJECTS,
@@ -36,20 +37,28 @@ if TYPE_CHECKING:
 #: The largest request; a batch of 5,000 large pods is about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
 
-#: Of one connection; kube-apiserver's --http2-max-streams-per-connection is of this order, too.
-MAX_STREAMS = 1000
+#: Calls at once of one connection; further ones wait at the client.
+MAX_STREAMS = 100
+#: Milliseconds after which a connection without calls is closed; clients open it again.
+MAX_IDLE_MS = 300_000
 
 
 class ApiServer:
     """One API server on a store that its owner opened and closes."""
 
     def __init__(
-        self, settings: ServerSettings, store: Store, *, observer: CallObserver | None = None
+        self,
+        settings: ServerSettings,
+        store: Store,
+        *,
+        observer: CallObserver | None = None,
+        flow_observer: FlowObserver | None = None,
     ) -> None:
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
+        self.gate = Gate(flow_observer)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self.port = self.token_port = 0
@@ -94,11 +103,12 @@ class ApiServer:
         if self._server is not None:
             await self._server.stop(grace)
         await self.core.stop()
+        self.gate.close()
 
     def _pipeline(self) -> Pipeline:
         settings = self._settings
         if not settings.authenticates:
-            return Pipeline(self._observer)
+            return Pipeline(self._observer, gate=self.gate)
         if settings.jwt is not None:
             from podsched.server.access.jwt import JwtVerifier
 
@@ -108,7 +118,7 @@ class ApiServer:
             tokens=TokenFile(settings.token_file) if settings.token_file else None,
             jwt=self.jwt,
         )
-        return Pipeline(self._observer, authenticator, self.core.authorizer.rights_of)
+        return Pipeline(self._observer, authenticator, self.core.authorizer.rights_of, self.gate)
 
     def _build(self) -> grpc.aio.Server:
         settings, core = self._settings, self.core
@@ -120,6 +130,7 @@ class ApiServer:
                 ("grpc.so_reuseport", 0),
                 # Calls at once on one connection; its others wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),

@@ -111,7 +111,7 @@ class ObjectsService:
 
     async def list(self, request: v1.ListRequest) -> bytes:
         """Objects.List."""
-        return (await self._lister.page(request)).encoded()
+        return await (await self._lister.page(request)).encoded()
 
     def watch(self, request: v1.WatchRequest) -> AsyncGenerator[bytes, None]:
         """Objects.Watch."""

@@ -25,6 +25,12 @@ def details(error: ApiError) -> bytes:
     packed = any_pb2.Any()
     packed.Pack(info)
     status.details.append(packed)
+    if error.retry_after:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
+        packed = any_pb2.Any()
+        packed.Pack(retry)
+        status.details.append(packed)
     if error.violations:
         bad_request = error_details_pb2.BadRequest()
         size = 0

@@ -20,6 +20,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
+from podsched.server.fairness.turns import parts_of, writing
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.store.protocol import (
@@ -110,6 +111,14 @@ class ObjectStorage:
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store objects whose keys must be free, each by itself."""
+        part = parts_of(len(items))
+        outcomes: list[Outcome] = []
+        for start in range(0, len(items), part or 1):
+            async with writing():
+                outcomes += await self._create(items[start : start + part], fence)
+        return outcomes
+
+    async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         guard = _guard(fence)
         for item in items:
             self._cache.note_written(item.kind, item.key, item.value)
@@ -146,6 +155,14 @@ class ObjectStorage:
 
     async def mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
         """Change objects, each by itself; return each object after the change, or the error."""
+        part = parts_of(len(mutations))
+        outcomes: list[Outcome] = []
+        for start in range(0, len(mutations), part or 1):
+            async with writing():
+                outcomes += await self._mutate(mutations[start : start + part], fence)
+        return outcomes
+
+    async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
         outcomes: list[Outcome | None] = [None] * len(mutations)
         pending = [
             _Attempt(index, self._cache.get(m.kind, m.key), False)

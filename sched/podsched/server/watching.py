@@ -14,6 +14,7 @@ from podsched.server import errors, frames
 from podsched.server.access.rights import WatchRight
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
+from podsched.server.fairness.turns import current_seat
 from podsched.server.scope import Scope
 from podsched.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.store.errors import StoreError
@@ -129,7 +130,7 @@ class Watcher:
                 bookmark_at = clock() + self._idle
                 continue
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
-            pause = sent_at + _RESPONSE_INTERVAL - clock()
+            pause = sent_at + _interval() - clock()
             if pause > 0:
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
@@ -155,3 +156,14 @@ class Watcher:
         if pending:
             self.sent += len(pending)
             yield frames.watch_response(pending, revision)
+
+
+def _interval() -> float:
+    """Return the least seconds between two responses of the watch under way.
+
+    Each wakes up at most so often that all watches of its flow together cost as much as one.
+    """
+    seat = current_seat()
+    if seat is None or not seat.flow.schema.level.shared:
+        return _RESPONSE_INTERVAL
+    return _RESPONSE_INTERVAL * max(seat.flow.watches, 1)

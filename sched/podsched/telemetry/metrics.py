@@ -446,6 +446,62 @@ class ApiServerMetrics:
         )
 
 
+class FlowControlMetrics:
+    """Fairness in the API server, under the names of kube-apiserver's priority and fairness."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        flow = ("priority_level", "flow_schema")
+        self.dispatched_requests_total = registry.add(
+            Counter(
+                "apiserver_flowcontrol_dispatched_requests_total",
+                BETA + "Requests that got a seat.",
+                flow,
+            )
+        )
+        self.rejected_requests_total = registry.add(
+            Counter(
+                "apiserver_flowcontrol_rejected_requests_total",
+                BETA + "Requests that were refused; reason: queue-full, time-out.",
+                (*flow, "reason"),
+            )
+        )
+        self.request_wait_duration_seconds = registry.add(
+            Histogram(
+                "apiserver_flowcontrol_request_wait_duration_seconds",
+                BETA + "Time that requests waited for a seat.",
+                flow,
+                (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
+            )
+        )
+        self.current_inqueue_requests = registry.add(
+            Gauge(
+                "apiserver_flowcontrol_current_inqueue_requests",
+                BETA + "Requests that wait for a seat.",
+                flow,
+            )
+        )
+        self.current_executing_seats = registry.add(
+            Gauge(
+                "apiserver_flowcontrol_current_executing_seats",
+                BETA + "Seats taken.",
+                flow,
+            )
+        )
+        self.nominal_limit_seats = registry.add(
+            Gauge(
+                "apiserver_flowcontrol_nominal_limit_seats",
+                BETA + "Seats of a priority level; exempt requests need none.",
+                ("priority_level",),
+            )
+        )
+        self.shared_part = registry.add(
+            Gauge(
+                "podsched_flowcontrol_shared_part",
+                "Part of the event loop that competing flows may use together.",
+            )
+        )
+
+
 class ControllerMetrics:
     """The controllers in the leader."""
 

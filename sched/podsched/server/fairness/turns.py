@@ -1,0 +1,144 @@
+"""How long work on the event loop gives way to others: what a call accounts for while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Final
+
+from podsched.server.fairness.flows import Flow, Flows
+
+#: Seconds of the event loop that a call costs: by itself, per item of a batch, per byte of the
+#: request and of a response of a watch. Measured on one core.
+CALL_SECONDS: Final = 150e-6
+ITEM_SECONDS: Final = 100e-6
+RECEIVED_BYTE, SENT_BYTE = 1e-9, 6e-9
+#: What storing or sending an object costs with admitting or encoding it, in multiples of the
+#: latter.
+_AFTERWARDS: Final = 1.5
+#: The longest that work keeps the event loop from other calls. Not less while no flows compete:
+#: turns of 128 objects let watches send more, smaller responses and cost a fifth of the pods a
+#: second.
+_TURN, _SHORT_TURN = 0.02, 0.002
+#: One transaction of the store.
+_SHORT_BATCH: Final = 120
+#: The longest that work gives way at once.
+_LONGEST_PAUSE: Final = 1.0
+
+
+class Seat:
+    """What a call holds while it is handled."""
+
+    __slots__ = ("_clock", "_flows", "_leave", "_writes", "flow")
+
+    def __init__(
+        self,
+        flows: Flows,
+        flow: Flow,
+        clock: Callable[[], float],
+        writes: asyncio.Semaphore,
+        leave: Callable[[Flow], None] | None,
+    ) -> None:
+        """leave: is told once that the seat is given back; writes: as ``writing`` uses it."""
+        self._flows = flows
+        self._clock = clock
+        self._writes = writes
+        self._leave = leave
+        self.flow = flow
+
+    def leave(self) -> None:
+        """Give the seat back; a stream does so when it has begun."""
+        if self._leave is not None:
+            leave, self._leave = self._leave, None
+            leave(self.flow)
+
+    @property
+    def turn(self) -> float:
+        """Seconds after which long work should give way."""
+        return _SHORT_TURN if self.competes else _TURN
+
+    @property
+    def competes(self) -> bool:
+        """Whether the flow has to share the event loop with others at the moment."""
+        return self.flow.schema.level.shared and self._flows.competing
+
+    def charge(self, seconds: float) -> None:
+        """Account for work of the event loop."""
+        self.flow.charge(seconds, self._clock())
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Send something to the store in the block, when flows that use much may.
+
+        The store takes writes in the order in which they come; what one such flow sends is a
+        delay for everyone behind it.
+        """
+        if self._flows.is_small(self.flow, self._clock()):
+            yield
+            return
+        async with self._writes:
+            yield
+
+    async def give_way(self) -> None:
+        """Let others on, as long as the flow has used more than its share."""
+        pause = self._flows.turn_after(self.flow, _SHORT_TURN, self._clock())
+        await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+
+    async def sent(self, size: int) -> None:
+        """Account for a response of a stream, and give way if that was too much."""
+        self.charge(CALL_SECONDS + size * SENT_BYTE)
+        if self.competes:
+            await self.give_way()
+
+
+_current: ContextVar[Seat | None] = ContextVar("seat", default=None)
+
+
+def current_seat() -> Seat | None:
+    """Return the seat of the call under way; None for what the server does by itself."""
+    return _current.get()
+
+
+def set_seat(seat: Seat) -> None:
+    """Set the seat of the call that this task handles."""
+    _current.set(seat)
+
+
+def turn_seconds() -> float:
+    """Return after how many seconds long work should end its turn."""
+    seat = _current.get()
+    return _TURN if seat is None else seat.turn
+
+
+def account(seconds: float) -> None:
+    """Account for work on objects that took so long."""
+    seat = _current.get()
+    if seat is not None:
+        seat.charge(seconds * _AFTERWARDS)
+
+
+def parts_of(count: int) -> int:
+    """Return how many of a batch's writes to send to the store at once.
+
+    A write waits for all that were sent before it, so flows that compete send little at a time.
+    """
+    seat = _current.get()
+    return _SHORT_BATCH if seat is not None and seat.competes else count
+
+
+def writing() -> AbstractAsyncContextManager[None]:
+    """Return what to hold while writing to the store."""
+    seat = _current.get()
+    return nullcontext() if seat is None else seat.writing()
+
+
+async def end_turn(seconds: float) -> None:
+    """Account for a turn of work on objects that took so long, and give way."""
+    seat = _current.get()
+    if seat is None:
+        await asyncio.sleep(0)
+        return
+    account(seconds)
+    await seat.give_way()

@@ -1,0 +1,125 @@
+"""Calls at the gate: seats, waiting, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.server.access.identity import UNSECURED, Authentication, Identity
+from podsched.server.errors import ApiError
+from podsched.server.fairness.flow_metrics import FlowTelemetry
+from podsched.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
+from podsched.server.fairness.levels import GLOBAL_DEFAULT
+from podsched.server.fairness.turns import Seat, account, current_seat, end_turn, set_seat
+from podsched.telemetry.instruments import MetricRegistry
+
+pytestmark = pytest.mark.looptime
+
+ALICE = Identity("alice", frozenset(), Authentication.CERTIFICATE)
+BOB = Identity("bob", frozenset(), Authentication.CERTIFICATE)
+
+
+async def fill(gate: Gate, identity: Identity) -> list[Seat]:
+    """Take every seat that one user alone may have."""
+    return [await gate.enter(identity, "peer", "Get", 0) for _ in range(GLOBAL_DEFAULT.seats)]
+
+
+async def test_a_call_that_must_wait_gets_the_seat_that_is_given_back() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    seats[0].leave()
+    assert (await waiting).flow is seats[0].flow
+
+
+async def test_a_call_waits_only_so_long_and_is_told_when_to_try_again() -> None:
+    gate = Gate()
+    await fill(gate, ALICE)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ApiError, match="too many requests") as refused:
+        await gate.enter(ALICE, "peer", "Get", 0)
+    assert refused.value.retry_after == RETRY_AFTER
+    assert asyncio.get_running_loop().time() - began == pytest.approx(LONGEST_WAIT, abs=0.1)
+
+
+async def test_refusals_are_paced() -> None:
+    gate = Gate()
+    await fill(gate, ALICE)
+    calls = [
+        asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+        for _ in range(GLOBAL_DEFAULT.queue_length + 40)
+    ]
+    await asyncio.sleep(1.0)
+    assert 18 <= sum(call.done() for call in calls) <= 21  # 20 a second
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_calls_that_are_cancelled_leave_no_trace() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not seats[0].flow.waiting
+    for seat in seats:
+        seat.leave()
+    assert seats[0].flow.held == 0 == gate.flows.held(GLOBAL_DEFAULT)
+
+
+async def test_another_user_gets_a_seat_as_soon_as_one_is_given_back() -> None:
+    gate = Gate()
+    seats = await fill(gate, ALICE)
+    alices = [asyncio.create_task(gate.enter(ALICE, "peer", "Get", 0)) for _ in range(10)]
+    await asyncio.sleep(0)
+    bob = asyncio.create_task(gate.enter(BOB, "peer", "Get", 0))
+    await asyncio.sleep(0)
+    seats[0].leave()
+    assert (await bob).flow is not seats[0].flow
+    assert not any(call.done() for call in alices)
+
+
+async def test_users_are_flows_and_without_users_connections_are() -> None:
+    gate = Gate()
+    one, same = [await gate.enter(ALICE, peer, "Get", 0) for peer in ("a", "b")]
+    other, another = [await gate.enter(UNSECURED, peer, "Get", 0) for peer in ("a", "b")]
+    assert one.flow is same.flow
+    assert len({id(seat.flow) for seat in (one, other, another)}) == 3
+
+
+async def test_a_connection_that_binds_is_handled_as_a_schedulers() -> None:
+    gate = Gate()
+    seat = await gate.enter(UNSECURED, "peer", "List", 0)
+    (await gate.enter(UNSECURED, "peer", "BindPods", 0)).leave()
+    assert seat.flow.schema.name == "kube-scheduler"
+
+
+async def test_work_of_a_call_counts_for_its_flow() -> None:
+    gate = Gate()
+    seat = await gate.enter(ALICE, "peer", "Get", 0)
+    set_seat(seat)
+    assert current_seat() is seat
+    before = seat.flow.used(gate.clock())
+    account(0.1)
+    await end_turn(0.1)
+    assert seat.flow.used(gate.clock()) > before + 0.2
+
+
+async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:
+    registry = MetricRegistry()
+    telemetry = FlowTelemetry(registry)
+    gate = Gate(telemetry)
+    telemetry.follow(gate.flows)
+    await fill(gate, ALICE)
+    with pytest.raises(ApiError):
+        await gate.enter(ALICE, "peer", "Get", 0)
+    text = registry.render()[0].decode()
+    labels = 'flow_schema="global-default",priority_level="global-default"'
+    seats = GLOBAL_DEFAULT.seats
+    assert f"apiserver_flowcontrol_current_executing_seats{{{labels}}} {seats}.0" in text
+    assert 'reason="time-out"} 1.0' in text
