@@ -27,7 +27,7 @@ from podsched.config.settings import EvaluatorSettings
 from podsched.engine.evaluation.sharding import EvaluationRequest
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import Tracer
-from support.engine_world import World
+from support.engine_world import World, node
 from support.evaluations import seen
 from support.eventually import eventually
 from support.fake_ray import FakeRay
@@ -191,11 +191,14 @@ def test_a_shard_learns_the_label_values_that_a_request_speaks_of() -> None:
     actor.adopt(5, "f")
     encoder = DeltaEncoder(world.cache.columns, lambda node: True)
     actor.sync(5, dump(encoder.encode()))
-    new = world.cache.columns.value_id("a value that no node has")
+    added = node("another")
+    added.metadata.labels["l"] = "a new value"
+    world.cache.add_node(added)
+    new = int(world.cache.columns.label("l").max())
     name = world.runtime.scheduler_name
     request = dump(EvaluationRequest(name, b"", CycleState(), (), ()))
     actor.evaluate(5, encoder.next_number, encoder.take_values(), request)
-    assert actor.columns.value(new) == "a value that no node has"
+    assert actor.columns.value(new) == "a new value"
 
 
 def test_a_shards_evaluation_is_a_span_of_the_attempt() -> None:

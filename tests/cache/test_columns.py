@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from podsched.cache.columns import Columns
+from podsched.cache.columns import MOST_RESOURCES, Columns
 from podsched.cache.invariants import column_differences
 from podsched.cache.pod_class import PodClasses
-from podsched.framework.nodes import ABSENT
+from podsched.framework.nodes import ABSENT, UNKNOWN
 from podsched.framework.pods import PodInfo
 from support.cache_world import (
     MAX_INT64,
@@ -285,3 +285,46 @@ def test_taints_that_differ_only_in_time_are_one_set() -> None:
     late.spec.taints[0].time_added.seconds = 2
     rows = [columns.add_node(node) for node in (early, late)]
     assert columns.taint_set[rows[0]] == columns.taint_set[rows[1]] != 0
+
+
+def test_labels_and_values_that_no_node_has_take_no_room() -> None:
+    columns = Columns()
+    row = columns.add_node(make_node("a", labels={"disk": "ssd"}))
+    for number in range(100):
+        assert columns.label(f"made-up-{number}")[row] == ABSENT
+        assert columns.value_id(f"made-up-{number}") == UNKNOWN
+    assert not columns.label_keys
+    assert columns.values_from(0) == []
+
+
+def test_a_label_that_a_node_gets_later_is_seen() -> None:
+    columns = Columns()
+    row = columns.add_node(make_node("a"))
+    assert columns.label("disk")[row] == ABSENT and columns.value_id("ssd") == UNKNOWN
+    columns.update_node(make_node("a", labels={"disk": "ssd"}))
+    assert columns.label("disk")[row] == columns.value_id("ssd") >= 0
+    columns.update_node(make_node("a"))
+    assert columns.label("disk")[row] == ABSENT and not columns.label_keys
+
+
+def test_an_absent_label_has_as_many_rows_as_there_are() -> None:
+    columns = Columns(2)
+    columns.reserve(500)
+    assert len(columns.label("nobody")) == columns.size
+    for number in range(600):
+        columns.add_node(make_node(f"n{number}"))
+    assert len(columns.label("nobody")) == columns.size
+
+
+def test_resources_that_no_node_offers_are_counted_up_to_a_bound() -> None:
+    columns = Columns()
+    row = columns.add_node(make_node("a"))
+    classes = PodClasses()
+    for number in range(MOST_RESOURCES + 100):
+        requests = {f"made.up/r{number}": "1"}
+        columns.add_pod(row, info(classes, f"p{number}", requests=requests))
+    assert len(columns.usage_names) == MOST_RESOURCES
+    offered = make_node("b", allocatable={"real.example/gpu": "4"})
+    other = columns.add_node(offered)
+    columns.add_pod(other, info(classes, "real", requests={"real.example/gpu": "2"}))
+    assert columns.requested("real.example/gpu")[other] == 2

@@ -274,7 +274,7 @@ def test_the_content_of_a_class_is_sent_once() -> None:
 
 
 def test_classes_that_are_gone_are_forgotten() -> None:
-    classes, writer = PodClasses(memo_size=4), ClassWriter()
+    classes, writer = PodClasses(kept=4), ClassWriter()
     for i in range(600):
         writer.id_of(info(classes, "p", labels={"n": str(i)}).cls)
     gc.collect()

@@ -125,11 +125,29 @@ def test_a_pod_info_has_the_times_and_marks_of_its_pod() -> None:
     assert made.terminating and made.nominated_node_name == "n1"
 
 
-def test_classes_that_nobody_holds_are_forgotten() -> None:
-    classes = PodClasses(memo_size=8)
-    kept = info(classes, "kept", labels={"n": "kept"})
+def test_classes_of_pods_that_are_gone_are_forgotten() -> None:
+    classes = PodClasses(kept=8)
+    alive = info(classes, "alive", labels={"n": "alive"})
     for i in range(100):
         classes.intern(make_pod("x", labels={"n": str(i)}))
     gc.collect()
     assert len(classes) <= 9
-    assert info(classes, "again", labels={"n": "kept"}).cls is kept.cls
+    assert info(classes, "again", labels={"n": "alive"}).cls is alive.cls
+
+
+def test_pods_of_a_template_that_come_one_after_another_share_a_class() -> None:
+    classes = PodClasses()
+    first = info(classes, "a").cls.id
+    gc.collect()
+    assert info(classes, "b").cls.id == first
+
+
+def test_the_memo_is_bounded_for_pods_of_one_class_that_differ_in_nothing_that_matters() -> None:
+    classes = PodClasses(memo_size=8)
+    made = []
+    for number in range(100):
+        pod = make_pod(f"p{number}")
+        pod.spec.hostname = f"p{number}"
+        made.append(make_pod_info(pod, classes))
+    assert len({one.cls.id for one in made}) == 1
+    assert len(classes._memo) <= 8

@@ -33,6 +33,9 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
+#: Resources whose usage is counted though no node offers them; a column takes 8 bytes a node.
+MOST_RESOURCES = 500
+
 
 class Columns:
     """The live columns. Arrays handed out are read-only and stay current until the columns grow."""
@@ -211,14 +214,20 @@ class Columns:
 
     def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:
         return tuple(
-            (self._usage_column(name), wrapped(amount))
+            (index, wrapped(amount))
             for name, amount in usage_of(cls).items()
-            if amount
+            if amount and (index := self._usage_column(name)) is not None
         )
 
-    def _usage_column(self, name: str) -> int:
+    def _usage_column(self, name: str) -> int | None:
+        """Return the column's index; None for one resource too many that no node offers.
+
+        Pods may ask for any names, and no decision depends on those that no node offers.
+        """
         index = self._usage_index.get(name)
         if index is None:
+            if len(self._usage) >= MOST_RESOURCES and name not in self._table.allocatable:
+                return None
             index = self._usage_index[name] = len(self._usage)
             self._usage.append(Column(np.int64, self.size))
             self._cells.append(self._usage[-1].cells)

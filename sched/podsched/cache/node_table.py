@@ -5,12 +5,15 @@ used yet look like rows of removed nodes (not alive, everything zero, labels abs
 
 Label values and sets of taints are interned: a column has small integers, so that a plugin matches
 each distinct value once and each row by one NumPy step. A label's column is built when somebody
-first asks for it, from the labels kept with each row; nodes have
-dozens of labels, and plugins read a few.
+first asks for it, from the labels kept with each row; nodes have dozens of labels, and plugins read
+a few. Labels and values that only pods ask for, and no node has, take no room: pods come and go
+for ever, and some ask for what is made up.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +24,7 @@ from podsched.cache.column import Column
 from podsched.cache.images import Images, images_of
 from podsched.cache.zones import ZoneTree
 from podsched.framework.classify import condition_statuses
-from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS
+from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS, UNKNOWN
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -62,6 +65,9 @@ class NodeTable:
         self._rows: list[_Row | None] = [None] * size
         self._free = list(range(size - 1, -1, -1))
         self._labels: dict[str, Column[np.int32]] = {}
+        #: By label, how many nodes have it.
+        self._labelled: Counter[str] = Counter()
+        self._absent = Column(np.int32, size, fill=ABSENT)
         self._value_ids: dict[str, int] = {}
         self._values: list[str] = []
         self._taint_ids: dict[TaintKey, int] = {(): 0}
@@ -76,7 +82,11 @@ class NodeTable:
 
     def grow(self, size: int) -> None:
         """Make room for ``size`` rows."""
-        columns: list[Column[Any]] = [*self.allocatable.values(), *self._labels.values()]
+        columns: list[Column[Any]] = [
+            *self.allocatable.values(),
+            *self._labels.values(),
+            self._absent,
+        ]
         columns += [self.alive, self.unschedulable, self.taint_set, self.allowed_pods]
         for column in columns:
             column.grow(size)
@@ -155,8 +165,9 @@ class NodeTable:
         )
         if not changed:
             return False
+        self._relabel(known.labels, labels)
         for key, column in self._labels.items():
-            column.array[row] = self.value_id(labels[key]) if key in labels else ABSENT
+            column.array[row] = self._intern(labels[key]) if key in labels else ABSENT
         self.taint_set.array[row] = self._taint_id(taints, node)
         self.unschedulable.array[row] = unschedulable
         self._zones.put(self.names[row], labels)
@@ -164,6 +175,16 @@ class NodeTable:
         known.labels, known.taints = labels, taints
         self.topology_version += 1
         return True
+
+    def _relabel(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Count the labels that a node has; drop columns of labels that none has any more."""
+        for key in after.keys() - before.keys():
+            self._labelled[key] += 1
+        for key in before.keys() - after.keys():
+            self._labelled[key] -= 1
+            if not self._labelled[key]:
+                del self._labelled[key]
+                self._labels.pop(key, None)
 
     def _taint_id(self, key: TaintKey, node: v1.Node) -> int:
         found = self._taint_ids.get(key)
@@ -196,6 +217,7 @@ class NodeTable:
         assert known is not None
         for values in self.allocatable.values():
             values.array[row] = 0
+        self._relabel(known.labels, {})
         for ids in self._labels.values():
             ids.array[row] = ABSENT
         self.allowed_pods.array[row] = 0
@@ -233,12 +255,14 @@ class NodeTable:
 
     def label(self, key: str) -> Column[np.int32]:
         """Return the value ids of a label; built on first use."""
+        if key not in self._labelled:
+            return self._absent
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = Column(np.int32, self.size, fill=ABSENT)
             for row, known in enumerate(self._rows):
                 if known is not None and key in known.labels:
-                    column.array[row] = self.value_id(known.labels[key])
+                    column.array[row] = self._intern(known.labels[key])
         return column
 
     @property
@@ -246,6 +270,10 @@ class NodeTable:
         return list(self._labels)
 
     def value_id(self, value: str) -> int:
+        """Return the id of a value; UNKNOWN for one that no row's label has had."""
+        return self._value_ids.get(value, UNKNOWN)
+
+    def _intern(self, value: str) -> int:
         found = self._value_ids.get(value)
         if found is None:
             found = self._value_ids[value] = len(self._values)

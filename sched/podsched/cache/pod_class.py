@@ -8,13 +8,16 @@ share their class.
 
 A pod has the same class before and after it is bound: the node name is not part of it.
 
-Bounds: the memo forgets its older half when full; contents are referred to weakly, so a class goes
-with the last pod (or memo entry) that holds it.
+Bounds: memo and contents refer to classes weakly, so a class goes with the last pod that has it,
+except the classes met last, which are kept: pods of a template may come one after another. A memo
+that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
+half when full, as pods of one class may differ in what is cheap to read.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Hashable
 from typing import Final
 from weakref import WeakValueDictionary
@@ -48,11 +51,13 @@ _VOLUME_FIELDS: Final = frozenset({
 class PodClasses:
     """The interner. Ids start at 1 and are never used twice."""
 
-    def __init__(self, memo_size: int = 16_384) -> None:
+    def __init__(self, memo_size: int = 16_384, kept: int = 1024) -> None:
         self._ids = itertools.count(1)
         self._memo_size = memo_size
-        #: None stands for "depends on the pod's name": name and uid are then part of the key.
-        self._memo: dict[Hashable, PodClass | None] = {}
+        self._memo: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+        #: What depends on the pod's name: name and uid are then part of the memo's key.
+        self._named: dict[Hashable, None] = {}
+        self._kept: deque[PodClass] = deque(maxlen=kept)
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -74,24 +79,24 @@ class PodClasses:
         owner = _controller(meta) if meta.owner_references else None
         labels = tuple(meta.labels.items()) if meta.labels else ()
         key: Hashable = (meta.namespace, spec_bytes, labels, owner, _resize(pod))
-        found = self._memo.get(key, self)
-        if found is None:
+        found = self._memo.get(key)
+        if found is None and key in self._named:
             key = (key, _name_part(pod))
-            found = self._memo.get(key, self)
-        if isinstance(found, PodClass):
-            return found
-        return self._intern_slowly(pod, key, owner)
+            found = self._memo.get(key)
+        return found or self._intern_slowly(pod, key, owner)
 
     def _intern_slowly(
         self, pod: v1.Pod, key: Hashable, owner: tuple[str, str, str] | None
     ) -> PodClass:
-        if len(self._memo) >= self._memo_size:
-            for old in list(itertools.islice(self._memo, self._memo_size // 2)):
-                del self._memo[old]
+        for memo in (self._memo, self._named):
+            if len(memo) >= self._memo_size:
+                for old in list(itertools.islice(memo, self._memo_size // 2)):
+                    memo.pop(old, None)
         if _depends_on_name(pod) and not (isinstance(key, tuple) and len(key) == 2):
-            self._memo[key] = None
+            self._named[key] = None
             key = (key, _name_part(pod))
         found = self._memo[key] = self._by_its_content(pod, owner)
+        self._kept.append(found)
         return found
 
     def _by_its_content(self, pod: v1.Pod, owner: tuple[str, str, str] | None) -> PodClass:

@@ -26,6 +26,8 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
+#: Value id of a value that no node has had; no row's label has it.
+UNKNOWN = -2
 #: Value id of an absent label.
 ABSENT = -1
 
@@ -99,7 +101,10 @@ class NodeColumns(Protocol):
         ...
 
     def value_id(self, value: str) -> int:
-        """Return the id of a label value (interned when new), for comparison with ``label``."""
+        """Return the id of a label value, for comparison with ``label``; it is not to be kept.
+
+        UNKNOWN for a value that no node has.
+        """
         ...
 
     def value(self, value_id: int) -> str: ...

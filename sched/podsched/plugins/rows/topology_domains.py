@@ -94,5 +94,5 @@ def _domains(nodes: NodeColumns, key: str) -> Domains:
     numbers = np.cumsum(seen) - 1
     ids[present] = numbers[values]
     value = nodes.value_id("")
-    empty = int(numbers[value]) if value < len(seen) and seen[value] else count
+    empty = int(numbers[value]) if 0 <= value < len(seen) and seen[value] else count
     return Domains(ids, present, count, empty, single=count == len(values))
