@@ -127,7 +127,8 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     watching = asyncio.create_task(informer.run(observer.handle), name="watch")
     try:
         await informer.synced.wait()
-        await eventually("a leader", lambda: bool(observer.leaders))
+        if cluster.options.replicas:
+            await eventually("a leader", lambda: bool(observer.leaders))
         yield RealCluster(cluster, client, observer)
     finally:
         watching.cancel()

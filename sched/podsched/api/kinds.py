@@ -112,6 +112,7 @@ _ALL = (
         "cluster_role_binding",
         cluster_scoped=True,
     ),
+    _kind(o.ConfigMap, "configmaps", "v1", "config_map", "cm"),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

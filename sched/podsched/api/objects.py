@@ -17,6 +17,7 @@ from podsched.v1.objects_pb2 import (
     ClusterRole,
     ClusterRoleBinding,
     Condition,
+    ConfigMap,
     Container,
     ContainerImage,
     ContainerPort,
@@ -129,6 +130,7 @@ AnyObject = (
     | ClusterRole
     | RoleBinding
     | ClusterRoleBinding
+    | ConfigMap
 )
 """An object of any kind: every one of them has metadata."""
 
@@ -147,6 +149,7 @@ __all__ = [
     "ClusterRole",
     "ClusterRoleBinding",
     "Condition",
+    "ConfigMap",
     "Container",
     "ContainerImage",
     "ContainerPort",

@@ -137,15 +137,26 @@ def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
     return ApiClient(addresses, replace(client_options(), **options))
 
 
-def with_client(server: str, work: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """Run ``work`` with a client; exit with a line for errors that users can cause."""
+def _credentials(client: ClientOptions) -> dict[str, str]:
+    names = ("tls_ca", "tls_cert", "tls_key", "token_file")
+    return {name: getattr(client, name) for name in names}
+
+
+def with_client(
+    server: str, work: Callable[[ApiClient], Awaitable[T]], client: ClientOptions | None = None
+) -> T:
+    """Run ``work`` with a client; exit with a line for errors that users can cause.
+
+    ``client``: how to connect, where options say it; otherwise the environment does.
+    """
+    secured = {} if client is None else _credentials(client)
 
     async def run() -> T:
-        client = open_client(endpoints(server))
+        opened = open_client(endpoints(server), **secured)
         try:
-            return await work(client)
+            return await work(opened)
         finally:
-            await client.close()
+            await opened.close()
 
     try:
         return asyncio.run(run())

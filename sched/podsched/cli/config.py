@@ -3,61 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from podsched.cli.client import Server
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
+from podsched.cli.policy import (
+    AlgorithmProvider,
+    PolicyConfigMap,
+    PolicyFile,
+    Source,
+    as_yaml,
+    document_of,
+)
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
-from podsched.lib.files import FileTooLarge, read_file
 
 app = typer.Typer(
-    help="Print or check a KubeSchedulerConfiguration.",
+    help="Print, check or convert a KubeSchedulerConfiguration or a Policy.",
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
 )
 
 
-_MAX_BYTES = 1 << 20
-
-
 def read_config(path: Path | None) -> SchedulerConfiguration:
     """Return the configuration in a file, or the default; exit after printing every error."""
-    return default_config() if path is None else _load(path, USAGE)
+    return read_source(Source(path))[0]
 
 
-def _load(path: Path, code: int) -> SchedulerConfiguration:
-    return load_text(config_text(path), path, code)
+def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfiguration, dict[str, Any]]:
+    """Return the configuration that options name, and as a document; {} for the default one.
 
-
-def config_text(path: Path) -> str:
-    """Return the text of a file; exit if it cannot be read."""
+    Exits with ``code`` after printing every error in the files or their plugins.
+    """
+    name = source.name
     try:
-        return read_file(path, _MAX_BYTES).decode()
-    except FileTooLarge as exc:
-        fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
-    except (OSError, UnicodeDecodeError) as exc:
-        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-
-
-def load_text(text: str, path: Path, code: int = USAGE) -> SchedulerConfiguration:
-    """Load a file's text and check its plugins; exit with ``code`` if either has errors."""
-    try:
-        config = load_config(text, name=str(path), known_plugins=user_plugin_specs())
+        document = document_of(source)
+        config = load_config(document, name=name, known_plugins=user_plugin_specs())
         check_plugins(config)
     except PluginError as exc:
-        fail(f"{path}: {exc}", code)
+        fail(f"{name}: {exc}", code)
     except ConfigError as exc:
         count = len(exc.errors)
         fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{exc}", code)
     for warning in config.warnings:
-        warn(f"{path}: {warning}")
-    return config
+        warn(f"{name}: {warning}")
+    return config, document
 
 
 @app.command(cls=Command)
@@ -66,17 +62,52 @@ def default() -> None:
     print(to_yaml(default_config()), end="")
 
 
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration or Policy file."),
+]
+
+
 @app.command(cls=Command)
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration file.")],
+    file: File = None,
+    policy_config_file: PolicyFile = None,
+    policy_configmap: PolicyConfigMap = "",
+    algorithm_provider: AlgorithmProvider = "",
+    server: Server = "",
     print_effective: Annotated[
         bool, typer.Option("--print", help="Print the configuration with all defaults filled in.")
     ] = False,
 ) -> None:
     """Check a file and the plugins it enables; report every error with its field path."""
-    config = _load(file, FAILED)
+    source = Source(file, policy_config_file, policy_configmap, algorithm_provider, server)
+    config, _ = _read_given(source)
     if print_effective:
         print(to_yaml(config), end="")
     else:
         names = ", ".join(profile.scheduler_name for profile in config.profiles)
-        print(f"{file}: valid; profiles: {names}")
+        print(f"{source.name}: valid; profiles: {names}")
+
+
+@app.command(cls=Command)
+def convert(
+    file: File = None,
+    policy_config_file: PolicyFile = None,
+    policy_configmap: PolicyConfigMap = "",
+    algorithm_provider: AlgorithmProvider = "",
+    server: Server = "",
+) -> None:
+    """Print the KubeSchedulerConfiguration that does what a Policy says.
+
+    Reports every part of the Policy that is wrong or has no equivalent. A file
+    that is a KubeSchedulerConfiguration already is printed as it is.
+    """
+    source = Source(file, policy_config_file, policy_configmap, algorithm_provider, server)
+    _, document = _read_given(source)
+    print(as_yaml(document), end="")
+
+
+def _read_given(source: Source) -> tuple[SchedulerConfiguration, dict[str, Any]]:
+    if not source.given:
+        fail("nothing to read: give a FILE or a Policy", USAGE)
+    return read_source(source, FAILED)

@@ -88,7 +88,11 @@ _TABLE = {
         "agent:agent",
         "Play hollow nodes: register them, send heartbeats, run and end pods.",
     ),
-    "config": (_SCHEDULING, "config:app", "Print or check a KubeSchedulerConfiguration."),
+    "config": (
+        _SCHEDULING,
+        "config:app",
+        "Print, check or convert a KubeSchedulerConfiguration or a Policy.",
+    ),
     "auth": (
         _PROCESSES,
         "auth:app",

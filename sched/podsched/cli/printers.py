@@ -177,6 +177,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("ROLE", _role),
         Column("SUBJECTS", _subjects),
     ),
+    "ConfigMap": (Column("DATA", lambda o, _: str(len(o.data) + len(o.binary_data))),),
     "StorageClass": (
         Column("PROVISIONER", lambda o, _: o.provisioner),
         Column("VOLUMEBINDINGMODE", lambda o, _: o.volume_binding_mode or "Immediate"),

@@ -9,9 +9,10 @@ import typer
 
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
-from podsched.cli.config import read_config
+from podsched.cli.config import read_source
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.errors import invalid_settings_fail
+from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
 from podsched.cli.process_options import (
     LOOPBACK,
     EtcdCa,
@@ -129,6 +130,9 @@ def scheduler(
     token_file: TokenFile = None,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     config: ConfigFile = None,
+    policy_config_file: PolicyFile = None,
+    policy_configmap: PolicyConfigMap = "",
+    algorithm_provider: AlgorithmProvider = "",
     identity: Identity = "",
     evaluator: EvaluatorOption = Evaluator.AUTO,
     ray_address: RayAddress = "",
@@ -168,17 +172,27 @@ def scheduler(
             evaluation=evaluation,
             pod_max_in_unschedulable_pods_duration=pod_max_in_unschedulable_pods_duration,
         )
-        controllers = ControllerSettings(
-            node_monitor_period=node_monitor_period,
-            node_monitor_grace_period=node_monitor_grace_period,
-            node_eviction_rate=node_eviction_rate,
-            terminated_pod_gc_threshold=terminated_pod_gc_threshold,
-        )
+        periods = node_monitor_period, node_monitor_grace_period
+        controllers = _controllers(periods, node_eviction_rate, terminated_pod_gc_threshold)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    options = ReplicaOptions(read_config(config), settings, etcd, election, controllers, client)
+    source = Source(
+        config, policy_config_file, policy_configmap, algorithm_provider, server, client
+    )
+    options = ReplicaOptions(read_source(source)[0], settings, etcd, election, controllers, client)
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     process = ProcessOptions("scheduler", identity, telemetry, tls)
     run_or_fail(process, lambda p: run_replica(p, options))
+
+
+def _controllers(
+    monitoring: tuple[float, float], eviction_rate: float, gc_threshold: int
+) -> ControllerSettings:
+    return ControllerSettings(
+        node_monitor_period=monitoring[0],
+        node_monitor_grace_period=monitoring[1],
+        node_eviction_rate=eviction_rate,
+        terminated_pod_gc_threshold=gc_threshold,
+    )
 
 
 def _election(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
-import yaml
 
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS
@@ -22,10 +21,11 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.client import Server, with_client
-from podsched.cli.config import config_text, load_text
+from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.manifests import MAX_BYTES, read_known, read_manifests
 from podsched.cli.output import say
+from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
@@ -33,7 +33,7 @@ from podsched.engine.simulation import BadScenario, open_scenarios, simulate, si
 from podsched.framework.plugin import PluginError
 
 #: Kinds that no scheduling decision depends on.
-_IRRELEVANT = frozenset({"Event", "Lease"})
+_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease"})
 
 
 class Form(StrEnum):
@@ -80,6 +80,9 @@ def simulate_command(
     live: Live = False,
     scenarios: Scenarios = None,
     config: ConfigFile = None,
+    policy_config_file: PolicyFile = None,
+    policy_configmap: PolicyConfigMap = "",
+    algorithm_provider: AlgorithmProvider = "",
     output: FormOption = Form.TABLE,
     server: Server = "",
 ) -> None:
@@ -91,9 +94,10 @@ def simulate_command(
 
     Ends with 0 if the pod fits, with 1 if it does not, and with 2 if a plugin failed.
     """
+    source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
     if scenarios is not None:
-        if filename or pod or live or config:
-            fail("--scenarios cannot be combined with -f, --pod, --live or --config", USAGE)
+        if filename or pod or live or source.given:
+            fail("--scenarios cannot be combined with -f, --pod, --live or a configuration", USAGE)
         _run_scenarios(scenarios)
         return
     if not pod:
@@ -106,7 +110,7 @@ def simulate_command(
     wanted = _only_pod(read_manifests([pod], "default", strict=False))
     # The pod may be in the cluster already; it does not stand in its own way.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
-    scenario = _scenario(objects, wanted, config)
+    scenario = _scenario(objects, wanted, source)
     try:
         result = simulate(scenario)
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
@@ -172,7 +176,7 @@ def _only_pod(objects: Sequence[AnyObject]) -> Pod:
     return pod
 
 
-def _scenario(objects: Sequence[AnyObject], pod: Pod, config: Path | None) -> dict[str, Any]:
+def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:
     """Return the scenario with the objects as an API server would return them; exit on errors."""
     problems = _default([*objects, pod], pod)
     problems += validate("Pod", pod)
@@ -184,10 +188,8 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, config: Path | None) -> di
         "objects": [to_manifest(obj) for obj in objects],
         "pod": to_manifest(pod),
     }
-    if config is not None:
-        text = config_text(config)  # once: it may be a pipe
-        load_text(text, config)
-        scenario["config"] = yaml.safe_load(text)
+    if source.given:
+        scenario["config"] = read_source(source)[1]
     return scenario
 
 

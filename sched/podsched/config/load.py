@@ -66,7 +66,7 @@ def load_config(
     Raises ``ConfigError`` with all errors.
     """
     try:
-        return _load(_document(source), known_plugins)
+        return _load(read_document(source), known_plugins)
     except ConfigError as error:
         raise ConfigError(error.errors, name) from None
 
@@ -98,7 +98,8 @@ def to_yaml(config: SchedulerConfiguration) -> str:
     return yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
 
 
-def _document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the one document of YAML or JSON text as plain data. Raises ``ConfigError``."""
     if isinstance(source, Mapping):
         return source
     try:

@@ -1973,3 +1973,29 @@ class ClusterRoleBinding(_message.Message):
     subjects: _containers.RepeatedCompositeFieldContainer[Subject]
     role_ref: RoleRef
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., subjects: _Optional[_Iterable[_Union[Subject, _Mapping]]] = ..., role_ref: _Optional[_Union[RoleRef, _Mapping]] = ...) -> None: ...
+
+class ConfigMap(_message.Message):
+    __slots__ = ("metadata", "data", "binary_data", "immutable")
+    class DataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class BinaryDataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    BINARY_DATA_FIELD_NUMBER: _ClassVar[int]
+    IMMUTABLE_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    data: _containers.ScalarMap[str, str]
+    binary_data: _containers.ScalarMap[str, str]
+    immutable: bool
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., data: _Optional[_Mapping[str, str]] = ..., binary_data: _Optional[_Mapping[str, str]] = ..., immutable: _Optional[bool] = ...) -> None: ...

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.cache.objects import ClusterState
+from podsched.framework.plugin import ProjectingPlugin
 from podsched.plugins.legacy.registry import LEGACY
 from podsched.v1 import objects_pb2 as v1
 from support import plain_legacy as plain
 from support.legacy_world import RACK, RETIRING, LegacyWorld
-from support.plugin_world import filtered, made, scored
+from support.plugin_world import filtered, info, made, scored
 
 Points = Callable[[plain.Plain, v1.Pod], dict[str, int]]
 Reasons = Callable[[plain.Plain, v1.Pod], dict[str, set[str]]]
@@ -71,6 +73,14 @@ PREDICATES: list[tuple[str, dict[str, Any], Reasons]] = [
     ("MaxEBSVolumeCount", {}, plain.ebs_count(0)),
     ("MaxEBSVolumeCount", {"max_volumes": 2}, plain.ebs_count(2)),
 ]
+#: Arguments that the plugins cannot do without.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "CheckNodeLabelPresence": {"labels": (RACK,)},
+    "CheckServiceAffinity": {"labels": (RACK, plain.ZONE)},
+    "ServiceAntiAffinity": {"label": RACK},
+    "NodeLabelPriority": {"label": RACK},
+    "RequestedToCapacityRatioPriority": RATIO,
+}
 
 
 @pytest.mark.parametrize(("name", "args", "points"), PRIORITIES)
@@ -103,3 +113,25 @@ def test_a_predicate_rejects_every_node_for_the_reasons_of_its_rule(
         assert {node: set(status.reasons) for node, status in found.items()} == expected
     else:
         assert not any(expected.values()), "where Filter is skipped, all nodes pass"
+
+
+@pytest.mark.parametrize("name", [name for name in LEGACY if name != "AlwaysCheckAllPredicates"])
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_pods_of_equal_projections_get_equal_answers(name: str, seed: int) -> None:
+    world = LegacyWorld(seed)
+    plugin = made(LEGACY[name], world.state, **ARGUMENTS.get(name, {}))
+    assert isinstance(plugin, ProjectingPlugin)
+    answers: dict[Hashable, Any] = {}
+    for number in range(12):
+        pending = info(world.pod(f"pending-{number}"))
+        key = (pending.cls.nonzero, frozenset(pending.cls.requests.items()))
+        projection = plugin.projection(pending, world.state)
+        answer = ask(plugin, pending.pod, world.state)
+        assert answers.setdefault((key, projection), answer) == answer
+
+
+def ask(plugin: Any, pending: v1.Pod, state: ClusterState) -> Any:
+    if hasattr(plugin, "score"):
+        return scored(plugin, pending, state)
+    return filtered(plugin, pending, state)

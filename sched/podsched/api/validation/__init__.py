@@ -18,7 +18,15 @@ from typing import Any
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.validation import cluster, pod_updates, pods, rbac, storage, workloads
+from podsched.api.validation import (
+    cluster,
+    config_maps,
+    pod_updates,
+    pods,
+    rbac,
+    storage,
+    workloads,
+)
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
 from podsched.api.validation.names import (
     NameRule,
@@ -60,6 +68,7 @@ _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "ClusterRole": rbac.validate_cluster_role,
     "RoleBinding": rbac.validate_role_binding,
     "ClusterRoleBinding": rbac.validate_cluster_role_binding,
+    "ConfigMap": config_maps.validate_config_map,
 }
 _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "Pod": pod_updates.validate_pod_update,
@@ -72,6 +81,7 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "StatefulSet": workloads.validate_selector_update,
     "RoleBinding": rbac.validate_role_ref_update,
     "ClusterRoleBinding": rbac.validate_role_ref_update,
+    "ConfigMap": config_maps.validate_config_map_update,
 }
 
 

@@ -27,7 +27,9 @@ from podsched.framework.plugin import (
     PreBindPlugin,
     PreFilterPlugin,
     PreFilterResult,
+    ProjectingPlugin,
     ReservePlugin,
+    ReservesSomePods,
     Traits,
     traits_of,
 )
@@ -75,7 +77,17 @@ class _AllFilters:
             reads_only_nodes=all(t.reads_only_nodes for t in traits),
             reads_pods=any(t.reads_pods for t in traits),
             depends_on_feasible=False,
+            projects_class=all(t.projects_class for t in traits),
         )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the projections of all filters; the class where one reads the whole pod."""
+        parts: list[Hashable] = []
+        for plugin in self._filters:
+            if not isinstance(plugin, ProjectingPlugin):
+                return pod.cls.id
+            parts.append(plugin.projection(pod, cluster))
+        return tuple(parts)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the inputs of all filters."""
@@ -179,7 +191,9 @@ class AlwaysCheckAllPredicates(_AllFilters):
             for predicate in args.predicates
         ]
         super().__init__(made)
-        self._reserving = [plugin for plugin in made if isinstance(plugin, ReservePlugin)]
+        self._reserving: list[ReservePlugin] = [
+            plugin for plugin in made if isinstance(plugin, ReservePlugin)
+        ]
         self._pre_binding = [plugin for plugin in made if isinstance(plugin, PreBindPlugin)]
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -189,6 +203,13 @@ class AlwaysCheckAllPredicates(_AllFilters):
             if not status.ok:
                 return status
         return SUCCESS
+
+    def reserves(self, state: CycleState, pod: PodInfo) -> bool:
+        """Return whether a filter has anything to reserve for such pods."""
+        return any(
+            not isinstance(plugin, ReservesSomePods) or plugin.reserves(state, pod)
+            for plugin in self._reserving
+        )
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Take back what was reserved, in reverse order."""

@@ -7,13 +7,14 @@ has none of it. Not part of it: volumes as a third share (BalanceAttachedNodeVol
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.resources import CPU, MEMORY
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -26,7 +27,13 @@ class BalancedResourceAllocation(WithoutArgs):
     """Score: 10 points where both shares are equal."""
 
     name: ClassVar[str] = "BalancedResourceAllocation"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, projects_class=True
+    )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return what scores count of the requests."""
+        return pod.cls.nonzero
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 0, 10, ... 100."""

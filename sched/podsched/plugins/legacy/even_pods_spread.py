@@ -29,7 +29,11 @@ class EvenPodsSpreadPriority(WithoutArgs):
     """Score on the pod's own ScheduleAnyway constraints."""
 
     name: ClassVar[str] = "EvenPodsSpreadPriority"
-    traits: ClassVar[Traits] = Traits(reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the class, for pods with constraints."""
+        return pod.cls.id if pod.cls.spec.topology_spread_constraints else ()
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of the nodes' labels and of the counts."""

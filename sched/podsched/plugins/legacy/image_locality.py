@@ -32,6 +32,11 @@ class ImageLocalityPriority(WithoutArgs):
         reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
     )
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the images that some node has."""
+        nodes = cluster.nodes
+        return tuple(image for image in _images(pod.cls) if len(nodes.image_rows(image)[0]))
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return how many nodes there are, and how many of them have each image."""
         nodes = cluster.nodes

@@ -6,10 +6,11 @@ Formula: kube-scheduler v1.16 ``priorities/least_requested.go``: the mean over c
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from podsched.api.resources import CPU, MEMORY
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -22,7 +23,13 @@ class LeastRequestedPriority(WithoutArgs):
     """Score: 10 points for an empty node, none for a full one."""
 
     name: ClassVar[str] = "LeastRequestedPriority"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, projects_class=True
+    )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return what scores count of the requests."""
+        return pod.cls.nonzero
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 0, 10, ... 100."""

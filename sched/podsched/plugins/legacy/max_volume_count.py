@@ -59,6 +59,15 @@ class _MaxVolumeCount:
         self._max_volumes = args.max_volumes
         self._volumes: tuple[ClusterView, CountedVolumes] | None = None
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the ids of such disks, or the text of why they are unknown."""
+        if not pod.cls.spec.volumes:
+            return frozenset()
+        try:
+            return frozenset(self._resolver(cluster).of(pod))
+        except ValueError as why:
+            return str(why)
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of claims, volumes and storage classes."""
         return versions(cluster, KINDS) if pod.cls.spec.volumes else ()
@@ -67,10 +76,7 @@ class _MaxVolumeCount:
         """Resolve the pod's volumes; skip pods without such disks."""
         if not pod.cls.spec.volumes:
             return PreFilterResult(SKIP)
-        if self._volumes is None or self._volumes[0] is not cluster:
-            self._volumes = (cluster, CountedVolumes(self.disk, cluster))
-        volumes = self._volumes[1]
-        volumes.refresh()
+        volumes = self._resolver(cluster)
         try:
             new = frozenset(volumes.of(pod))
         except ValueError as why:
@@ -79,6 +85,13 @@ class _MaxVolumeCount:
             return PreFilterResult(SKIP)
         state.data[self.name] = _State(new, volumes)
         return PreFilterResult()
+
+    def _resolver(self, cluster: ClusterView) -> CountedVolumes:
+        if self._volumes is None or self._volumes[0] is not cluster:
+            self._volumes = (cluster, CountedVolumes(self.disk, cluster))
+        volumes = self._volumes[1]
+        volumes.refresh()
+        return volumes
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that would exceed their limit; evicting pods would help.

@@ -24,7 +24,11 @@ class NoDiskConflict(WithoutArgs):
     """Filter: no pod on the node has a disk that conflicts with one of the pod's."""
 
     name: ClassVar[str] = "NoDiskConflict"
-    traits: ClassVar[Traits] = Traits(reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the disks."""
+        return disks_of(pod.cls.spec) if pod.cls.spec.volumes else ()
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""

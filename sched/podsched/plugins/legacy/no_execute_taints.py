@@ -5,12 +5,12 @@ Rule: kube-scheduler v1.16 ``predicates.PodToleratesNodeNoExecuteTaints``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from podsched.api.tolerations import NO_EXECUTE, find_untolerated
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
@@ -26,7 +26,11 @@ class PodToleratesNodeNoExecuteTaints(WithoutArgs):
     """Filter on NoExecute taints alone."""
 
     name: ClassVar[str] = "PodToleratesNodeNoExecuteTaints"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False)
+    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the tolerations."""
+        return tuple(t.SerializeToString() for t in pod.cls.spec.tolerations)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes with such a taint that the pod does not tolerate."""

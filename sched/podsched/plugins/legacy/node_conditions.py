@@ -7,7 +7,7 @@ Rules: kube-scheduler v1.14 ``predicates.CheckNodeConditionPredicate``,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from podsched.api.resources import qos_class
 from podsched.framework.classify import condition_statuses
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
@@ -29,7 +29,7 @@ REASON_NETWORK = "node(s) had unavailable network"
 REASON_UNSCHEDULABLE = "node(s) were unschedulable"
 
 _UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-_TRAITS = Traits(reads_only_nodes=True, reads_pods=False)
+_TRAITS = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
 
 
 class CheckNodeCondition(WithoutArgs):
@@ -37,6 +37,10 @@ class CheckNodeCondition(WithoutArgs):
 
     name: ClassVar[str] = "CheckNodeCondition"
     traits: ClassVar[Traits] = _TRAITS
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return nothing: all pods are alike to it."""
+        return ()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably; a condition that the node does not report is none against it."""
@@ -63,6 +67,10 @@ class _CheckPressure(WithoutArgs):
     def concerns(self, pod: PodInfo) -> bool:
         """Return whether the pod must not go where there is pressure."""
         return True
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return whether the pressure concerns the pod."""
+        return self.concerns(pod)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject, unresolvably, nodes whose condition is True."""

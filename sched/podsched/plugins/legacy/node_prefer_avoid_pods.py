@@ -8,11 +8,12 @@ ReplicationController or ReplicaSet, else 10. An annotation that cannot be read 
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from podsched.framework.nodes import PREFER_AVOID_PODS, NodeColumns
+from podsched.framework.nodes import PREFER_AVOID_PODS, ClusterView, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -26,21 +27,35 @@ class NodePreferAvoidPodsPriority(WithoutArgs):
 
     name: ClassVar[str] = "NodePreferAvoidPodsPriority"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        projects_class=True,
     )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the controller, if nodes can avoid its kind."""
+        return _avoidable(pod)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 100 or 0."""
         scores = np.full(len(rows), MAX_NODE_SCORE, dtype=np.int64)
-        controller = pod.cls.controller
-        if controller is None or controller[0] not in _KINDS:
+        controller = _avoidable(pod)
+        if controller is None:
             return scores
-        kind, _, uid = controller
         for index, row in enumerate(rows.tolist()):
             text = nodes.node(row).metadata.annotations.get(PREFER_AVOID_PODS, "")
-            if text and (kind, uid) in avoided_controllers(text):
+            if text and controller in avoided_controllers(text):
                 scores[index] = 0
         return scores
+
+
+def _avoidable(pod: PodInfo) -> tuple[str, str] | None:
+    """Return (kind, uid) of the pod's controller, if it is of a kind that nodes can avoid."""
+    controller = pod.cls.controller
+    if controller is None or controller[0] not in _KINDS:
+        return None
+    return controller[0], controller[2]
 
 
 def avoided_controllers(annotation: str) -> frozenset[tuple[str, str]]:

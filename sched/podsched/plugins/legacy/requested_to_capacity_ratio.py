@@ -7,12 +7,13 @@ mean over the resources that score more than 0, rounded half away from zero.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
 
 from podsched.config.legacy_args import RequestedToCapacityRatioPriorityArgs
-from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -24,12 +25,18 @@ class RequestedToCapacityRatioPriority:
     """Score by the configured shape; without one, 10 points for an empty node."""
 
     name: ClassVar[str] = "RequestedToCapacityRatioPriority"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, projects_class=True
+    )
 
     def __init__(self, args: RequestedToCapacityRatioPriorityArgs, handle: Handle) -> None:
         shape = [(point.utilization, point.score) for point in args.shape]
         self._line: Int64s = np.array([_on_line(shape, p) for p in range(101)], dtype=np.int64)
         self._resources = [(resource.name, resource.weight) for resource in args.resources]
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return what scores count of the requests."""
+        return pod.cls.nonzero, frozenset(pod.cls.requests.items())
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 0, 10, ... 100."""

@@ -7,13 +7,14 @@ over its containers, or the highest of an init container.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from fractions import Fraction
 from typing import ClassVar, cast
 
 import numpy as np
 
 from podsched.api.resources import CPU, MEMORY, Amounts, amounts, to_units
-from podsched.framework.nodes import NodeColumns
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -26,8 +27,15 @@ class ResourceLimitsPriority(WithoutArgs):
 
     name: ClassVar[str] = "ResourceLimitsPriority"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        projects_class=True,
     )
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the limits."""
+        return _limits(pod.cls)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 10 or 0."""

@@ -49,6 +49,11 @@ class SelectorSpreadPriority(WithoutArgs):
         """Return what selects the pods that the pod is spread with."""
         return [*service_selectors(pod, cluster), *controller_selectors(pod, cluster)]
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the pods that the pod is spread with, if there are any such."""
+        query = self._query(pod, cluster)
+        return query if query.selectors else ()
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of services and controllers, of the topology and of the counts."""
         nodes, query = cluster.nodes, self._query(pod, cluster)

@@ -68,6 +68,13 @@ class CheckServiceAffinity:
         #: Several of them may be enabled, for several labels.
         self._key = f"{self.name}/{','.join(args.labels)}"
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the pods of the pod's services, and the labels that its nodeSelector asks for."""
+        asked = pod.cls.spec.node_selector
+        wanted = tuple((label, asked[label]) for label in self._labels if label in asked)
+        query = _query(pod, cluster)
+        return (query if query.selectors else (), wanted)
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of services and topology, and the first rows with their pods."""
         nodes = cluster.nodes

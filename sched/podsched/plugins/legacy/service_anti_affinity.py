@@ -34,6 +34,11 @@ class ServiceAntiAffinity:
         #: Several of them may be enabled, for several labels.
         self._key = f"{self.name}/{args.label}"
 
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the pods of the pod's first service."""
+        query = _first_service(pod, cluster)
+        return query if query.selectors else ()
+
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of services, of the topology and of the counts."""
         nodes = cluster.nodes

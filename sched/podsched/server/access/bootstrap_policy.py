@@ -32,7 +32,13 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Verbs, API groups, resources."""
 
-_CORE_WORKLOADS = ("pods", "services", "persistentvolumeclaims", "replicationcontrollers")
+_CORE_WORKLOADS = (
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "services",
+)
 _APP_WORKLOADS = ("replicasets", "statefulsets")
 _VIEW: tuple[_Rule, ...] = (
     (_READ, _CORE, (*_CORE_WORKLOADS, "events", "namespaces")),
@@ -136,7 +142,12 @@ def bootstrap_policy() -> list[AnyObject]:
     leases = Role()
     leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
     leases.metadata.labels.update(_LABELS)
-    _add_rules(leases, ((("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),))
+    rules = (
+        (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
+        # --policy-configmap: elsewhere than in this namespace it takes a role of one's own.
+        (("get",), _CORE, ("configmaps",)),
+    )
+    _add_rules(leases, rules)
     bound = RoleBinding()
     bound.metadata.name, bound.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
     bound.metadata.labels.update(_LABELS)

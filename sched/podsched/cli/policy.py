@@ -1,0 +1,169 @@
+"""The options that take a Policy of kube-scheduler v1.16, and the configuration made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from podsched.api.objects import ConfigMap
+from podsched.cli.client import with_client
+from podsched.cli.errors import USAGE, fail
+from podsched.client.api_client import ApiClient
+from podsched.client.channels import ClientOptions
+from podsched.client.errors import NotFound
+from podsched.config.errors import ConfigError
+from podsched.config.load import read_document
+from podsched.config.policy import is_policy
+from podsched.config.policy_profile import (
+    MAX_PD_VOLUMES_VARIABLE,
+    max_pd_volumes,
+    policy_configuration,
+    provider_configuration,
+)
+from podsched.lib.files import FileTooLarge, read_file
+
+_PANEL = "Policies of kube-scheduler v1.16 and before"
+_KEY = "policy.cfg"
+_KUBE_SYSTEM = "kube-system"
+_MAX_BYTES = 1 << 20
+
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy-config-file",
+        rich_help_panel=_PANEL,
+        metavar="FILE",
+        help="Policy file, JSON or YAML; in place of the profiles of --config.",
+    ),
+]
+PolicyConfigMap = Annotated[
+    str,
+    typer.Option(
+        "--policy-configmap",
+        rich_help_panel=_PANEL,
+        metavar="[NS/]NAME",
+        help=f"ConfigMap with a Policy under {_KEY}, in {_KUBE_SYSTEM} unless it names another "
+        "namespace. It is read once, from the API server.",
+    ),
+]
+AlgorithmProvider = Annotated[
+    str,
+    typer.Option(
+        "--algorithm-provider",
+        rich_help_panel=_PANEL,
+        metavar="NAME",
+        help="DefaultProvider or ClusterAutoscalerProvider: the predicates and priorities of old.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the configuration comes from; at most one of the last three is given."""
+
+    config: Path | None = None
+    policy_file: Path | None = None
+    policy_configmap: str = ""
+    algorithm_provider: str = ""
+    server: str = ""
+    client: ClientOptions | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of it is given."""
+        return any((self.config, self.policy_file, self.policy_configmap, self.algorithm_provider))
+
+    @property
+    def name(self) -> str:
+        """What error messages call it."""
+        if self.policy_configmap:
+            return f"ConfigMap {'/'.join(_configmap(self.policy_configmap))}"
+        if self.algorithm_provider:
+            return f"--algorithm-provider {self.algorithm_provider}"
+        return str(self.policy_file or self.config or "")
+
+
+def document_of(source: Source) -> dict[str, Any]:
+    """Return the KubeSchedulerConfiguration as plain data; {} where nothing is given.
+
+    A Policy is translated. Exits for combinations of options that make no sense and for files that
+    cannot be read; raises ConfigError with all mistakes.
+    """
+    old = [source.policy_file, source.policy_configmap, source.algorithm_provider]
+    if sum(map(bool, old)) > 1:
+        fail(
+            "--policy-config-file, --policy-configmap and --algorithm-provider: use one of them",
+            USAGE,
+        )
+    base = {} if source.config is None else _read(source.config)
+    if is_policy(base):
+        if any(old):
+            fail(f"{source.config} is a Policy: it cannot be combined with another one", USAGE)
+        return _translated(base, source.name)
+    if not any(old):
+        return base
+    for key in ("profiles", "extenders"):
+        if base.get(key):
+            fail(f"{source.config}: {key}: the Policy has them; remove them here", USAGE)
+    if source.algorithm_provider:
+        return {**base, **provider_configuration(source.algorithm_provider, limit=_limit())}
+    policy = _read(source.policy_file) if source.policy_file else _policy_in_configmap(source)
+    return {**base, **_translated(policy, source.name)}
+
+
+def _translated(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return policy_configuration(policy, limit=_limit(), source=name)
+
+
+def _limit() -> int:
+    return max_pd_volumes(os.environ.get(MAX_PD_VOLUMES_VARIABLE, ""))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = read_file(path, _MAX_BYTES).decode()
+    except FileTooLarge as exc:
+        fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        return dict(read_document(text))
+    except ConfigError as error:
+        raise ConfigError(error.errors, name) from None
+
+
+def _configmap(option: str) -> tuple[str, str]:
+    namespace, _, name = option.rpartition("/")
+    if not name or "/" in namespace:
+        fail(f"--policy-configmap {option}: must be NAMESPACE/NAME", USAGE)
+    return namespace or _KUBE_SYSTEM, name
+
+
+def _policy_in_configmap(source: Source) -> dict[str, Any]:
+    namespace, name = _configmap(source.policy_configmap)
+
+    async def read(client: ApiClient) -> Any:
+        try:
+            return await client.get("ConfigMap", name, namespace)
+        except NotFound:
+            fail(f"--policy-configmap: there is no ConfigMap {namespace}/{name}")
+
+    found: ConfigMap = with_client(source.server, read, source.client)
+    if _KEY not in found.data:
+        fail(f'--policy-configmap: ConfigMap {namespace}/{name} has no data under "{_KEY}"')
+    return _parsed(found.data[_KEY], f"ConfigMap {namespace}/{name}")
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """Return a configuration as YAML."""
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
