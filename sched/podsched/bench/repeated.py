@@ -47,6 +47,7 @@ class RepeatedResult:
             **{name: median(each) for name, each in values.items()},
             "bound": min(run.bound for run in self.runs),
             "cpu_us_per_pod": self._by_process(lambda run: run.cpu_us_per_pod),
+            "longest_lag_ms": self._by_process(lambda run: run.longest_lag_ms),
             "memory_mb": self._by_process(lambda run: run.memory_mb),
             "problems": self.problems,
             "runs": len(self.runs),

@@ -18,6 +18,7 @@ class BenchResult:
 
     ``problems``: why the figures do not count. ``timeline``: seconds since the first creation, and
     pods bound per second then. ``memory_mb``: what each process has allocated in the end.
+    ``longest_lag_ms``: what no wait for an event loop was longer than, by process.
 
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
@@ -37,6 +38,7 @@ class BenchResult:
     cpu_us_per_pod: dict[str, float] = field(default_factory=dict)
     kube_scheduler: float = 0.0
     memory_mb: dict[str, float] = field(default_factory=dict)
+    longest_lag_ms: dict[str, float] = field(default_factory=dict)
     timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
     problems: list[str] = field(default_factory=list)
 
@@ -59,6 +61,7 @@ class BenchResult:
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
         memory = ", ".join(f"{name} {each:,.0f}" for name, each in self.memory_mb.items())
+        lags = ", ".join(f"{name} {each:g}" for name, each in self.longest_lag_ms.items())
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
         return [
             f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}",
@@ -67,6 +70,7 @@ class BenchResult:
             f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",
             f"  CPU per pod in microseconds: {cpu}",
             f"  memory in MB: {memory}",
+            *([f"  event loop held up, in ms at most: {lags}"] if lags else []),
         ]
 
     def chart(self) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from podsched.api.objects import Node, Pod
 from podsched.app.local_cluster import LocalCluster
 from podsched.bench import ops
+from podsched.bench.lag import Buckets, longest_ms, read_lags
 from podsched.bench.memory import memory_of, memory_of_session
 from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
@@ -62,6 +63,8 @@ class Clock:
     cpu: dict[str, float] = field(default_factory=dict)
     cpu_after: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
+    lags: dict[str, Buckets] = field(default_factory=dict)
+    lags_after: dict[str, Buckets] = field(default_factory=dict)
 
 
 class Runner:
@@ -153,6 +156,7 @@ class Runner:
         if not clock.created:
             await self._actors()
             clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
+            clock.lags = await read_lags(self._cluster)
             clock.cpu = self._cpu()
             clock.began = time.monotonic()
         keys = [key_of(pod) for pod in pods]
@@ -163,7 +167,7 @@ class Runner:
             await asyncio.gather(creating, waiting)
         else:
             await creating
-        self._stop_clock()
+        await self._stop_clock()
 
     async def _actors(self) -> None:
         """Wait until the evaluator actors have started, whose start is not to be measured."""
@@ -183,15 +187,16 @@ class Runner:
 
         await self._counter.wait_for(keys, self._options.timeout, progress)
         if self.clock.created:
-            self._stop_clock()
+            await self._stop_clock()
 
-    def _stop_clock(self) -> None:
+    async def _stop_clock(self) -> None:
         ray = self._cluster.ray
         self.clock.cpu_after = self._cpu()
         self.clock.memory = {
             **memory_of(pids_of(self._cluster)),
             **memory_of_session(ray.pid if ray else None),
         }
+        self.clock.lags_after = await read_lags(self._cluster)
 
     def _cpu(self) -> dict[str, float]:
         ray = self._cluster.ray
@@ -296,6 +301,10 @@ class Runner:
             cpu_us_per_pod=spent(clock.cpu, clock.cpu_after, len(clock.created)),
             kube_scheduler=workload.kube_scheduler,
             memory_mb={name: round(size / 1e6, 1) for name, size in clock.memory.items()},
+            longest_lag_ms={
+                name: longest_ms(clock.lags.get(name, {}), after)
+                for name, after in clock.lags_after.items()
+            },
             timeline=timeline([at - clock.began for at in bound.values()]),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from podsched.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.bench.plot import line_chart
@@ -26,6 +26,9 @@ BOUND = (30_000, 60_000, 100_000, 300_000)
 NODES_FOR_BOUND = 5_000
 #: Measured pods of each sort.
 BURST = {"one template": 3_000, "all different": 1_000}
+
+#: Seconds for a burst, after which it has failed.
+BURST_WITHIN = 180.0
 
 _ROOM = {"cpu": "32", "memory": "128Gi", "pods": "400"}
 
@@ -142,6 +145,7 @@ async def run_scale(limits: ScaleLimits, options: BenchOptions, progress: Progre
     """
     result = ScaleResult()
     deadline = time.monotonic() + (limits.seconds or 1e9)
+    options = replace(options, timeout=min(options.timeout, BURST_WITHIN))
     sizes = [nodes for nodes in NODES if nodes <= limits.max_nodes]
     async with _sweep(options, progress, result) as sweep:
         for nodes in sizes:

@@ -1,0 +1,58 @@
+"""How long the event loops of processes were held up, from the metric that they export."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import urllib.request
+from collections.abc import Mapping
+
+from podsched.app.local_cluster import LocalCluster
+
+_BUCKET = "podsched_event_loop_lag_seconds_bucket{"
+_WITHIN = 5.0
+
+#: Cumulative counts of a histogram by the upper bounds of its buckets.
+Buckets = Mapping[float, float]
+
+
+def lag_buckets(metrics: str) -> Buckets:
+    """Return the lag's histogram in a text of metrics; empty if there is none."""
+    found: dict[float, float] = {}
+    for line in metrics.splitlines():
+        if line.startswith(_BUCKET):
+            labels, _, count = line.rpartition(" ")
+            _, _, bound = labels.partition('le="')
+            found[float(bound.partition('"')[0])] = float(count)
+    return found
+
+
+def longest_ms(before: Buckets, after: Buckets) -> float:
+    """Return the bound, in milliseconds, that no lag between two readings was above.
+
+    Lags above the largest finite bound (3.3 s) count as that; 0 without any.
+    """
+    counts = {bound: count - before.get(bound, 0.0) for bound, count in sorted(after.items())}
+    samples = counts.pop(math.inf, 0.0)
+    if not samples:
+        return 0.0
+    bounds = (bound for bound, count in counts.items() if count >= samples)
+    return round(next(bounds, max(counts, default=0.0)) * 1000, 1)
+
+
+async def read_lags(cluster: LocalCluster) -> dict[str, Buckets]:
+    """Return the histograms of all processes that answer and have one."""
+    names = [process.spec.name for process in cluster.processes]
+    ports = [process.spec.health_port for process in cluster.processes]
+    texts = await asyncio.gather(*(asyncio.to_thread(_metrics, port) for port in ports))
+    read = {name: lag_buckets(text) for name, text in zip(names, texts, strict=True)}
+    return {name: buckets for name, buckets in read.items() if buckets}
+
+
+def _metrics(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_WITHIN) as answer:
+            text: str = answer.read().decode()
+            return text
+    except OSError:
+        return ""
