@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.client.errors import Unavailable
+from podsched.client.errors import ClientError, Forbidden, Unavailable
 from podsched.client.informer import Batch, Event, EventType, Informer
 from podsched.testing.fake_cluster import FakeCluster
 from support.api_objects import node, pod
@@ -119,9 +119,10 @@ async def test_a_lost_history_is_made_up_by_the_differences(followed: Followed) 
     assert events.index(("DELETED", "default/reborn")) < events.index(("ADDED", "default/reborn"))
 
 
-async def test_an_outage_is_waited_out(followed: Followed) -> None:
+@pytest.mark.parametrize("fault", [Unavailable("down"), Forbidden("no role, or an old token")])
+async def test_an_outage_is_waited_out(followed: Followed, fault: ClientError) -> None:
     """The informer goes on when calls succeed again."""
-    followed.cluster.fault = Unavailable("down")
+    followed.cluster.fault = fault
     followed.cluster.break_watches()
     await asyncio.sleep(0)
     followed.cluster.create(pod("b"))

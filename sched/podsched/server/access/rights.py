@@ -26,6 +26,8 @@ from podsched.server.access.policy import Policy
 from podsched.server.access.rules import names_permitted
 
 _MOST_REMEMBERED = 4096
+#: Characters of a question; longer ones name nothing that exists, and may be of any length.
+_LONGEST_REMEMBERED = 1000
 _NO_ROLES = Policy()
 
 
@@ -72,9 +74,10 @@ class Rights:
         except KeyError:
             rules = self.grants.rules_in(namespace)
             names = names_permitted(rules, verb, group, resource)
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = names
+            if sum(map(len, key)) <= _LONGEST_REMEMBERED:
+                if len(self._remembered) >= _MOST_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[key] = names
         return names is None or (bool(name) and name in names)
 
     def check(
