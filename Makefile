@@ -2,9 +2,12 @@
 SYSTEM_PYTHON ?= python3
 PYTHON ?= .venv/bin/python
 PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/frames.proto
+# The names of packages, not of where they came from: everyone's own index is used to install.
+LOCK := build/tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --no-header --no-config
 PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 
-.PHONY: demo test scenarios check format bench proto check-proto clean
+.PHONY: demo test scenarios check format bench proto check-proto lock locked sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
@@ -53,6 +56,39 @@ bench: .venv/installed
 .venv/installed-dev: .venv/bin/python pyproject.toml
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ .venv/installed-test .venv/installed
+
+# Makes .venv anew with the versions in requirements-dev.lock, each file checked against its hash.
+locked:
+	rm -rf .venv
+	@$(MAKE) --no-print-directory .venv/bin/python
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	.venv/bin/python -m pip check
+	@touch .venv/installed .venv/installed-test .venv/installed-dev
+
+# Locks the newest versions that fit, for every Python from 3.11 on: of all that development needs, and of
+# what runs, which are the same where both have it.
+lock: build/tools/installed
+	$(LOCK) --extra dev --output-file requirements-dev.lock pyproject.toml
+	$(LOCK) --extra server --extra build --constraints requirements-dev.lock --output-file requirements.lock pyproject.toml
+
+# build/sbom.json: what runs, as installed from the lock, in CycloneDX.
+sbom: build/tools/installed build/locked/installed
+	build/tools/bin/cyclonedx-py environment --output-reproducible --mc-type application \
+		--pyproject pyproject.toml --output-file build/sbom.json build/locked
+
+build/locked/installed: requirements.lock pyproject.toml
+	rm -rf build/locked
+	$(SYSTEM_PYTHON) -m venv build/locked
+	build/locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	build/locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@touch $@
+
+build/tools/installed:
+	rm -rf build/tools
+	$(SYSTEM_PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5' 'cyclonedx-bom>=7'
+	@touch $@
 
 # Generates the message classes and the gRPC stubs; they are committed.
 proto:

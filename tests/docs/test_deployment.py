@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from podsched.app.role_certificates import Wanted, requests_of
 from podsched.cli.main import COMMANDS
 
 PARSE = """
@@ -21,22 +23,27 @@ for name, *arguments in json.loads(sys.argv[1]):
 """
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
+TARGETS = {"podsched", "ray", "etcd"}
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = [
-    name
-    for name, s in SERVICES.items()
-    if s["image"] == "podsched:latest" and "entrypoint" not in s
-]
-RAY = [name for name, service in SERVICES.items() if service.get("entrypoint") == ["ray"]]
+OURS = [name for name, s in SERVICES.items() if s["image"].startswith("podsched:")]
+PROCESSES = [name for name in OURS if name not in ("certs", "sched")]
+ADDRESSES = {
+    network["podsched"]["ipv4_address"]
+    for service in SERVICES.values()
+    if isinstance(network := service.get("networks"), dict)
+}
+RAY = [name for name, s in SERVICES.items() if s["image"].startswith("podsched-ray:")]
+ETCD = [name for name, s in SERVICES.items() if s["image"].startswith("podsched-etcd:")]
+STAGES = re.findall(r"^FROM (\S+) AS (\S+)\n(.*?)(?=^FROM|\Z)", DOCKERFILE, re.M | re.S)
 
 
 def test_all_parts_are_there() -> None:
-    assert len(SERVICES) == 14
-    assert (len(OURS), len(RAY)) == (6, 5)
-    assert all("healthcheck" in service for service in SERVICES.values())
+    assert (len(PROCESSES), len(RAY), len(ETCD), len(SERVICES)) == (6, 5, 3, 16)
+    assert all("healthcheck" in SERVICES[name] for name in (*PROCESSES, *RAY, *ETCD))
 
 
-@pytest.mark.parametrize("service", OURS)
+@pytest.mark.parametrize("service", PROCESSES)
 def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     name, *arguments = SERVICES[service]["command"]
     command = COMMANDS[name].load(name)
@@ -45,6 +52,54 @@ def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     assert given <= known
     assert context.params["health_listen"] == "127.0.0.1:8080"
+    assert "--insecure-listen" not in given
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_container_can_change_nothing_but_its_volumes(service: str) -> None:
+    given = SERVICES[service]
+    assert given["user"] == "10001:10001"
+    assert given["read_only"] is True
+    assert given["cap_drop"] == ["ALL"]
+    assert given["security_opt"] == ["no-new-privileges:true"]
+    assert re.fullmatch(r"[a-z-]+:\d+\.\d+\.\d+", given["image"]), "of one version"
+    assert "privileged" not in given and "cap_add" not in given
+
+
+def mounts(service: str) -> dict[str, str]:
+    """Where a service sees certificates, and how."""
+    parts = [volume.split(":") for volume in SERVICES[service]["volumes"]]
+    return {path: (mode or ["rw"])[0] for _, path, *mode in parts if path.startswith("/certs")}
+
+
+@pytest.mark.parametrize("service", [name for name in SERVICES if name != "certs"])
+def test_a_service_sees_the_certificates_that_it_is_told_to_use_and_no_others(service: str) -> None:
+    given = SERVICES[service]
+    texts = [*given["command"], *given["environment"].values()]
+    used = {found[0] for text in texts for found in re.finditer(r"/certs/[a-z-]+", text)}
+    if service in RAY:
+        used |= {"/certs/scheduler"}  # by the actors that bind
+    assert mounts(service) == dict.fromkeys(used, "ro")
+    assert "http://" not in " ".join(texts)
+
+
+def test_only_the_service_that_makes_certificates_sees_the_authoritys_key() -> None:
+    assert mounts("certs") == {f"/certs/{role}": "rw" for role in ("ca", *requests_of(Wanted()))}
+    assert SERVICES["certs"]["network_mode"] == "none"
+
+
+def test_images_run_as_the_user_and_only_rays_has_a_shell() -> None:
+    final = {name: (base, text) for base, name, text in STAGES if name in TARGETS}
+    assert set(final) == TARGETS
+    for base, text in final.values():
+        assert "USER 10001:10001" in text
+        assert "RUN" not in text.replace("RUN useradd", ""), "nothing changes after the build"
+        assert base in ("scratch", "${PYTHON}", "${ETCD}")
+    assert final["podsched"][0] == "scratch"
+    [bare] = [text for _, name, text in STAGES if name == "bare"]
+    assert all(f"/bin/{shell}" in bare for shell in ("sh", "bash", "dash"))
+    for image in re.findall(r"^ARG \w+=(\S+)", DOCKERFILE, re.M):
+        assert re.search(r":v?\d+\.\d+\.\d+|@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_the_commands_are_ones_that_ray_takes() -> None:
@@ -56,7 +111,8 @@ def test_the_commands_are_ones_that_ray_takes() -> None:
 @pytest.mark.parametrize("service", [name for name in OURS if name.startswith("scheduler")])
 def test_each_scheduler_has_a_ray_node_in_its_network_with_its_files(service: str) -> None:
     [node] = [s for s in SERVICES.values() if s.get("network_mode") == f"service:{service}"]
-    assert node["volumes"] == SERVICES[service]["volumes"]
+    shared = {volume for volume in node["volumes"] if volume.endswith(":/tmp/ray")}
+    assert shared and shared <= set(SERVICES[service]["volumes"])
     assert (
         node["environment"]["RAY_AUTH_TOKEN"] == SERVICES[service]["environment"]["RAY_AUTH_TOKEN"]
     )
@@ -65,10 +121,15 @@ def test_each_scheduler_has_a_ray_node_in_its_network_with_its_files(service: st
 def test_what_one_service_calls_another_exists() -> None:
     for service in SERVICES.values():
         for argument in service["command"]:
-            for part in argument.partition("=")[2].replace("http://", "").split(","):
+            for part in argument.partition("=")[2].replace("https://", "").split(","):
                 host = part.rpartition("=")[2].partition(":")[0]
                 if ":" in part and host not in ("0.0.0.0", "127.0.0.1"):
-                    assert host in SERVICES, argument
+                    assert host in {*SERVICES, *ADDRESSES}, argument
+
+
+def test_certificates_name_every_host_and_address_that_is_called() -> None:
+    named = {a.partition("=")[2] for a in SERVICES["certs"]["command"] if "--host=" in a}
+    assert named == {*PROCESSES, *ETCD, *ADDRESSES}
 
 
 def test_volumes_and_dependencies_exist() -> None:
