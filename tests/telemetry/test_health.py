@@ -69,3 +69,16 @@ def test_a_check_that_breaks_is_a_failure_not_a_crash() -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(ValueError, match="ping"):
         HealthChecks().add("ping", lambda: "")
+
+
+def test_each_run_of_a_check_is_told_with_its_probe_and_result() -> None:
+    ran: list[tuple[str, str, bool]] = []
+    some = checks(informer="slow")
+    some.ran = lambda *run: ran.append(run)
+    some.answer(Probe.READYZ, exclude=["etcd"])
+    some.answer_one(Probe.LIVEZ, "etcd")
+    assert ran == [
+        ("ping", "readyz", True),
+        ("informer-sync", "readyz", False),
+        ("etcd", "livez", True),
+    ]

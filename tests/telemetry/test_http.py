@@ -55,6 +55,27 @@ async def test_metrics_configuration_and_extra_routes_are_served(server: HealthS
     assert (await get(server, "/debug/hello"))[1] == "hello"
 
 
+async def test_results_of_checks_are_counted_for_availability(server: HealthServer) -> None:
+    await get(server, "/readyz")
+    await get(server, "/readyz")
+    status, text, content_type = await get(server, "/metrics/slis")
+    assert (status, content_type) == (200, "text/plain")
+    for line in (
+        'kubernetes_healthcheck{name="etcd",type="readyz"} 0.0',
+        'kubernetes_healthcheck{name="ping",type="readyz"} 1.0',
+        'kubernetes_healthchecks_total{name="etcd",status="error",type="readyz"} 2.0',
+    ):
+        assert line in text.splitlines()
+    assert "scheduler_x_total" not in text
+
+
+async def test_a_process_says_what_it_is_and_what_it_serves(server: HealthServer) -> None:
+    status, text, _ = await get(server, "/statusz")
+    assert status == 200
+    assert text.splitlines()[1] == "podsched statusz"
+    assert " /metrics /metrics/slis " in text
+
+
 async def test_nothing_can_be_written(server: HealthServer) -> None:
     async with (
         aiohttp.ClientSession() as session,

@@ -100,7 +100,7 @@ def test_counters_end_in_total_and_nothing_else_does() -> None:
 
 def test_names_that_kubernetes_does_not_have_begin_with_podsched() -> None:
     kubernetes = re.compile(
-        r"(scheduler|leader_election|rest_client|apiserver|taint_eviction_controller)_"
+        r"(scheduler|leader_election|rest_client|apiserver|kubernetes|taint_eviction_controller)_"
     )
     for name in all_metrics():
         assert name.startswith("podsched_") or kubernetes.match(name), name

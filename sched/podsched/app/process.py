@@ -51,6 +51,7 @@ class Process:
             self.registry,
             self.options.telemetry.health_host,
             self.options.telemetry.health_port,
+            component=f"podsched-{self.options.name}",
             config=config,
             tls=self.options.health_tls,
         )

@@ -40,6 +40,10 @@ class _Named:
     probes: frozenset[Probe]
 
 
+def _ignore(name: str, probe: str, ok: bool) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class HealthChecks:
     """The checks of one process in the order they were added, starting with "ping"."""
@@ -47,6 +51,8 @@ class HealthChecks:
     _checks: dict[str, _Named] = field(
         default_factory=lambda: {"ping": _Named(lambda: "", ALL_PROBES)}
     )
+    ran: Callable[[str, str, bool], None] = _ignore
+    """Told of each run: the check's name, the probe, and whether it passed."""
 
     def add(self, name: str, check: Check, probes: Collection[Probe] = ALL_PROBES) -> None:
         """Add a check to the given probes. Raises ``ValueError`` if the name is taken.
@@ -70,7 +76,7 @@ class HealthChecks:
             if name in exclude:
                 lines.append(f"[+]{name} excluded: ok")
                 continue
-            reason = self._run(name)
+            reason = self._run(name, probe)
             ok = ok and not reason
             lines.append(f"[-]{name} failed: {reason}" if reason else f"[+]{name} ok")
         if unknown := sorted(set(exclude) - set(names)):
@@ -85,13 +91,14 @@ class HealthChecks:
         """Run one check; return None if the probe has no check of that name."""
         if name not in self.names(probe):
             return None
-        reason = self._run(name)
+        reason = self._run(name, probe)
         return Answer(not reason, f"internal server error: {reason}\n" if reason else "ok")
 
-    def _run(self, name: str) -> str:
+    def _run(self, name: str, probe: Probe) -> str:
         try:
             reason = self._checks[name].check()
         except Exception as error:
             # A check that raises is a check that fails.
             reason = f"{type(error).__name__}: {error}"
+        self.ran(name, probe.value, not reason)
         return " ".join(reason.split())

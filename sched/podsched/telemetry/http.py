@@ -1,4 +1,4 @@
-"""The HTTP server of a process for /healthz, /livez, /readyz, /metrics and /configz.
+"""The HTTP server of a process for /healthz, /livez, /readyz, /metrics, /statusz and /configz.
 
 With TLS and authorities of clients, only the probes answer those without a certificate, as in
 kube-scheduler; without TLS it asks nobody, and so listens on loopback by default. It rejects all
@@ -8,6 +8,7 @@ methods except GET and HEAD.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import HealthMetrics
+from podsched.telemetry.statusz import status_text
 
 _log = get_logger("health")
 
@@ -57,13 +60,15 @@ async def serve_health(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
+    component: str = "podsched",
     config: ConfigSource | None = None,
     extra_routes: Mapping[str, Handler] | None = None,
     tls: TlsFiles | None = None,
 ) -> HealthServer:
     """Start the server; port 0 picks a free one.
 
-    ``config`` is served at /configz; ``extra_routes`` maps additional paths to GET handlers.
+    ``component`` names the process at /statusz; ``config`` is served at /configz; ``extra_routes``
+    maps additional paths to GET handlers.
     Raises ``HealthServerError`` if the address cannot be used, ``CertificateError`` for the files.
     """
     secured = ServingContext(tls, _keep).context if tls else None
@@ -73,6 +78,10 @@ async def serve_health(
         app.router.add_get(f"/{probe}", _probe_handler(checks, probe))
         app.router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
     app.router.add_get("/metrics", _metrics_handler(registry))
+    slis = MetricRegistry()
+    checks.ran = HealthMetrics(slis).ran
+    app.router.add_get("/metrics/slis", _metrics_handler(slis))
+    app.router.add_get("/statusz", _status_handler(component, time.time()))
     if config is not None:
         app.router.add_get("/configz", _config_handler(config))
     for path, handler in (extra_routes or {}).items():
@@ -126,6 +135,15 @@ def _metrics_handler(registry: MetricRegistry) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         text, content_type = registry.render(request.headers.get("Accept", ""))
         return web.Response(body=text, headers={"Content-Type": content_type})
+
+    return handle
+
+
+def _status_handler(component: str, started: float) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        paths = {route.canonical for route in request.app.router.resources()}
+        text = status_text(component, started, time.time(), list(paths))
+        return web.Response(text=text, headers=_NO_CACHE)
 
     return handle
 

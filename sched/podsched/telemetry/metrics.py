@@ -340,6 +340,31 @@ class ElectionMetrics:
         )
 
 
+class HealthMetrics:
+    """Results of health checks, served at /metrics/slis as in Kubernetes; ``type`` is the probe."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.healthcheck = registry.add(
+            Gauge(
+                "kubernetes_healthcheck",
+                STABLE + "1 if the check passed when it was last run, else 0.",
+                ("name", "type"),
+            )
+        )
+        self.healthchecks_total = registry.add(
+            Counter(
+                "kubernetes_healthchecks_total",
+                STABLE + "Runs of the check by result: success or error.",
+                ("name", "type", "status"),
+            )
+        )
+
+    def ran(self, name: str, probe: str, ok: bool) -> None:
+        """Count one run of a check for a probe."""
+        self.healthcheck.labels(name, probe).set(float(ok))
+        self.healthchecks_total.labels(name, probe, "success" if ok else "error").inc()
+
+
 class ClientMetrics:
     """The gRPC client and its informers, under the names of client-go where it has one."""
 
