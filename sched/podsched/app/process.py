@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from podsched import __version__
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import HealthServer, serve_health
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import configure_logging
+from podsched.telemetry.statusz import Component
 from podsched.telemetry.tracing import Tracer, configure_tracing
 
 
@@ -51,7 +53,7 @@ class Process:
             self.registry,
             self.options.telemetry.health_host,
             self.options.telemetry.health_port,
-            component=f"podsched-{self.options.name}",
+            component=Component(f"podsched-{self.options.name}", __version__),
             config=config,
             tls=self.options.health_tls,
         )

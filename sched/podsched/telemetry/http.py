@@ -19,7 +19,7 @@ from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
-from podsched.telemetry.statusz import status_text
+from podsched.telemetry.statusz import Component, status_text
 
 _log = get_logger("health")
 
@@ -60,7 +60,7 @@ async def serve_health(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    component: str = "podsched",
+    component: Component | None = None,
     config: ConfigSource | None = None,
     extra_routes: Mapping[str, Handler] | None = None,
     tls: TlsFiles | None = None,
@@ -81,7 +81,7 @@ async def serve_health(
     slis = MetricRegistry()
     checks.ran = HealthMetrics(slis).ran
     app.router.add_get("/metrics/slis", _metrics_handler(slis))
-    app.router.add_get("/statusz", _status_handler(component, time.time()))
+    app.router.add_get("/statusz", _status_handler(component or Component(), time.time()))
     if config is not None:
         app.router.add_get("/configz", _config_handler(config))
     for path, handler in (extra_routes or {}).items():
@@ -139,7 +139,7 @@ def _metrics_handler(registry: MetricRegistry) -> Handler:
     return handle
 
 
-def _status_handler(component: str, started: float) -> Handler:
+def _status_handler(component: Component, started: float) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         paths = {route.canonical for route in request.app.router.resources()}
         text = status_text(component, started, time.time(), list(paths))
