@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import pytest
+
 from podsched.api.objects import Pod
-from podsched.api.resources import non_zero_requests, qos_class, requests_in_units, score_requests
+from podsched.api.resources import (
+    CPU,
+    RequestOptions,
+    non_zero_requests,
+    pod_requests,
+    qos_class,
+    requests_in_units,
+    score_requests,
+    to_units,
+)
 
 MIB = 1024 * 1024
 
@@ -91,3 +104,16 @@ def test_quality_of_service_follows_requests_and_limits() -> None:
     assert qos_class(made) == "Burstable"
     made.spec.containers[0].resources.limits.update({"cpu": "1000m", "memory": "1Gi"})
     assert qos_class(made) == "Guaranteed"
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [{}, {"cpu": "0"}, {"cpu": "1u", "memory": "0.5"}, {"memory": "1Gi", "a/b": "2"}],
+)
+def test_the_only_container_is_read_without_adding_up_and_counts_the_same(
+    requests: dict[str, str],
+) -> None:
+    one, also = pod(requests), pod(requests, init=(("", {}),))
+    for options in (RequestOptions(), RequestOptions(non_missing={CPU: Fraction(1, 3)})):
+        assert requests_in_units(one, options) == to_units(pod_requests(one, options))
+    assert requests_in_units(one) == requests_in_units(also)

@@ -151,3 +151,12 @@ def test_the_memo_is_bounded_for_pods_of_one_class_that_differ_in_nothing_that_m
         made.append(make_pod_info(pod, classes))
     assert len({one.cls.id for one in made}) == 1
     assert len(classes._memo) <= 8
+
+
+def test_pods_that_differ_in_labels_alone_share_what_is_compiled_of_their_spec() -> None:
+    classes = PodClasses()
+    one, other = make_pod("a", labels={"n": "1"}), make_pod("b", labels={"n": "2"})
+    first, second = classes.intern(one), classes.intern(other)
+    assert first is not second
+    assert first.spec is second.spec
+    assert (first.labels, second.labels) == ({"n": "1"}, {"n": "2"})

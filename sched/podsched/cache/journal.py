@@ -30,10 +30,13 @@ JOURNAL_LIMIT: Final = 131_072
 class Journal:
     """A bounded list of row numbers; positions only grow."""
 
-    __slots__ = ("_start", "rows")
+    __slots__ = ("_start", "_told", "_told_at", "rows")
 
     def __init__(self) -> None:
         self._start = 0
+        #: What was answered since the last change, by position: readers come in groups.
+        self._told: dict[int, Rows] = {}
+        self._told_at = 0
         #: The owner appends to it directly: this is the hottest line of the cache.
         self.rows: list[int] = []
 
@@ -61,5 +64,12 @@ class Journal:
         if position < self._start:
             return None
         # Mostly a handful of rows after each decision: a set is far ahead of ``np.unique`` there.
-        distinct = set(self.rows[position - self._start :])
-        return np.array(sorted(distinct), dtype=np.intp)
+        now = self._start + len(self.rows)
+        if now != self._told_at:
+            self._told, self._told_at = {}, now
+        found = self._told.get(position)
+        if found is None:
+            distinct = set(self.rows[position - self._start :])
+            found = self._told[position] = np.array(sorted(distinct), dtype=np.intp)
+            found.flags.writeable = False
+        return found

@@ -57,6 +57,7 @@ class ClusterState:
         #: reported it last.
         self.pods: dict[str, PodInfo] = {}
         self._kinds: dict[str, _Kind] = {}
+        self._changes = 0
 
     @property
     def nodes(self) -> Columns:
@@ -68,6 +69,7 @@ class ClusterState:
         meta = message.metadata
         known.by_namespace.setdefault(meta.namespace, {})[meta.name] = message
         known.changed()
+        self._changes += 1
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
         """Remove an object; return whether it was there."""
@@ -79,6 +81,7 @@ class ClusterState:
         if not group:
             del known.by_namespace[namespace]
         known.changed()
+        self._changes += 1
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
@@ -110,6 +113,11 @@ class ClusterState:
             return self.columns.position
         known = self._kinds.get(kind)
         return 0 if known is None else known.version
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """A value that changes with every change that a decision may depend on."""
+        return self.columns.position, self.nominator.version, self._changes
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         return self.nominator.pods(node_name)

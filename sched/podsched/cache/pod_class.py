@@ -12,6 +12,7 @@ Bounds: memo and contents refer to classes weakly, so a class goes with the last
 except the classes met last, which are kept: pods of a template may come one after another. A memo
 that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
 half when full, as pods of one class may differ in what is cheap to read.
+What is compiled of the latest specs is remembered as well, for pods that differ in labels alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Hashable
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from google.protobuf.message import Message
@@ -48,6 +49,18 @@ _VOLUME_FIELDS: Final = frozenset({
 })  # fmt: skip
 
 
+_SPECS_KEPT: Final = 512
+
+
+class _SpecPart(NamedTuple):
+    """What is compiled of a spec: its relevant part, this serialized, and the requests."""
+
+    spec: v1.PodSpec
+    content: bytes
+    requests: dict[str, int]
+    nonzero: tuple[int, int]
+
+
 class PodClasses:
     """The interner. Ids start at 1 and are never used twice."""
 
@@ -58,6 +71,7 @@ class PodClasses:
         #: What depends on the pod's name: name and uid are then part of the memo's key.
         self._named: dict[Hashable, None] = {}
         self._kept: deque[PodClass] = deque(maxlen=kept)
+        self._specs: dict[Hashable, _SpecPart] = {}
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -83,10 +97,14 @@ class PodClasses:
         if found is None and key in self._named:
             key = (key, _name_part(pod))
             found = self._memo.get(key)
-        return found or self._intern_slowly(pod, key, owner)
+        return found or self._intern_slowly(pod, key, spec_bytes, owner)
 
     def _intern_slowly(
-        self, pod: v1.Pod, key: Hashable, owner: tuple[str, str, str] | None
+        self,
+        pod: v1.Pod,
+        key: Hashable,
+        spec_bytes: bytes,
+        owner: tuple[str, str, str] | None,
     ) -> PodClass:
         for memo in (self._memo, self._named):
             if len(memo) >= self._memo_size:
@@ -95,19 +113,20 @@ class PodClasses:
         if _depends_on_name(pod) and not (isinstance(key, tuple) and len(key) == 2):
             self._named[key] = None
             key = (key, _name_part(pod))
-        found = self._memo[key] = self._by_its_content(pod, owner)
+        found = self._memo[key] = self._by_its_content(pod, spec_bytes, owner)
         self._kept.append(found)
         return found
 
-    def _by_its_content(self, pod: v1.Pod, owner: tuple[str, str, str] | None) -> PodClass:
-        spec = relevant_spec(pod.spec)
-        requests = requests_in_units(pod)
-        nonzero = non_zero_requests(pod)
+    def _by_its_content(
+        self, pod: v1.Pod, spec_bytes: bytes, owner: tuple[str, str, str] | None
+    ) -> PodClass:
+        part = self._spec_part(pod, spec_bytes)
+        spec, requests, nonzero = part.spec, part.requests, part.nonzero
         labels = dict(pod.metadata.labels)
         content = (
             pod.metadata.namespace,
             frozenset(labels.items()),
-            spec.SerializeToString(deterministic=True),
+            part.content,
             owner,
             frozenset(requests.items()),
             nonzero,
@@ -128,6 +147,19 @@ class PodClasses:
                 preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
             )
             self._by_content[content] = found
+        return found
+
+    def _spec_part(self, pod: v1.Pod, spec_bytes: bytes) -> _SpecPart:
+        """Return what is compiled of the spec, which pods share that differ in labels alone."""
+        key = (spec_bytes, _resize(pod))
+        found = self._specs.get(key)
+        if found is None:
+            if len(self._specs) >= _SPECS_KEPT:
+                self._specs.clear()
+            spec = relevant_spec(pod.spec)
+            content = spec.SerializeToString(deterministic=True)
+            found = _SpecPart(spec, content, requests_in_units(pod), non_zero_requests(pod))
+            self._specs[key] = found
         return found
 
 

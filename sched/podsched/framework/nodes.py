@@ -161,6 +161,11 @@ class JournaledColumns(NodeColumns, Protocol):
     """The live columns: they know which of their rows changed."""
 
     @property
+    def nodes_version(self) -> int:
+        """A number that changes on every change of a node that a plugin can see."""
+        ...
+
+    @property
     def position(self) -> int:
         """A place in the journal of changed rows."""
         ...

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.filter_outcome import FilterOutcome
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicts
@@ -167,6 +167,15 @@ class FilterPlugin(Protocol):
     ) -> Verdicts: ...
 
 
+@runtime_checkable
+class WholeFilterPlugin(FilterPlugin, Protocol):
+    """Filters that are faster over whole columns than over rows picked out of them."""
+
+    def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
+        """Return what ``filter`` says of all rows, shape ``(size,)``; anything without a node."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Victims:
     """Pods to evict from a node, most important first, and how many of them a budget protects."""
@@ -210,6 +219,15 @@ class ScorePlugin(Protocol):
     """Scores rows from 0 to 100; without ``ScoreExtensions`` these scores are final."""
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores: ...
+
+
+@runtime_checkable
+class WholeScorePlugin(ScorePlugin, Protocol):
+    """Scores that are faster over whole columns than over rows picked out of them."""
+
+    def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
+        """Return what ``score`` says of all rows, shape ``(size,)``; anything without a node."""
+        ...
 
 
 @runtime_checkable

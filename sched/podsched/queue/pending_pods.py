@@ -15,7 +15,7 @@ flight, and deciding what an event means for a pod.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
@@ -190,19 +190,16 @@ class PendingPods:
         self._count_rejections(pod, -1)
 
     def pop(
-        self, limit: int, now: float, alike: Callable[[PodInfo], Hashable] | None
+        self, limit: int, now: float, alike: Callable[[PodInfo, PodInfo], bool] | None
     ) -> list[QueuedPodInfo]:
         """Take the next pods out for an attempt: see ``SchedulingQueue.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []
-        group: Hashable = None
         while len(batch) < limit and (head := source.peek()) is not None:
-            if alike is not None and batch and head.info.cls is not batch[-1].info.cls:
-                if group is None:
-                    group = alike(batch[0].info)
-                if alike(head.info) != group:
-                    break
+            other = bool(batch) and head.info.cls is not batch[-1].info.cls
+            if other and alike is not None and not alike(batch[0].info, head.info):
+                break
             source.pop()
             batch.append(head)
         if source is self.backoff and batch:

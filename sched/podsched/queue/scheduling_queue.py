@@ -56,7 +56,7 @@ it, which leaves out no plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.classify import pod_update_actions
@@ -92,9 +92,9 @@ class QueueCorrupted(AssertionError):
     """The queue contradicts its own invariants: a bug in this package."""
 
 
-def by_class(pod: PodInfo) -> Hashable:
-    """Return the pod's class, so that only pods of one class are alike."""
-    return pod.cls
+def of_one_class(one: PodInfo, other: PodInfo) -> bool:
+    """Return whether two pods are alike in all that can influence a decision."""
+    return one.cls is other.cls
 
 
 class SchedulingQueue:
@@ -180,12 +180,12 @@ class SchedulingQueue:
         now: float,
         limit: int,
         *,
-        alike: Callable[[PodInfo], Hashable] | None = by_class,
+        alike: Callable[[PodInfo, PodInfo], bool] | None = of_one_class,
     ) -> list[QueuedPodInfo]:
         """Take out the next pods in queue order, at most ``limit``.
 
-        All are alike: ``alike`` says the same of them (None: any pods). It is not asked about pods
-        of one class. All come from activeQ or, when that is empty,
+        All are ``alike`` to the first (None: any pods), which is not asked about pods of one class.
+        All come from activeQ or, when that is empty,
         all from podBackoffQ: a pod is not kept waiting while there is nothing else to do. Pods that
         met an error (podErrorBackoffQ) wait their backoff out.
         """

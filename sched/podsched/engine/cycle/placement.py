@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -23,17 +24,20 @@ from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everyw
 from podsched.engine.evaluation.projections import EvaluationKey, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.selection import Ending, Selector
+from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import CycleState, PostFilterResult
-from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.preemption import DryRunPlugin
 from podsched.framework.status import Status
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
 MAX_EVALUATIONS = 256
+#: Evaluations looked at, the latest first, for one to begin a new one with.
+MAX_RELATIVES = 4
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
 #: not give enough candidates, on all the others.
 DRY_RUN_ROUNDS = 2
@@ -78,15 +82,37 @@ class Placer:
         self._selectors: OrderedDict[PlacementKey, Selector] = OrderedDict()
         self._rotation = Rotation()
         cluster = state.cache.cluster
+        self._stamp: Hashable = None
+        self._known_keys: dict[PodClass, PlacementKey] = {}
         self._latest: PlacementKey | None = None
         #: When the latest evaluation began, knew the feasible nodes, and ended.
         self.phases = (0.0, 0.0, 0.0)
         self._projections = {n: Projections(r, cluster) for n, r in state.profiles.items()}
+        self._shared = {name: SharedColumns(cluster) for name in state.profiles}
 
     def key(self, pod: PodInfo) -> PlacementKey:
         """Return what is equal for pods that are decided on alike, while nothing changes."""
-        name = pod.cls.scheduler_name
-        return name, self._projections[name].key(pod)
+        known = self._keys()
+        found = known.get(pod.cls)
+        if found is None:
+            name = pod.cls.scheduler_name
+            found = known[pod.cls] = (name, self._projections[name].key(pod))
+        return found
+
+    def _keys(self) -> dict[PodClass, PlacementKey]:
+        """Return the keys that are known since the last change in the cluster."""
+        stamp = self._state.cache.cluster.stamp
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._known_keys.clear()
+        return self._known_keys
+
+    def alike(self, one: PodInfo, other: PodInfo) -> bool:
+        """Return whether two pods have one key."""
+        name = one.cls.scheduler_name
+        if name != other.cls.scheduler_name or not self._projections[name].may_be_alike(one, other):
+            return False
+        return self.key(one) == self.key(other)
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""
@@ -99,13 +125,24 @@ class Placer:
         key = self.key(pod) if key is None else key
         found = self._selectors.get(key)
         if found is None:
-            evaluation = ClassEvaluation(runtime, self._state.cache.cluster, pod.cls)
+            evaluation = self._evaluation(runtime, pod, key)
             found = self._selectors[key] = Selector(evaluation, self._rotation)
             if len(self._selectors) > MAX_EVALUATIONS:
                 self._selectors.popitem(last=False)
         else:
             self._selectors.move_to_end(key)
         return found
+
+    def _evaluation(
+        self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey
+    ) -> ClassEvaluation:
+        name, cluster = runtime.scheduler_name, self._state.cache.cluster
+        projections = self._projections[name].by_plugin(pod, key[1])
+        made = ClassEvaluation(runtime, cluster, pod.cls, self._shared[name], projections)
+        for selector in islice(reversed(self._selectors.values()), MAX_RELATIVES):
+            if selector.evaluation.runtime is runtime and made.continue_from(selector.evaluation):
+                break
+        return made
 
     def discard(self, pod: PodInfo) -> None:
         """Forget what is known of pods like this one, and of those decided on last."""

@@ -28,7 +28,7 @@ from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet
-from podsched.queue.scheduling_queue import by_class
+from podsched.queue.scheduling_queue import of_one_class
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 
@@ -46,7 +46,7 @@ class SchedulingLoop:
         self._meter = parts.meter
         self._settings = parts.settings
         # Extenders are asked about whole pods, and may say something else for each class.
-        self._alike = parts.placer.key if parts.extenders is None else by_class
+        self._alike = parts.placer.alike if parts.extenders is None else of_one_class
         self._clock = asyncio.get_running_loop().time
         self._tasks = TaskSet(f"term {parts.fence.term}")
         cluster, fence = parts.cluster, parts.fence

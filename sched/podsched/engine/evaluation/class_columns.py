@@ -2,7 +2,7 @@
 
     FilterColumn   bits      one word of reason bits a row; ``reasons[i]`` is what bit i means
     ScoreColumn    raw       what Score answered
-                   scored    whether raw and scores hold for the row as it is
+                   scored    whether raw holds for the row as it is
                    scores    raw, normalised over the feasible rows and weighted
 
 Both kinds are arrays over all rows, indexed by row: a plugin answers for a few rows, and readers
@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsched.engine.evaluation.filtering import renumbered
+from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.evaluation.scoring import weighted
 from podsched.engine.runtime.profile_runtime import Named
 from podsched.framework.filter_outcome import PASSED
@@ -24,48 +26,73 @@ from podsched.framework.plugin import CycleState, FilterPlugin, ScorePlugin
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 
+_NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
+_NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
+_NOT_SCORED: Bools = np.zeros(0, dtype=np.bool_)
+
 
 class FilterColumn:
     """The verdicts of one Filter plugin.
 
     ``reasons`` only grows between two evaluations of all rows, so that bits written earlier keep
-    their meaning; the bits of new verdicts are renumbered to it.
+    their meaning; the bits of new verdicts are renumbered to it. ``bits`` is empty as long as the
+    plugin rejects nothing, as most plugins do of most classes.
     """
 
-    __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects")
+    __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects", "size")
 
     def __init__(self, index: int, named: Named[FilterPlugin]) -> None:
         self.index = index
         self.named = named
-        self.bits: Bits = np.zeros(0, dtype=np.uint64)
+        self.bits: Bits = _NO_BITS
         self.reasons: list[Reason] = []
+        self.size = 0
         #: False when PreFilter said Skip.
         self.active = True
         #: False when certainly no row is rejected: such a column costs nothing when the first
-        #: rejections are looked for, and most plugins reject nothing of most classes.
+        #: rejections are looked for.
         self.rejects = False
         #: Pods that come and go change nothing.
         self.only_nodes = named.traits.reads_only_nodes
 
     def clear(self, size: int) -> None:
         """Forget everything and make room for ``size`` rows."""
-        self.bits = np.zeros(size, dtype=np.uint64)
+        self.size = size
+        self.bits = _NO_BITS
         self.reasons = []
         self.rejects = False
 
     def put(self, rows: Rows, verdicts: Verdicts, *, all_rows: bool) -> None:
-        """Take over verdicts; ``all_rows``: these are all the rows there are."""
+        """Take over verdicts; ``all_rows``: these are all the rows there are.
+
+        Those of all rows go into new arrays: others may share the old ones.
+        """
         if all_rows:
-            self.reasons = []
-            if not verdicts.reasons:
-                # Most plugins pass every row, and clearing is far cheaper than writing by row.
-                self.bits.fill(0)
-                self.rejects = False
+            self.clear(self.size)
+        rejected = bool(verdicts.reasons) and bool(verdicts.bits.any())
+        if not len(self.bits):
+            if not rejected:
                 return
-        bits = renumbered(verdicts.bits, verdicts.reasons, self.reasons)
-        self.bits[rows] = bits
-        rejected = bool(verdicts.reasons) and bool(bits.any())
-        self.rejects = rejected if all_rows else self.rejects or rejected
+            self.bits = np.zeros(self.size, dtype=np.uint64)
+        self.bits[rows] = renumbered(verdicts.bits, verdicts.reasons, self.reasons)
+        self.rejects = self.rejects or rejected
+
+    def put_whole(self, verdicts: Verdicts) -> None:
+        """Take over verdicts on all rows, of shape ``(size,)``; no bits where there is no node."""
+        self.clear(self.size)
+        if verdicts.reasons:
+            self.bits, self.reasons = verdicts.bits, list(verdicts.reasons)
+            self.rejects = bool(verdicts.bits.any())
+
+    def adopt(self, other: FilterColumn) -> None:
+        """Say what another column of the plugin says, in the same arrays."""
+        self.size, self.bits, self.reasons = other.size, other.bits, other.reasons
+        self.rejects = other.rejects
+
+    def continue_from(self, other: FilterColumn) -> None:
+        """Begin with what the column of another class says, whose projection is the same."""
+        self.adopt(other)
+        self.active = other.active
 
     @property
     def may_fail(self) -> bool:
@@ -78,12 +105,16 @@ class ScoreColumn:
 
     Normalisation ties the rows together: one raw score may change what all others are worth. Most
     plugins normalise by the extremes, so a score between the smallest and the largest changes
-    nothing else; that is what makes an evaluation after one placed pod cheap.
+    nothing else; that is what makes an evaluation after one placed pod cheap. Where all rows are
+    equal (no taints, no preferences), the score is the number ``flat`` and no array.
+
+    A ``shared`` column has raw scores of all rows with a node, feasible or not, in an array that
+    other classes read and write as well: whoever looks at a row that changed writes the same there.
     """
 
     __slots__ = (
-        "active", "by_extremes", "high", "known", "low", "named", "only_nodes", "raw", "scored",
-        "scores",
+        "active", "by_extremes", "flat", "high", "known", "low", "named", "only_nodes", "raw",
+        "scored", "scores", "shared", "size",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
@@ -96,9 +127,14 @@ class ScoreColumn:
 
     def clear(self, size: int) -> None:
         """Forget everything and make room for ``size`` rows."""
-        self.raw: Scores = np.zeros(size, dtype=np.int64)
-        self.scores: Scores = np.zeros(size, dtype=np.int64)
-        self.scored: Bools = np.zeros(size, dtype=np.bool_)
+        self.size = size
+        self.raw: Scores = _NO_SCORES
+        self.scores: Scores = _NO_SCORES
+        #: Which rows have a raw score; empty while no row or, if ``shared``, every row has one.
+        self.scored: Bools = _NOT_SCORED
+        self.shared = False
+        #: The weighted score of every feasible row, if it is the same.
+        self.flat: int | None = None
         #: Smallest and largest raw score of the feasible rows.
         self.low = 0
         self.high = 0
@@ -107,8 +143,18 @@ class ScoreColumn:
 
     def forget(self) -> None:
         """Have all rows scored again, after PreScore."""
-        self.scored[:] = False
-        self.known = False
+        self.clear(self.size)
+
+    def drop(self, rows: Rows) -> None:
+        """Have rows scored again when they are asked for."""
+        if len(self.scored):
+            self.scored[rows] = False
+
+    def unscored(self, rows: Rows) -> Rows:
+        """Return those of the rows that have no raw score."""
+        if self.shared:
+            return NO_ROWS
+        return rows[~self.scored[rows]] if len(self.scored) else rows
 
     @property
     def normalizes(self) -> bool:
@@ -122,8 +168,29 @@ class ScoreColumn:
 
     def put(self, rows: Rows, raw: Scores) -> None:
         """Take over raw scores."""
+        if not len(self.raw):
+            self.raw = np.zeros(self.size, dtype=np.int64)
+            self.scored = np.zeros(self.size, dtype=np.bool_)
         self.raw[rows] = raw
-        self.scored[rows] = True
+        if len(self.scored):
+            self.scored[rows] = True
+
+    def adopt(self, raw: Scores) -> None:
+        """Share raw scores of all rows."""
+        self.raw, self.scored, self.shared = raw, _NOT_SCORED, True
+        self.scores, self.flat = _NO_SCORES, None
+
+    def continue_from(self, other: ScoreColumn) -> None:
+        """Begin with what the column of another class says, whose projection is the same.
+
+        What is normalised rests on the rows that are feasible for the class: it gets a copy.
+        """
+        self.size, self.shared, self.known = other.size, other.shared, other.known
+        self.active, self.flat = other.active, other.flat
+        self.low, self.high = other.low, other.high
+        self.scored = other.scored.copy()
+        self.raw = other.raw if other.shared else other.raw.copy()
+        self.scores = self.raw if other.scores is other.raw else other.scores.copy()
 
     def weigh(self, state: CycleState, rows: Rows, feasible: Rows) -> bool:
         """Bring the weighted scores up to date after ``rows`` were scored or others came and went.
@@ -131,28 +198,58 @@ class ScoreColumn:
         Returns whether the scores of other rows may have changed with them. Raises PluginFailure.
         """
         if not self.normalizes:
-            self.scores[rows] = weighted(self.named, state, self.raw[rows])
+            self._put_scores(rows, weighted(self.named, state, self.raw[rows]))
             return False
         if self.by_extremes and self._keeps_extremes(rows, feasible):
-            self.scores[rows] = self.scores_of(state, self.raw[rows])
+            if self.flat is None:
+                self._put_scores(rows, self.scores_of(state, self.raw[rows]))
             return False
-        self.scores[feasible] = weighted(self.named, state, self.raw[feasible])
+        if self.by_extremes and self.low == self.high and len(feasible):
+            before, self.scores = self.flat, _NO_SCORES
+            self.flat = int(self.scores_of(state, np.array([self.low], dtype=np.int64))[0])
+            return before != self.flat
+        self.flat = None
+        if len(feasible) == self.size:
+            self.scores = weighted(self.named, state, self.raw)
+        else:
+            self._put_scores(feasible, weighted(self.named, state, self.raw[feasible]))
         return True
+
+    def weigh_all(self, state: CycleState, feasible: Rows) -> None:
+        """Weigh the scores of all feasible rows, which are new. Raises PluginFailure."""
+        if self.normalizes or self.named.weight != 1 or not self.shared:
+            self.weigh(state, feasible, feasible)
+            return
+        self.scores = self.raw
+
+    def _put_scores(self, rows: Rows, scores: Scores) -> None:
+        if self.scores is self.raw and len(self.raw):
+            return
+        if not len(self.scores):
+            self.scores = np.zeros(self.size, dtype=np.int64)
+        self.scores[rows] = scores
+
+    def scores_at(self, rows: Rows) -> Scores:
+        """Return the weighted scores of feasible rows."""
+        if self.flat is not None:
+            return np.full(len(rows), self.flat, dtype=np.int64)
+        return self.scores[rows]
 
     def _keeps_extremes(self, rows: Rows, feasible: Rows) -> bool:
         """Update the extremes; whether they stayed, so that only ``rows`` need new scores.
 
         Not so when all rows are new, for then nothing is known of the extremes before.
         """
+        everywhere = len(feasible) == self.size
         if len(rows) == len(feasible):
-            raw = self.raw[feasible]
+            raw = self.raw if everywhere else self.raw[feasible]
             self.low, self.high = (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
             return False
         new = self.raw[rows]
         # All rows were equal and still are (no taints, no preferences): no need to look at them.
         if self.low == self.high and (not len(new) or (new == self.low).all()):
             return True
-        raw = self.raw[feasible]
+        raw = self.raw if everywhere else self.raw[feasible]
         low, high = int(raw.min()), int(raw.max())
         same = (low, high) == (self.low, self.high)
         self.low, self.high = low, high
@@ -190,11 +287,15 @@ class ScoreColumn:
         return np.not_equal(raw, self.low) & np.not_equal(raw, self.high)
 
 
+#: Indices of plugins, or the negative numbers in place of one.
+Plugins = NDArray[np.int16]
+
+
 def first_rejections(
     columns: Sequence[FilterColumn],
     rows: Rows | None,
     candidate: Bools,
-    plugin: Scores,
+    plugin: Plugins,
     bits: Bits,
 ) -> None:
     """Set ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
@@ -212,9 +313,9 @@ def first_rejections(
     np.copyto(bits, words, where=candidate)
 
 
-def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Scores, Bits]:
+def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Plugins, Bits]:
     """Return the first rejecting plugin and its bits; from the last column to the first."""
-    first = np.full(size, PASSED, dtype=np.int64)
+    first = np.full(size, PASSED, dtype=np.int16)
     words = np.zeros(size, dtype=np.uint64)
     for column in reversed(columns):
         if column.active and column.rejects:

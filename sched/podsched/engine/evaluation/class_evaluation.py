@@ -29,9 +29,10 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 import numpy as np
 
@@ -42,7 +43,8 @@ from podsched.engine.evaluation.feasibility import Feasibility
 from podsched.engine.evaluation.filtering import rejected_everywhere
 from podsched.engine.evaluation.plugin_inputs import PluginInputs
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
-from podsched.engine.evaluation.refresh_scope import RefreshScope
+from podsched.engine.evaluation.refresh_scope import RefreshScope, Sharing
+from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -51,6 +53,8 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows, Scores
+
+_ALONE: Sharing = MappingProxyType({})
 
 
 class Phase(Enum):
@@ -69,21 +73,57 @@ class ClassEvaluation:
     PreFilter's outcome.
     """
 
-    def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, cls: PodClass) -> None:
+    def __init__(
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        cls: PodClass,
+        shared: SharedColumns | None = None,
+        projections: Mapping[str, Hashable] | None = None,
+    ) -> None:
+        """Evaluate on its own or, with ``shared``, with columns of other classes.
+
+        ``projections``: those of the class by plugin, where plugins have one.
+        """
         self.runtime = runtime
         self.cluster = cluster
         self.cls = cls
         self.state = CycleState()
         self.cost = EvaluationCost(runtime.meter.clock)
         self.inputs = PluginInputs(runtime, cluster, self.state)
-        self.feasibility = Feasibility(runtime, cluster, self.state, cls.priority)
-        self.scores = ClassScores(runtime, cluster, self.state, self.cost)
+        self.feasibility = Feasibility(runtime, cluster, self.state, cls.priority, shared)
+        self.scores = ClassScores(runtime, cluster, self.state, self.cost, shared)
+        self._projections = projections or {}
         self.failure: PluginFailure | None = None
         self._phase = Phase.STALE
         self._pending: PendingEvaluation | None = None
         #: The columns' journal up to which rows are known, and the version of the Nodes.
         self._position = 0
         self._nodes_version: int | None = None
+
+    def continue_from(self, other: ClassEvaluation) -> bool:
+        """Begin where another class's evaluation is, if most plugins make the same of both.
+
+        Only plugins with another projection are asked about all rows then. False if it is not worth
+        it, or there is nothing to begin with.
+        """
+        mine, theirs = self._projections, other._projections
+        if other._phase is not Phase.CURRENT or other.cls.priority != self.cls.priority:
+            return False
+        if not mine or mine.keys() != theirs.keys() or self.runtime.reads_whole_pods:
+            return False
+        different = {name for name, projection in mine.items() if projection != theirs[name]}
+        if 2 * len(different) > len(mine) or len(other.total) != self.cluster.nodes.size:
+            return False
+        self.state.data.update(other.state.data)
+        self.state.skip_filter |= other.state.skip_filter
+        self.state.skip_score |= other.state.skip_score
+        self.inputs.continue_from(other.inputs, different)
+        self.feasibility.continue_from(other.feasibility, different)
+        self.scores.continue_from(other.scores, different)
+        self._phase, self._position = Phase.CURRENT, other._position
+        self._nodes_version = other._nodes_version
+        return True
 
     # ------------------------------------------------------------------ reading
 
@@ -150,12 +190,13 @@ class ClassEvaluation:
         self.cost.pre_filter_done()
         scope = self._scope()
         feasibility = self.feasibility
-        asked_all = feasibility.filter(pod, scope)
+        sharing = self._sharing(scope)
+        asked_all = feasibility.filter(pod, scope, sharing)
         looked_at = feasibility.candidates() if asked_all else scope.candidates
         self.runtime.meter.looked_at(len(looked_at), all_of_class=asked_all)
         change = feasibility.recompute(pod, None if asked_all else scope.changed)
         self.cost.filter_done()
-        self.scores.refresh(pod, scope, feasibility, change)
+        self.scores.refresh(pod, scope, feasibility, change, sharing)
         self.inputs.settle()
 
     def _scope(self) -> RefreshScope:
@@ -174,6 +215,13 @@ class ClassEvaluation:
         self._position, self._nodes_version = nodes.position, version
         self._enter(Phase.CURRENT)
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)
+
+    def _sharing(self, scope: RefreshScope) -> Sharing:
+        """Return by what the columns of all rows may be shared; not asked for by changed rows."""
+        if not scope.everything and not scope.stale:
+            return _ALONE
+        inputs = self.inputs.by_plugin
+        return {name: (p, inputs.get(name)) for name, p in self._projections.items()}
 
     def _reset(self) -> None:
         self.feasibility.reset(self.pre_filtered.node_names)

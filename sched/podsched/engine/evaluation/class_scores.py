@@ -21,16 +21,17 @@ What has to be done again after a change, from cheap to expensive:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 import numpy as np
 
 from podsched.engine.evaluation.class_columns import ScoreColumn
 from podsched.engine.evaluation.feasibility import Feasibility
-from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope
+from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
-from podsched.engine.evaluation.scoring import pre_score_one, score_one
+from podsched.engine.evaluation.scoring import pre_score_one, score_all, score_one
+from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -51,7 +52,10 @@ class ClassScores:
         cluster: ClusterView,
         state: CycleState,
         cost: EvaluationCost,
+        shared: SharedColumns | None = None,
     ) -> None:
+        """Without ``shared`` no column is taken from other classes."""
+        self._shared = shared
         self._runtime = runtime
         self._cluster = cluster
         self._state = state
@@ -65,6 +69,15 @@ class ClassScores:
             column.clear(size)
         self.total = np.full(size, NO_TOTAL, dtype=np.int64)
 
+    def continue_from(self, other: ClassScores, different: Set[str]) -> None:
+        """Begin where the scores of another class are, all but some plugins' columns."""
+        for column, of_other in zip(self.columns, other.columns, strict=True):
+            if column.named.name in different:
+                column.clear(of_other.size)
+            else:
+                column.continue_from(of_other)
+        self.total = other.total.copy()
+
     def drop(self, rows: Rows) -> None:
         """Forget rows that are no longer feasible.
 
@@ -75,25 +88,39 @@ class ClassScores:
             return
         self.total[rows] = NO_TOTAL
         for column in self.columns:
-            column.scored[rows] = False
+            column.drop(rows)
 
     def refresh(
-        self, pod: PodInfo, scope: RefreshScope, feasibility: Feasibility, change: FeasibleChange
+        self,
+        pod: PodInfo,
+        scope: RefreshScope,
+        feasibility: Feasibility,
+        change: FeasibleChange,
+        sharing: Sharing,
     ) -> None:
-        """Score what changed; ``change``: the rows whose feasibility did. Raises PluginFailure."""
+        """Score what changed; ``change``: the rows whose feasibility did. Raises PluginFailure.
+
+        ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
+        """
         self.drop(change.gone)
+        again = []
         everything, feasible_changed = scope.everything, bool(change)
         for column in self.columns:
             stale = everything or column.named.name in scope.stale
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
             elif not (column.only_nodes and scope.same_nodes):
-                column.scored[scope.candidates] = False
+                column.drop(scope.candidates)
+                if column.shared and column.active:
+                    again.append(column)
         asked = feasibility.rows
         if not everything:
             changed = scope.candidates
             asked = union(changed[feasibility.feasible[changed]], change.came)
-        self._score(pod, asked, feasibility.rows, feasible_changed=feasible_changed)
+        self._score_again(pod, again, scope.candidates)
+        self._score(
+            pod, asked, feasibility, sharing, changed=again, feasible_changed=feasible_changed
+        )
 
     # ------------------------------------------------------------------ scored remotely
 
@@ -118,60 +145,102 @@ class ClassScores:
         """Score what ``put`` left open, and sum up. Raises PluginFailure."""
         for column in self.columns:
             # What fits a shard may not fit here, where nominated pods count, too.
-            column.scored &= feasibility.feasible
-        rows = feasibility.rows
-        self._score(pod, rows, rows, feasible_changed=True, weigh_all=True)
+            column.drop(np.flatnonzero(~feasibility.feasible))
+        self._score(pod, feasibility.rows, feasibility, {}, weigh_all=True, feasible_changed=True)
 
     # ------------------------------------------------------------------ scoring
+
+    def _score_again(self, pod: PodInfo, columns: Sequence[ScoreColumn], rows: Rows) -> None:
+        """Score changed rows of shared columns: feasible or not, others may share what is said."""
+        if not len(rows):
+            return
+        nodes = self._cluster.nodes
+        for column in columns:
+            column.put(rows, score_one(column.named, self._state, pod, nodes, rows))
 
     def _score(
         self,
         pod: PodInfo,
         asked: Rows,
-        feasible: Rows,
+        feasibility: Feasibility,
+        sharing: Sharing,
         *,
+        changed: Sequence[ScoreColumn] = (),
         feasible_changed: bool,
         weigh_all: bool = False,
     ) -> None:
         """Score those of ``asked`` that are not scored, and sum up the totals that change.
 
-        ``beyond``: whether totals of other rows than ``asked`` change with it.
+        ``changed``: shared columns of which rows were scored already. ``beyond``: whether totals of
+        other rows than ``asked`` change with it.
         """
+        feasible = feasibility.rows
         if not len(feasible):
             return
         beyond = weigh_all
         for column in self.columns:
-            weigh = weigh_all or not column.known
             if not column.known:
                 self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
-                unscored, beyond = feasible, True
-            else:
-                unscored = asked[~column.scored[asked]]
+                beyond = True
+                if column.active:
+                    self._score_first(column, pod, feasible, sharing)
+                    column.weigh_all(self._state, feasible)
+                continue
             if not column.active:
                 continue
-            if len(unscored):
+            rows = column.unscored(asked)
+            if len(rows):
                 nodes = self._cluster.nodes
-                column.put(unscored, score_one(column.named, self._state, pod, nodes, unscored))
-            if weigh or len(unscored) or feasible_changed:
-                changed = feasible if weigh else unscored
-                beyond |= column.weigh(self._state, changed, feasible)
-        self._add_up(feasible if beyond else asked, whole=beyond)
+                column.put(rows, score_one(column.named, self._state, pod, nodes, rows))
+            if weigh_all:
+                column.weigh_all(self._state, feasible)
+            elif len(rows) or feasible_changed or column in changed:
+                mine = asked if column.shared else rows
+                beyond |= column.weigh(self._state, mine, feasible)
+        self._add_up(feasible if beyond else asked, feasibility, whole=beyond)
+
+    def _score_first(
+        self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing
+    ) -> None:
+        """Fill a column of which nothing is known."""
+        named, state, nodes = column.named, self._state, self._cluster.nodes
+        of_plugin, shared = sharing.get(named.name), self._shared
+        if of_plugin is not None and shared is not None and not column.depends_on_feasible:
+
+            def ask(rows: Rows | None) -> Scores:
+                if rows is None:
+                    return score_all(named, state, pod, nodes, shared.alive)
+                return score_one(named, state, pod, nodes, rows)
+
+            if shared.score(column, *of_plugin, ask):
+                return
+        column.put(feasible, score_one(named, state, pod, nodes, feasible))
 
     def _pre_score(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> None:
         pre_score_one(self._runtime, column.named, self._state, pod, self._cluster, feasible)
         column.active = column.named.name not in self._state.skip_score
         column.known = True
 
-    def _add_up(self, rows: Rows, *, whole: bool) -> None:
+    def _add_up(self, rows: Rows, feasibility: Feasibility, *, whole: bool) -> None:
         """Sum the weighted scores of feasible rows; without Score plugins each row has 1.
 
         ``whole``: these are all feasible rows. Then whole columns are added: picking so many rows
         out of each column costs several times as much.
         """
-        columns = [column for column in self.columns if column.active]
-        total = np.zeros(len(self.total) if whole else len(rows), dtype=np.int64)
-        for column in columns:
-            total += column.scores if whole else column.scores[rows]
-        if not self.columns:
-            total += 1
-        self.total[rows] = total[rows] if whole else total
+        active = [column for column in self.columns if column.active]
+        flat = sum(column.flat for column in active if column.flat is not None)
+        columns = [column.scores for column in active if column.flat is None]
+        flat += not self.columns
+        if not whole:
+            total = np.full(len(rows), flat, dtype=np.int64)
+            for scores in columns:
+                total += scores[rows]
+            self.total[rows] = total
+            return
+        # Into a new array: whoever looks ahead holds the old one.
+        total = np.full(len(self.total), flat, dtype=np.int64)
+        for scores in columns:
+            total += scores
+        if len(rows) < len(total):
+            np.putmask(total, ~feasibility.feasible, NO_TOTAL)
+        self.total = total

@@ -22,16 +22,17 @@ Nominated pods (``nominated_rows``) are counted after that: their pass can only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 
-from podsched.engine.evaluation.class_columns import FilterColumn, first_rejections
-from podsched.engine.evaluation.filtering import filter_one, renumbered
+from podsched.engine.evaluation.class_columns import FilterColumn, Plugins, first_rejections
+from podsched.engine.evaluation.filtering import filter_all, filter_one, renumbered
 from podsched.engine.evaluation.nominated_rows import NominatedRows
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
-from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope
+from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
+from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
@@ -39,10 +40,11 @@ from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code
-from podsched.framework.verdicts import Bits, Rows, Scores, Verdicts, status_of
+from podsched.framework.verdicts import Bits, Rows, Verdicts, status_of
 
 #: In place of a plugin's index: the row has no node.
 NO_NODE = -3
+_PASSED, _NO_NODE = np.int16(PASSED), np.int16(NO_NODE)
 
 
 class Feasibility:
@@ -52,16 +54,25 @@ class Feasibility:
     """
 
     def __init__(
-        self, runtime: ProfileRuntime, cluster: ClusterView, state: CycleState, priority: int
+        self,
+        runtime: ProfileRuntime,
+        cluster: ClusterView,
+        state: CycleState,
+        priority: int,
+        shared: SharedColumns | None = None,
     ) -> None:
+        """Without ``shared`` no column is taken from other classes."""
         self._cluster = cluster
+        self._shared = shared
         self._state = state
         self.columns = [FilterColumn(i, named) for i, named in enumerate(runtime.filter)]
         self.nominated = NominatedRows(runtime, cluster, priority)
         self.node_names: frozenset[str] | None = None
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
-        self.plugin: Scores = np.zeros(0, dtype=np.int64)
+        self.plugin: Plugins = np.zeros(0, dtype=np.int16)
+        #: Whether ``plugin`` has a rejection; while it has none, ``bits`` mean nothing.
+        self._rejected = False
         self.bits: Bits = np.zeros(0, dtype=np.uint64)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         self._overridden: int | None = None
@@ -73,12 +84,15 @@ class Feasibility:
         rows = np.flatnonzero(self._cluster.nodes.alive)
         names = tuple(column.named.name for column in self.columns)
         reasons = tuple(tuple(column.reasons) for column in self.columns)
-        plugin, bits = self.plugin[rows].astype(np.int16), self.bits[rows]
+        plugin = self.plugin[rows]
+        bits = self.bits[rows] if self._rejected else np.zeros(len(rows), dtype=np.uint64)
         excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
         return FilterOutcome(rows, plugin, bits, names, reasons, excluded)
 
     def candidates(self) -> Rows:
         """Return the rows that may be feasible, ascending."""
+        if self._shared is not None and self.node_names is None:
+            return self._shared.alive
         return np.flatnonzero(self._candidate)
 
     # ------------------------------------------------------------------ which rows count
@@ -96,10 +110,34 @@ class Feasibility:
         self._overridden = None
         self.feasible = np.zeros(size, dtype=np.bool_)
         self.rows = NO_ROWS
-        self.plugin = np.full(size, NO_NODE, dtype=np.int64)
-        self.bits = np.zeros(size, dtype=np.uint64)
+        self.bits = np.zeros(0, dtype=np.uint64)
+        self._rejected = False
+        if node_names is None:
+            alive = self._cluster.nodes.alive
+            self._candidate = alive.copy()
+            self.plugin = np.where(alive, _PASSED, _NO_NODE)
+            return
+        self.plugin = np.full(size, NO_NODE, dtype=np.int16)
         self._candidate = np.zeros(size, dtype=np.bool_)
         self._mark_candidates(np.arange(size))
+
+    def continue_from(self, other: Feasibility, different: Set[str]) -> None:
+        """Begin where the feasibility of another class is, all but some plugins' columns.
+
+        These have to be filled, and ``recompute`` has to look at all rows.
+        """
+        self.node_names = other.node_names
+        for column, of_other in zip(self.columns, other.columns, strict=True):
+            if column.named.name in different:
+                column.clear(of_other.size)
+            else:
+                column.continue_from(of_other)
+        self.nominated.continue_from(other.nominated)
+        self.feasible, self.rows = other.feasible.copy(), other.rows
+        self.plugin, self.bits = other.plugin.copy(), other.bits.copy()
+        self._rejected = other._rejected
+        self._candidate = other._candidate.copy()
+        self._overridden = other._overridden
 
     def update_candidates(self, changed: Rows) -> Rows:
         """Return those of the changed rows that may be feasible now."""
@@ -128,8 +166,11 @@ class Feasibility:
 
     # ------------------------------------------------------------------ verdicts
 
-    def filter(self, pod: PodInfo, scope: RefreshScope) -> bool:
-        """Ask the filters about what changed; whether some plugin was asked about all rows."""
+    def filter(self, pod: PodInfo, scope: RefreshScope, sharing: Sharing) -> bool:
+        """Ask the filters about what changed; whether some plugin was asked about all rows.
+
+        ``sharing``: the plugins whose columns may be shared; see ``SharedColumns``.
+        """
         everything, skipped = scope.everything, self._state.skip_filter
         all_rows: Rows | None = scope.candidates if everything else None
         for column in self.columns:
@@ -141,10 +182,29 @@ class Feasibility:
                 all_rows = self.candidates()
             if not active or (column.only_nodes and scope.same_nodes and not stale):
                 continue
+            if stale and self._share(column, pod, sharing):
+                continue
             asked = all_rows if stale and all_rows is not None else scope.candidates
             if len(asked):
                 column.put(asked, self._ask(column, pod, asked), all_rows=stale)
         return all_rows is not None
+
+    def _share(self, column: FilterColumn, pod: PodInfo, sharing: Sharing) -> bool:
+        """Take the column over from the classes with the same projection, if it has one."""
+        of_plugin = sharing.get(column.named.name)
+        shared = self._shared
+        # Where few nodes count, asking about these is cheaper than asking about all.
+        if of_plugin is None or shared is None or self.node_names is not None:
+            return False
+        named, state, nodes = column.named, self._state, self._cluster.nodes
+
+        def ask(rows: Rows | None) -> Verdicts:
+            if rows is None:
+                return filter_all(named, state, pod, nodes, shared.alive)
+            return filter_one(named, state, pod, nodes, rows)
+
+        shared.filter(column, *of_plugin, ask)
+        return True
 
     def activate(self) -> tuple[str, ...]:
         """Note which filters take part, as PreFilter has decided, and name them."""
@@ -183,7 +243,9 @@ class Feasibility:
         unsettled = self._unsettled()
         if rows is not None:
             rows = union(rows, unsettled)
-        first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
+        if self._rejected or any(c.active and c.rejects for c in self.columns):
+            self._make_room_for_bits()
+            first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
         counted = self.nominated.first_pass(
             self._state, pod, self.candidates() if rows is None else rows
         )
@@ -191,6 +253,11 @@ class Feasibility:
             self._reject(*counted)
         self._raise_errors()
         return self._update(rows)
+
+    def _make_room_for_bits(self) -> None:
+        if not self._rejected:
+            self._rejected = True
+            self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
 
     def _unsettled(self) -> Rows:
         """Return rows to look at again: their nominated pods changed, or they were overridden."""
@@ -216,6 +283,7 @@ class Feasibility:
         for index, reasons in enumerate(outcome.reasons):
             rejected = outcome.plugin == index
             if rejected.any():
+                self._make_room_for_bits()
                 mine = rows[rejected]
                 self.plugin[mine] = index
                 known = self.columns[index].reasons
@@ -233,6 +301,9 @@ class Feasibility:
                     raise PluginFailure(column.named.name, status.message)
 
     def _update(self, rows: Rows | None) -> FeasibleChange:
+        if rows is None and not self._rejected and not len(self.rows):
+            self.feasible, self.rows = self._candidate.copy(), self.candidates()
+            return FeasibleChange(self.rows, NO_ROWS)
         if rows is None:
             other = np.flatnonzero((self.plugin == PASSED) != self.feasible)
         else:

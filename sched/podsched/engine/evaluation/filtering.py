@@ -19,7 +19,7 @@ import numpy as np
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -40,8 +40,41 @@ def filter_one(
             named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
         )
     except PluginFailure as failure:
-        failed = Reason(Code.ERROR, str(failure))
-        return Verdicts(np.ones(len(rows), dtype=np.uint64), (failed,))
+        return _all_failed(failure, len(rows))
+    return _worded(named, verdicts)
+
+
+def filter_all(
+    named: Named[FilterPlugin],
+    state: CycleState,
+    pod: PodInfo,
+    nodes: JournaledColumns,
+    alive: Rows,
+) -> Verdicts:
+    """Do the same for all rows, shape ``(size,)``; rows that are not ``alive`` mean nothing.
+
+    The bits may be written to.
+    """
+    if named.whole is None:
+        of_alive = filter_one(named, state, pod, nodes, alive)
+        if len(alive) == nodes.size or not of_alive.reasons:
+            return of_alive
+        bits = np.zeros(nodes.size, dtype=np.uint64)
+        bits[alive] = of_alive.bits
+        return Verdicts(bits, of_alive.reasons)
+    try:
+        verdicts = named.runs.call(named.name, FILTER_WORDING, named.whole, state, pod, nodes)
+    except PluginFailure as failure:
+        return _all_failed(failure, nodes.size)
+    return _worded(named, verdicts)
+
+
+def _all_failed(failure: PluginFailure, size: int) -> Verdicts:
+    return Verdicts(np.ones(size, dtype=np.uint64), (Reason(Code.ERROR, str(failure)),))
+
+
+def _worded(named: Named[FilterPlugin], verdicts: Verdicts) -> Verdicts:
+    """Put the extension point in front of the texts of errors."""
     if any(reason.code is Code.ERROR for reason in verdicts.reasons):
         wording = FILTER_WORDING.format(named.name)
         reasons = tuple(

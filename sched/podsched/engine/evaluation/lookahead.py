@@ -119,13 +119,13 @@ class LookaheadScores:
             if gone.any():
                 safe[gone] &= column.keeps_others_without(base[gone])
             if column.only_nodes:
-                sums += column.scores[base[places]]
+                sums += column.scores_at(base[places])
                 continue
             raw = score_one(column.named, state, self._pod, fork, places)
             if column.normalizes:
                 # Where a step is safe the raw score stayed, and so does the normalised one.
                 safe[places] &= column.keeps_others(state, base[places], raw)
-                sums += column.scores[base[places]]
+                sums += column.scores_at(base[places])
             else:
                 inside = (raw >= MIN_NODE_SCORE) & (raw <= MAX_NODE_SCORE)
                 safe[places] &= inside

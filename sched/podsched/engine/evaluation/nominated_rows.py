@@ -46,6 +46,11 @@ class NominatedRows:
         self._pods = {}
         self._versions = None
 
+    def continue_from(self, other: NominatedRows) -> None:
+        """Begin with what counts for another class, if their priorities are equal."""
+        if other._priority == self._priority:
+            self._pods, self._versions = dict(other._pods), other._versions
+
     def read_again(self) -> None:
         """Have the next refresh read all nominations, not just those that changed."""
         self._versions = None

@@ -8,7 +8,7 @@ Plugins without a PreFilter may name inputs, too (as for their scores alone).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from dataclasses import dataclass
 
 from podsched.engine.evaluation.pre_filtering import (
@@ -66,6 +66,19 @@ class PluginInputs:
                 self._other_inputs[name] = inputs
                 self.stale.add(name)
         self.pre_filtered = merge.done()
+
+    def continue_from(self, other: PluginInputs, different: Set[str]) -> None:
+        """Begin with what another class's plugins read; the ``different`` ones are stale."""
+        self._entries = {n: e for n, e in other._entries.items() if n not in different}
+        self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
+        self.pre_filtered = other.pre_filtered
+        self.stale = set(different)
+
+    @property
+    def by_plugin(self) -> dict[str, Hashable]:
+        """The inputs at the last refresh, by plugin."""
+        pre_filter = {name: entry.inputs for name, entry in self._entries.items()}
+        return pre_filter | self._other_inputs
 
     def settle(self) -> None:
         """Note that every stale plugin has been asked about all rows."""

@@ -16,8 +16,8 @@ evaluation and nothing else.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
-from typing import Final, cast
+from collections.abc import Hashable, Mapping
+from typing import Final, NamedTuple, cast
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -32,6 +32,16 @@ _instances = itertools.count(1)
 
 #: Equal for pods that a profile cannot tell apart.
 EvaluationKey = tuple[Hashable, ...]
+
+
+_FAILED: Final = object()
+
+
+class _OfClass(NamedTuple):
+    """The projections that depend on a class alone, and a number that stands for all of them."""
+
+    number: int
+    by_plugin: Mapping[str, Hashable]
 
 
 class Projections:
@@ -50,33 +60,48 @@ class Projections:
 
     def key(self, pod: PodInfo) -> EvaluationKey:
         """Return the pod's key, as long as nothing changes in the cluster."""
-        cls = pod.cls
-        fixed = cls.compiled.get(self._compiled_key)
-        if fixed is None:
-            fixed = cls.compiled[self._compiled_key] = self._fixed(pod)
-        cluster = self._cluster
+        fixed, cluster = self._of(pod).number, self._cluster
         try:
             live = [guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in self._of_pod]
-            key = (cast(int, fixed), *live)
+            key = (fixed, *live)
             hash(key)
         except (PluginFailure, TypeError):
             # What is wrong with the plugin shows in the evaluation, which reports it.
-            return (fixed, "class", cls.id)
+            return (fixed, "class", pod.cls.id, _FAILED)
         return key
 
-    def _fixed(self, pod: PodInfo) -> int:
-        """Return a number for what depends on the pod's class alone."""
+    def may_be_alike(self, one: PodInfo, other: PodInfo) -> bool:
+        """Return False where the pods' classes alone show that their keys differ."""
+        return self._of(one).number == self._of(other).number
+
+    def by_plugin(self, pod: PodInfo, key: EvaluationKey) -> Mapping[str, Hashable]:
+        """Return the projections of a pod with this key, by plugin; for columns to be shared."""
+        if key[-1] is _FAILED:
+            return {}
+        of_pod = zip((name for name, _ in self._of_pod), key[1:], strict=True)
+        return {**self._of(pod).by_plugin, **dict(of_pod)}
+
+    def _of(self, pod: PodInfo) -> _OfClass:
+        compiled = pod.cls.compiled
+        found = compiled.get(self._compiled_key)
+        if found is None:
+            found = compiled[self._compiled_key] = self._compile(pod)
+        return cast(_OfClass, found)
+
+    def _compile(self, pod: PodInfo) -> _OfClass:
+        """Return what depends on the pod's class alone, and a number for it."""
         cls, cluster = pod.cls, self._cluster
+        parts: dict[str, Hashable] = {}
+        own: Hashable = cls.id if self._runtime.reads_whole_pods else None
         try:
-            parts = tuple(
-                guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in self._of_class
-            )
-            hash(parts)
+            for name, ask in self._of_class:
+                parts[name] = guarded(name, PROJECTION_WORDING, ask, pod, cluster)
+            hash(tuple(parts.values()))
         except (PluginFailure, TypeError):
-            parts = ("class", cls.id)
-        own = cls.id if self._runtime.reads_whole_pods else 0
+            parts, own = {}, cls.id
         requests = frozenset(cls.requests.items())
-        return self._number((own, cls.priority, requests, cls.nonzero, parts))
+        of_class = (own, cls.priority, requests, cls.nonzero, *parts.values())
+        return _OfClass(self._number(of_class), parts)
 
     def _number(self, projection: Hashable) -> int:
         found = self._numbers.get(projection)

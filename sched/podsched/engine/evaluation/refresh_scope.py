@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 
 from podsched.framework.verdicts import Rows
+
+#: By plugin, the pod's projection and the plugin's inputs: what a column may be shared by.
+Sharing = Mapping[str, tuple[Hashable, Hashable]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, ScorePlugin
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -77,6 +77,24 @@ def score_one(
 ) -> Scores:
     """Return one plugin's raw scores. Raises PluginFailure."""
     return named.runs.call(named.name, SCORE_WORDING, named.plugin.score, state, pod, nodes, rows)
+
+
+def score_all(
+    named: Named[ScorePlugin], state: CycleState, pod: PodInfo, nodes: JournaledColumns, alive: Rows
+) -> Scores:
+    """Do the same for all rows, in a new array; rows that are not ``alive`` mean nothing.
+
+    Raises PluginFailure.
+    """
+    if named.whole is not None:
+        whole: Scores = named.runs.call(named.name, SCORE_WORDING, named.whole, state, pod, nodes)
+        return whole
+    of_alive = score_one(named, state, pod, nodes, alive)
+    if len(alive) == nodes.size:
+        return np.array(of_alive, dtype=np.int64)
+    raw = np.zeros(nodes.size, dtype=np.int64)
+    raw[alive] = of_alive
+    return raw
 
 
 def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Scores:

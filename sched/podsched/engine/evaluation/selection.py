@@ -175,7 +175,9 @@ class Selector:
                 failed = self.evaluation.failure is not None
                 return Placements(placed, Ending.FAILED if failed else Ending.UNSCHEDULABLE)
             commit(left[: len(rows)], rows)
-            self._lookahead.learn(left[0])
+            if len(pods) > 1:
+                # Else there is nobody to look ahead for, and every pod of its own would pay for it.
+                self._lookahead.learn(left[0])
             placed += rows
             if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
                 return Placements(placed, Ending.RESERVED)

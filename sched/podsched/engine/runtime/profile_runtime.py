@@ -14,7 +14,7 @@ from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
 from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
 from podsched.framework.lookahead import LookaheadPlugin
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.plugin import (
     BindPlugin,
     CycleState,
@@ -39,6 +39,8 @@ from podsched.framework.plugin import (
     ScoreExtensions,
     ScorePlugin,
     Traits,
+    WholeFilterPlugin,
+    WholeScorePlugin,
     traits_of,
 )
 from podsched.framework.pods import PodInfo
@@ -88,6 +90,10 @@ class Named(Generic[P]):
     runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
     traits: Traits = field(default_factory=Traits, compare=False)
     normalize: Callable[[CycleState, Scores], Scores] | None = field(default=None, compare=False)
+    #: ``filter_all`` or ``score_all``, where the plugin has it.
+    whole: Callable[[CycleState, PodInfo, JournaledColumns], Any] | None = field(
+        default=None, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,9 @@ class ProfileRuntime:
             weight = (enabled.weight or 1) if point is ExtensionPoint.SCORE else 0
             runs = self.meter.runs(point, enabled.name)
             normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
-            found.append(Named(enabled.name, plugin, weight, runs, _traits(plugin), normalize))
+            whole = _whole(point, plugin)
+            traits = _traits(plugin)
+            found.append(Named(enabled.name, plugin, weight, runs, traits, normalize, whole))
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
@@ -214,6 +222,17 @@ class ProfileRuntime:
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()
         }
+
+
+def _whole(
+    point: ExtensionPoint, plugin: Plugin
+) -> Callable[[CycleState, PodInfo, JournaledColumns], Any] | None:
+    """Return the plugin's method over whole columns at a point, if it has one."""
+    if point is ExtensionPoint.FILTER and isinstance(plugin, WholeFilterPlugin):
+        return plugin.filter_all
+    if point is ExtensionPoint.SCORE and isinstance(plugin, WholeScorePlugin):
+        return plugin.score_all
+    return None
 
 
 def _reserves_of(plugin: ReservePlugin) -> Callable[[CycleState, PodInfo], bool]:

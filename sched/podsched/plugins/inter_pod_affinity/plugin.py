@@ -94,8 +94,6 @@ class _Filtering:
     affinity: _Affinity | None
     anti_affinity: tuple[_AntiAffinity, ...]
     existing: tuple[_Counted, ...]
-    #: Number of distinct required anti-affinity terms of the cluster's pods.
-    terms_in_cluster: int
     verdicts: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
 
 
@@ -167,7 +165,6 @@ class InterPodAffinity:
                 for key, query in relations.anti_affinity
             ),
             existing,
-            len(nodes.terms_in_cluster(REPELLING)),
         )
         rows = np.arange(nodes.size, dtype=np.intp)
         filtering.verdicts = _verdicts(filtering, nodes, rows)
@@ -336,7 +333,8 @@ def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows)
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
     """Return the topology keys of anti-affinity terms that only pods added on the fork have."""
     terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
-    if len(terms) == filtering.terms_in_cluster:
+    # Counted now: terms that do not concern the pod come and go without another PreFilter.
+    if len(terms) == len(nodes.base.terms_in_cluster(REPELLING)):
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}
     return keys - {counted.key for counted in filtering.existing}

@@ -6,18 +6,23 @@ deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with -
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from podsched.config.plugin_args import NodeResourcesBalancedAllocationArgs
-from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.node_resources.free_resources import (
+    MAX_ALLOCATABLE,
+    Amounts,
+    ResourceAmounts,
+)
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
     is_scalar,
@@ -39,6 +44,11 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = weighted_resources(args.resources)
+        names = [resource.name for resource in self._resources]
+        plain = len(names) == 2 and all(name in NATIVE for name in names)
+        self._plain = ResourceAmounts(names) if plain else None
+        #: ``_balance`` without the pod, of all rows.
+        self._without: Int64s = np.zeros(0, dtype=np.int64)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests."""
@@ -71,6 +81,44 @@ class NodeResourcesBalancedAllocation:
             [_share(c.used, s) for c, s in zip(columns, shares, strict=True)], there, size
         )
         return _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
+
+    def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
+        """Do the same for all rows; what is so without the pod is kept from pod to pod."""
+        requests = pod.cls.requests
+        wanted = [requests.get(resource.name, 0) for resource in self._resources]
+        if self._plain is not None and 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
+            amounts, changed = self._plain.refresh(nodes)
+            if amounts.exact:
+                self._refresh_without(amounts, changed)
+                # 50 + (50 + with - without) / 2, of what is not negative.
+                scores = _two_shares(amounts, wanted)
+                scores -= self._without
+                scores += 3 * _HALF
+                scores >>= 1
+                return scores
+        return self.score(state, pod, nodes, np.arange(nodes.size))
+
+    def _refresh_without(self, amounts: Amounts, changed: Rows | None) -> None:
+        if changed is None or len(self._without) != amounts.used.shape[1]:
+            self._without = _two_shares(amounts, (0, 0))
+        elif len(changed):
+            allocatable, used = amounts.allocatable[:, changed], amounts.used[:, changed]
+            self._without[changed] = _two_shares(Amounts(allocatable, used, True), (0, 0))
+
+
+def _two_shares(amounts: Amounts, requests: Sequence[int]) -> Int64s:
+    """Return ``_balance`` of all rows for two resources that every node has, in 11 passes."""
+    shares = amounts.used + np.array(requests, dtype=np.float64)[:, np.newaxis]
+    shares /= amounts.allocatable
+    np.minimum(shares, 1.0, out=shares)
+    deviation = shares[0]
+    deviation -= shares[1]
+    deviation /= 2
+    np.abs(deviation, out=deviation)
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= MAX_NODE_SCORE
+    balance: Int64s = deviation.astype(np.int64)
+    return balance
 
 
 def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:

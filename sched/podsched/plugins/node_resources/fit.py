@@ -20,12 +20,13 @@ from podsched.api.resources import (
 )
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
+from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE, ResourceAmounts
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
     is_extended,
@@ -34,6 +35,8 @@ from podsched.plugins.node_resources.resource_amounts import (
     weighted_resources,
 )
 from podsched.plugins.node_resources.scoring_strategies import (
+    least_allocated,
+    least_allocated_exactly,
     strategy_of,
 )
 
@@ -59,6 +62,12 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = weighted_resources(args.scoring_strategy.resources)
         self._strategy = strategy_of(args.scoring_strategy)
+        names = [resource.name for resource in self._resources]
+        plain = all(
+            name in NATIVE and r.weight == 1 for name, r in zip(names, self._resources, strict=True)
+        )
+        plain = plain and len(names) == 2 and self._strategy is least_allocated
+        self._plain = ResourceAmounts(names, (CPU, MEMORY)) if plain else None
         self._cluster = handle.cluster
         # Profiles may ignore different resources, and classes are shared by all of them.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
@@ -66,7 +75,7 @@ class NodeResourcesFit:
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests, as Filter and as Score count them."""
-        requests, scored = pod.cls.requests, score_requests(pod.pod)
+        requests, scored = pod.cls.requests, _scored(pod)
         return frozenset(requests.items()), frozenset(scored.items())
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -105,11 +114,26 @@ class NodeResourcesFit:
             verdicts.flag(short & ~never, Code.UNSCHEDULABLE, reason)
         return verdicts.done()
 
+    def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
+        """Do the same for all rows, with a look at single resources only where one is short."""
+        short = nodes.pod_count >= nodes.allowed_pod_number
+        for resource, amount in state.data[self.name]:
+            free = nodes.allocatable(resource) - nodes.requested(resource)
+            short |= free < amount
+        short &= nodes.alive
+        rows = np.flatnonzero(short)
+        if not len(rows):
+            return all_pass(0)
+        verdicts = self.filter(state, pod, nodes, rows)
+        bits = np.zeros(nodes.size, dtype=np.uint64)
+        bits[rows] = verdicts.bits
+        return Verdicts(bits, verdicts.reasons)
+
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
         """Store the pod's requests, with 100m and 200Mi for containers without any."""
-        state.data[self.score_key] = score_requests(pod.pod)
+        state.data[self.score_key] = _scored(pod)
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -119,6 +143,16 @@ class NodeResourcesFit:
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
         return self._strategy(columns)
+
+    def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
+        """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
+        requests: Mapping[str, int] = state.data[self.score_key]
+        if self._plain is not None:
+            amounts, _ = self._plain.refresh(nodes)
+            wanted = [requests.get(resource.name, 0) for resource in self._resources]
+            if amounts.exact and 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
+                return least_allocated_exactly(amounts, wanted)
+        return self.score(state, pod, nodes, np.arange(nodes.size))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that leave more room on a node (``fit_events``)."""
@@ -133,6 +167,15 @@ class NodeResourcesFit:
             known[PODS] = 1
             cls.compiled[self._demand_key] = known
         return cast(Mapping[str, int], known)
+
+
+def _scored(pod: PodInfo) -> Mapping[str, int]:
+    """Return the requests that Score counts, computed once per class."""
+    compiled = pod.cls.compiled
+    found = compiled.get(NodeResourcesFit.score_key)
+    if found is None:
+        found = compiled[NodeResourcesFit.score_key] = score_requests(pod.pod)
+    return cast(Mapping[str, int], found)
 
 
 def node_requests(requests: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,104 @@
+"""What is computed of whole columns equals what is computed of rows picked out of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podsched.cache.cache import Cache
+from podsched.cache.pod_class import make_pod_info
+from podsched.config.plugin_args import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+)
+from podsched.engine.simulation import SimulatedHandle
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from podsched.plugins.node_resources.fit import NodeResourcesFit
+from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE
+from support.engine_world import container, node, pod
+
+CPU = st.sampled_from(["1", "3900m", "32", "7"])
+#: The last two are too large to be exact, and nothing at all.
+MEMORY = st.sampled_from(["1Gi", "1000001Ki", "128Gi", "3T"])
+ODD_MEMORY = st.sampled_from(["64Ti", "0"])
+REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["0", "1m", "333m", "2"]),
+        "memory": st.sampled_from(["0", "1", "333Mi", "2Gi", "1000003"]),
+        "example.com/gpu": st.just("1"),
+    },
+)
+
+
+def nodes_of(cache: Cache, amounts: list[tuple[str, str]]) -> None:
+    for at, (cpu, memory) in enumerate(amounts):
+        allocatable = {"cpu": cpu, "memory": memory, "pods": "3", "example.com/gpu": str(at % 2)}
+        cache.add_node(node(f"n{at}", allocatable=allocatable))
+
+
+def info(cache: Cache, number: int, requests: dict[str, str]) -> PodInfo:
+    message = pod(f"p{number}", {"containers": [container(requests)]})
+    return make_pod_info(message, cache.classes)
+
+
+def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
+    """Both ways over all rows with a node."""
+    nodes, rows = cache.columns, np.flatnonzero(cache.columns.alive)
+    for plugin in plugins:
+        state = CycleState()
+        if hasattr(plugin, "pre_filter"):
+            plugin.pre_filter(state, pending, cache.cluster)
+            few, all_of_them = (
+                plugin.filter(state, pending, nodes, rows),
+                plugin.filter_all(state, pending, nodes),
+            )
+            assert few.reasons == all_of_them.reasons
+            if few.reasons:
+                assert few.bits.tolist() == all_of_them.bits[rows].tolist()
+        plugin.pre_score(state, pending, cache.cluster, rows)
+        whole = plugin.score_all(state, pending, nodes)
+        assert plugin.score(state, pending, nodes, rows).tolist() == whole[rows].tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(CPU, MEMORY), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 5), REQUESTS), max_size=12),
+    st.tuples(CPU, ODD_MEMORY),
+)
+def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
+    amounts: list[tuple[str, str]],
+    pods: list[tuple[int, dict[str, str]]],
+    odd: tuple[str, str],
+) -> None:
+    cache = Cache()
+    nodes_of(cache, amounts)
+    handle = SimulatedHandle(cache.cluster)
+    plugins = [
+        NodeResourcesFit(NodeResourcesFitArgs(), handle),
+        NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs(), handle),
+    ]
+    for number, (at, requests) in enumerate(pods):
+        pending = info(cache, number, requests)
+        check(cache, plugins, pending)
+        cache.assume(pending, f"n{at % len(amounts)}")
+    nodes_of(cache, [*amounts, odd])
+    check(cache, plugins, info(cache, 98, {"cpu": "1m", "memory": "1"}))
+    cache.remove_node("n0")
+    check(cache, plugins, info(cache, 99, {"cpu": "1m", "memory": "1"}))
+
+
+@pytest.mark.parametrize("whole", [1, 7, 3900, 10**9 + 7, MAX_ALLOCATABLE - 1])
+def test_quotients_of_floats_are_rounded_as_those_of_integers(whole: int) -> None:
+    """Around each number of percent, where a wrong rounding would show."""
+    around = [whole * percent // 100 + by for percent in range(101) for by in (-1, 0, 1)]
+    parts = np.array([part for part in around if 0 <= part <= whole], dtype=np.int64)
+    floats = np.floor(parts.astype(np.float64) * 100 / np.float64(whole))
+    assert floats.astype(np.int64).tolist() == (parts * 100 // whole).tolist()
