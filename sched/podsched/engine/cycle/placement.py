@@ -34,8 +34,11 @@ from podsched.framework.preemption import DryRunPlugin
 from podsched.framework.status import Status
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
-#: Evaluations kept: one is some 200 bytes a node and class, so 1 MB each at 5,000 nodes.
+#: Evaluations kept, and their rows: one takes some 30 bytes a row, some 100 where much of it is its
+#: own (spreading, normalised scores). So 40 to 130 MB at most from 5,000 nodes on.
 MAX_EVALUATIONS = 256
+MAX_ROWS = 1_400_000
+MIN_EVALUATIONS = 8
 #: Evaluations looked at, the latest first, for one to begin a new one with.
 MAX_RELATIVES = 4
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
@@ -127,7 +130,8 @@ class Placer:
         if found is None:
             evaluation = self._evaluation(runtime, pod, key)
             found = self._selectors[key] = Selector(evaluation, self._rotation)
-            if len(self._selectors) > MAX_EVALUATIONS:
+            most = min(MAX_EVALUATIONS, MAX_ROWS // (self._state.cache.columns.size + 1))
+            while len(self._selectors) > max(MIN_EVALUATIONS, most):
                 self._selectors.popitem(last=False)
         else:
             self._selectors.move_to_end(key)

@@ -1,6 +1,6 @@
 """The evaluation of one pod class in one profile, kept current row by row.
 
-Pods made from one template are equal to every plugin, so what the plugins said for one holds for
+Pods with equal projections are equal to every plugin, so what the plugins said for one holds for
 the next: only rows that changed since (the columns' journal) are asked about again, and a plugin
 whose inputs changed is asked about all rows. Four parts work on it, one after another:
 
@@ -94,6 +94,7 @@ class ClassEvaluation:
         self.feasibility = Feasibility(runtime, cluster, self.state, cls.priority, shared)
         self.scores = ClassScores(runtime, cluster, self.state, self.cost, shared)
         self._projections = projections or {}
+        self._deciding = runtime.deciding
         self.failure: PluginFailure | None = None
         self._phase = Phase.STALE
         self._pending: PendingEvaluation | None = None
@@ -110,10 +111,12 @@ class ClassEvaluation:
         mine, theirs = self._projections, other._projections
         if other._phase is not Phase.CURRENT or other.cls.priority != self.cls.priority:
             return False
-        if not mine or mine.keys() != theirs.keys() or self.runtime.reads_whole_pods:
+        if mine.keys() != theirs.keys():
             return False
         different = {name for name, projection in mine.items() if projection != theirs[name]}
-        if 2 * len(different) > len(mine) or len(other.total) != self.cluster.nodes.size:
+        # Plugins without a projection read the whole pod.
+        different |= self._deciding - mine.keys()
+        if 2 * len(different) > len(self._deciding) or len(other.total) != self.cluster.nodes.size:
             return False
         self.state.data.update(other.state.data)
         self.state.skip_filter |= other.state.skip_filter

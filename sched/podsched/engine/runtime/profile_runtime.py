@@ -6,7 +6,7 @@ features podsched does not have) are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -142,8 +142,10 @@ class ProfileRuntime:
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
         #: What of a pod the plugins read, by name; without one that has no projection.
         self.projecting: Mapping[str, Projecting] = self._projecting()
+        #: The plugins that feasibility and scores depend on.
+        self.deciding: Set[str] = self._deciding().keys()
         #: Whether a plugin reads what it does not declare.
-        self.reads_whole_pods = len(self.projecting) < len(self._deciding())
+        self.reads_whole_pods = len(self.projecting) < len(self.deciding)
         #: Whether a Reserve plugin has something to do for a pod, by name.
         self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {
             named.name: _reserves_of(named.plugin) for named in self.reserve

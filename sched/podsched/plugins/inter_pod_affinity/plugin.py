@@ -203,14 +203,27 @@ class InterPodAffinity:
         return verdicts.done()
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Return a Lookahead for pods that only repel each other from domains of one node each."""
+        """Return a Lookahead where one more pod changes no verdict and no score of other rows.
+
+        Pods may repel each other from domains of one node each. They may attract each other once
+        there are some: a row that fits is in domains that have such pods, and one more there makes
+        no difference. Scores stay equal where all nodes are in one domain.
+        """
         relations, _ = self._index.of(pod, cluster)
-        if relations.affinity is not None or relations.scores:
+        nodes, own = cluster.nodes, state.data.get(self.name)
+        repelling = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
+        if not all(self._domains.of(nodes, key).single for key in repelling):
             return None
-        keys = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
-        if all(self._domains.of(cluster.nodes, key).single for key in keys):
-            return _OwnRowOnly()
-        return None
+        scoring = {key for key, _ in (*relations.preferred, *relations.weighted)}
+        # The first such pod brings a term that scores the others.
+        scoring |= {term.topology_key for term in terms_of(pod.cls).required_affinity}
+        if not all(self._domains.of(nodes, key).covers(nodes.alive) for key in scoring):
+            return None
+        if relations.affinity is not None:
+            filtering = own.filtering if isinstance(own, _State) else None
+            if filtering is None or filtering.affinity is None or not filtering.affinity.anywhere:
+                return None
+        return _OwnRowOnly()
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

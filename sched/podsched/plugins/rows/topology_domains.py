@@ -47,6 +47,10 @@ class Domains:
         sums[self.count] = 0
         return sums[self.ids]
 
+    def covers(self, alive: Bools) -> bool:
+        """Return whether all nodes are in one domain."""
+        return self.count == 1 and bool(np.array_equal(self.present, alive))
+
     def absent_as_empty(self) -> Domains:
         """Return the same with rows that lack the label in the domain of the value ""."""
         if self.empty == self.count:
