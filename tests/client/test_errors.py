@@ -13,7 +13,7 @@ from podsched.server.status import details
 
 def sent(error: ApiError) -> Exception:
     """Return the error that a client raises for one of the server's."""
-    trailer = grpc.aio.Metadata(("grpc-status-details-bin", details(error)))
+    trailer = grpc.aio.Metadata(("grpc-status-details-bin", details(error, "request-1")))
     code = grpc.StatusCode[error.code.name]
     return of_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailer, error.message))
 
@@ -29,3 +29,9 @@ def test_other_errors_name_no_such_time() -> None:
     error = sent(errors.not_found(KINDS["Pod"], "web"))
     assert isinstance(error, NotFound)
     assert error.retry_after == 0
+
+
+def test_an_error_names_the_request() -> None:
+    error = sent(errors.not_found(KINDS["Pod"], "web"))
+    assert isinstance(error, NotFound)
+    assert error.request_id == "request-1"

@@ -53,15 +53,24 @@ class Calls:
         self.codes: list[str] = []
         self.requests: list[Any] = []
         self.parents: list[str] = []
+        self.request_ids: list[str] = []
 
     def call_ended(
-        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
+        self,
+        method: str,
+        request: Any,
+        code: str,
+        started: float,
+        ended: float,
+        parent: str,
+        request_id: str,
     ) -> None:
         assert method == "Get"
         assert started <= ended
         self.codes.append(code)
         self.requests.append(request)
         self.parents.append(parent)
+        self.request_ids.append(request_id)
 
 
 async def answered(request: GetRequest) -> bytes:
@@ -108,6 +117,26 @@ async def test_a_refusal_is_a_status_with_details() -> None:
     assert context.ended == (grpc.StatusCode.NOT_FOUND, 'pods "web" not found')
     assert b"NOT_FOUND" in context.trailers["grpc-status-details-bin"]
     assert calls.codes == ["NOT_FOUND"]
+
+
+async def test_a_call_has_the_id_that_its_client_gave_it_or_one_of_its_own() -> None:
+    calls, given, made = Calls(), Context(("x-request-id", "my-request-1")), Context()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
+    for context in (given, made, Context(("x-request-id", "no good\n"))):
+        await handler.unary_unary(REQUEST, context)
+    assert given.trailers == {"x-request-id": "my-request-1"}
+    assert calls.request_ids[0] == "my-request-1"
+    assert len(set(calls.request_ids)) == 3
+    assert all(len(each) >= 8 and each.isprintable() for each in calls.request_ids)
+
+
+async def test_an_error_names_the_request() -> None:
+    context = Context(("x-request-id", "my-request-1"))
+    handler = unary("Get", GetRequest.FromString, refused, Pipeline())
+    with pytest.raises(Aborted):
+        await handler.unary_unary(REQUEST, context)
+    assert b"my-request-1" in context.trailers["grpc-status-details-bin"]
+    assert context.trailers["x-request-id"] == "my-request-1"
 
 
 async def test_bytes_that_are_no_request_are_a_bad_request() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from podsched.app.process import Process
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
+from podsched.server.audit.log import AuditLog
 from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.fairness.flow_metrics import FlowTelemetry
 from podsched.server.server import ApiServer
@@ -21,13 +24,20 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     """Serve until the process is asked to stop; an error of the feed ends it.
 
     Raises:
-        OSError: the address cannot be had. StoreError: etcd cannot be reached.
+        OSError: the address cannot be had, or the audit log not be written.
+        StoreError: etcd cannot be reached.
     """
+    audit = AuditLog(settings.audit) if settings.audit is not None else None
     store = await connect(etcd)
     telemetry = ServerTelemetry(process.registry, process.tracer)
     flow_telemetry = FlowTelemetry(process.registry)
-    server = ApiServer(settings, store, observer=telemetry, flow_observer=flow_telemetry)
+    server = ApiServer(
+        settings, store, observer=telemetry, flow_observer=flow_telemetry, audit=audit
+    )
     telemetry.follow(server.core)
+    if audit is not None:
+        audit.start()
+        telemetry.follow_audit(audit)
     flow_telemetry.follow(server.gate.flows)
     process.checks.add("etcd", lambda: server.core.etcd.problem, {Probe.READYZ})
     process.checks.add(
@@ -56,6 +66,8 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         await server.stop()
         await health.stop()
         await store.close()
+        if audit is not None:
+            await asyncio.to_thread(audit.stop)
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:

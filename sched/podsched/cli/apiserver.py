@@ -9,6 +9,14 @@ from typing import Annotated
 import typer
 
 from podsched.app.process import ProcessOptions
+from podsched.cli.audit_options import (
+    AuditLogFile,
+    AuditMaxAge,
+    AuditMaxBackup,
+    AuditMaxSize,
+    AuditPolicyFile,
+    audit_settings,
+)
 from podsched.cli.authentication_options import (
     Audience,
     GroupsClaim,
@@ -158,6 +166,11 @@ def apiserver(
     watch_cache_events: CacheEvents = DEFAULTS.watch_cache_events,
     watch_cache_bytes: CacheBytes = DEFAULTS.watch_cache_bytes,
     watch_bookmark_interval: BookmarkInterval = DEFAULTS.bookmark_seconds,
+    audit_log: AuditLogFile = None,
+    audit_policy: AuditPolicyFile = None,
+    audit_log_maxsize: AuditMaxSize = 100,
+    audit_log_maxbackup: AuditMaxBackup = 10,
+    audit_log_maxage: AuditMaxAge = 0,
     health_listen: HealthListen = LOOPBACK,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -188,6 +201,9 @@ def apiserver(
         watch_cache_events=watch_cache_events,
         watch_cache_bytes=watch_cache_bytes,
         bookmark_seconds=watch_bookmark_interval,
+        audit=audit_settings(
+            audit_log, audit_policy, audit_log_maxsize, audit_log_maxbackup, audit_log_maxage
+        ),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     tls = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)

@@ -49,7 +49,7 @@ class ClientError(Exception):
 
     reason: the server's word for programs, "" if it never answered. retryable: the same call may
     succeed later, after ``retry_after`` seconds if the server says so. outcome_unknown: it may have
-    been done although it failed.
+    been done although it failed. request_id: under which the server's audit log and traces have it.
     """
 
     retryable: ClassVar[bool] = False
@@ -63,6 +63,7 @@ class ClientError(Exception):
         violations: Sequence[Violation] = (),
         node_name: str = "",
         retry_after: float = 0.0,
+        request_id: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -70,6 +71,7 @@ class ClientError(Exception):
         self.violations = tuple(violations)
         self.node_name = node_name
         self.retry_after = retry_after
+        self.request_id = request_id
 
 
 class NotFound(ClientError):
@@ -212,14 +214,14 @@ def of_rpc(error: Any) -> ClientError:
     reason, node_name = "", ""
     violations: list[Violation] = []
     info, bad_request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
-    retry = error_details_pb2.RetryInfo()
+    retry, request = error_details_pb2.RetryInfo(), error_details_pb2.RequestInfo()
     for detail in status.details:
         if detail.Unpack(info):
             reason, node_name = info.reason, info.metadata.get("node", "")
         elif detail.Unpack(bad_request):
             violations = [Violation(v.field, v.description) for v in bad_request.field_violations]
         else:
-            detail.Unpack(retry)
+            detail.Unpack(retry) or detail.Unpack(request)
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code.value[0], ClientError)
     return cls(
         message,
@@ -227,6 +229,7 @@ def of_rpc(error: Any) -> ClientError:
         violations=violations,
         node_name=node_name,
         retry_after=retry.retry_delay.ToTimedelta().total_seconds(),
+        request_id=request.request_id,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.reasons import StatusCode
+from podsched.server.audit.log import AuditLog
 from podsched.server.core import ServerCore
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ApiServerMetrics
@@ -43,6 +44,17 @@ class ServerTelemetry:
         self._tracer = tracer
         self._metrics = ApiServerMetrics(registry)
 
+    def follow_audit(self, log: AuditLog) -> None:
+        """Read what the audit log has written whenever metrics are collected."""
+        metrics = self._metrics
+
+        def update() -> None:
+            metrics.audit_event_total.labels().value = float(log.written)
+            for plugin, count in log.dropped.items():
+                metrics.audit_error_total.labels(plugin).value = float(count)
+
+        self._registry.before_collect(update)
+
     def follow(self, core: ServerCore) -> None:
         """Read the state of a server whenever metrics are collected."""
         metrics, cache = self._metrics, core.cache
@@ -63,7 +75,14 @@ class ServerTelemetry:
         self._registry.before_collect(update)
 
     def call_ended(
-        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
+        self,
+        method: str,
+        request: Any,
+        code: str,
+        started: float,
+        ended: float,
+        parent: str,
+        request_id: str,
     ) -> None:
         """See ``CallObserver``."""
         resource = resource_of(request) if request is not None else ""
@@ -74,7 +93,11 @@ class ServerTelemetry:
             return  # how long a client stays says nothing
         self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)
         if parent:
-            attributes = {"rpc.method": method, "k8s.resource": resource}
+            attributes = {
+                "rpc.method": method,
+                "k8s.resource": resource,
+                "podsched.request_id": request_id,
+            }
             span = self._tracer.start(
                 SpanName.API_REQUEST, parent=parent, at=started, attributes=attributes
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
@@ -18,9 +17,12 @@ from podsched.server import errors
 from podsched.server.access.authentication import Authenticator, nobody_is_asked
 from podsched.server.access.identity import Identity, caller, set_caller
 from podsched.server.access.rights import UNASKED, Rights, set_rights
+from podsched.server.audit.events import AuditedCall
 from podsched.server.errors import ApiError
 from podsched.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
 from podsched.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
+from podsched.server.request_ids import KEY as REQUEST_ID
+from podsched.server.request_ids import request_id_of
 from podsched.server.status import details, short
 from podsched.telemetry.logs import get_logger
 
@@ -44,7 +46,14 @@ class CallObserver(Protocol):
     """Counts and traces calls."""
 
     def call_ended(
-        self, method: str, request: Any, code: str, started: float, ended: float, parent: str
+        self,
+        method: str,
+        request: Any,
+        code: str,
+        started: float,
+        ended: float,
+        parent: str,
+        request_id: str,
     ) -> None:
         """Take note of a call that has ended.
 
@@ -53,18 +62,27 @@ class CallObserver(Protocol):
         """
 
 
+class Auditor(Protocol):
+    """Writes down who did what."""
+
+    def record(self, call: AuditedCall) -> None:
+        """Take a call that has ended; must return at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """What every call to the API passes, in this order.
 
-    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer. The
-    handlers' parts ask ``access.rights.rights()`` for each object that they read or write.
+    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer and
+    the audit log. The handlers' parts ask ``access.rights.rights()`` for each object that they read
+    or write.
     """
 
     observer: CallObserver | None = None
     authenticate: Authenticator = nobody_is_asked
     authorize: Callable[[Identity], Rights] = lambda _: UNASKED
     gate: Gate | None = None
+    audit: Auditor | None = None
 
 
 def unary(
@@ -81,7 +99,8 @@ def unary(
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             under_way.charge_items()
-            return await handle(request)
+            under_way.response = await handle(request)
+            return under_way.response
 
     return grpc.unary_unary_rpc_method_handler(call)
 
@@ -144,15 +163,32 @@ class _Call:
     identity: who makes it, None until that is known; request: the decoded message, likewise.
     """
 
-    __slots__ = ("_context", "_method", "_pipeline", "_seat", "_started", "identity", "request")
+    __slots__ = (
+        "_context",
+        "_method",
+        "_pipeline",
+        "_received",
+        "_request_id",
+        "_seat",
+        "_started",
+        "identity",
+        "request",
+        "response",
+    )
 
     def __init__(self, method: str, context: Any, pipeline: Pipeline) -> None:
         self._method = method
         self._context = context
         self._pipeline = pipeline
         self._started = time.monotonic()
+        self._received = time.time() if pipeline.audit is not None else 0.0
+        self._request_id = request_id_of(context.invocation_metadata() or ())
+        # Goes out with the end of the call, however that comes.
+        context.set_trailing_metadata(((REQUEST_ID, self._request_id),))
         self.identity: Identity | None = None
         self.request: Any = None
+        #: Of a call with one response; kept for those who look at batches' outcomes.
+        self.response = b""
         self._seat: Seat | None = None
 
     def authenticate(self) -> None:
@@ -217,10 +253,13 @@ class _Call:
         self.leave_seat()
         try:
             if isinstance(error, ApiError):
-                raise await _abort(self._context, error) from None
+                raise await _abort(self._context, error, self._request_id) from None
             if isinstance(error, Exception):
-                raise await _abort(self._context, _incident(self._method, error)) from None
+                incident = _incident(self._method, error, self._request_id)
+                raise await _abort(self._context, incident, self._request_id) from None
         finally:
+            if self._pipeline.audit is not None:
+                self._audit(self._pipeline.audit, code, error)
             if self._pipeline.observer is not None:
                 self._observe(self._pipeline.observer, code)
 
@@ -228,7 +267,27 @@ class _Call:
         metadata = self._context.invocation_metadata() or ()
         parent = next((value for key, value in metadata if key == "traceparent"), "")
         ended = time.monotonic()
-        observer.call_ended(self._method, self.request, code.name, self._started, ended, parent)
+        observer.call_ended(
+            self._method, self.request, code.name, self._started, ended, parent, self._request_id
+        )
+
+    def _audit(self, audit: Auditor, code: StatusCode, error: BaseException | None) -> None:
+        metadata = self._context.invocation_metadata() or ()
+        audit.record(
+            AuditedCall(
+                method=self._method,
+                request=self.request,
+                response=self.response,
+                identity=self.identity,
+                peer=self._context.peer(),
+                user_agent=next((value for key, value in metadata if key == "user-agent"), ""),
+                request_id=self._request_id,
+                code=code,
+                error=error if isinstance(error, ApiError) else None,
+                received=self._received,
+                completed=self._received + time.monotonic() - self._started,
+            )
+        )
 
 
 def _code_of(error: BaseException | None) -> StatusCode:
@@ -261,9 +320,11 @@ def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:
         raise errors.bad_request("the request cannot be decoded") from None
 
 
-async def _abort(context: Any, error: ApiError) -> BaseException:
+async def _abort(context: Any, error: ApiError, request_id: str) -> BaseException:
     """End the call with a status; return the exception that gRPC wants to be raised then."""
-    context.set_trailing_metadata((("grpc-status-details-bin", details(error)),))
+    context.set_trailing_metadata(
+        (("grpc-status-details-bin", details(error, request_id)), (REQUEST_ID, request_id))
+    )
     try:
         await context.abort(grpc.StatusCode[error.code.name], short(error.message))
     except BaseException as aborted:
@@ -271,8 +332,7 @@ async def _abort(context: Any, error: ApiError) -> BaseException:
     return error
 
 
-def _incident(method: str, error: Exception) -> ApiError:
-    incident = secrets.token_hex(6)
+def _incident(method: str, error: Exception, incident: str) -> ApiError:
     user = caller()
     _log.error(
         "Internal error",

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from podsched.server.access.authentication import CallAuthenticator
 from podsched.server.access.reviews import Reviews
 from podsched.server.access.tokens import TokenFile
-from podsched.server.calls import CallObserver, Pipeline
+from podsched.server.calls import Auditor, CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
 from podsched.server.fairness.gate import FlowObserver, Gate
@@ -53,12 +53,14 @@ class ApiServer:
         *,
         observer: CallObserver | None = None,
         flow_observer: FlowObserver | None = None,
+        audit: Auditor | None = None,
     ) -> None:
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
         self.gate = Gate(flow_observer)
+        self._audit = audit
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self.port = self.token_port = 0
@@ -108,7 +110,7 @@ class ApiServer:
     def _pipeline(self) -> Pipeline:
         settings = self._settings
         if not settings.authenticates:
-            return Pipeline(self._observer, gate=self.gate)
+            return Pipeline(self._observer, gate=self.gate, audit=self._audit)
         if settings.jwt is not None:
             from podsched.server.access.jwt import JwtVerifier
 
@@ -118,7 +120,9 @@ class ApiServer:
             tokens=TokenFile(settings.token_file) if settings.token_file else None,
             jwt=self.jwt,
         )
-        return Pipeline(self._observer, authenticator, self.core.authorizer.rights_of, self.gate)
+        return Pipeline(
+            self._observer, authenticator, self.core.authorizer.rights_of, self.gate, self._audit
+        )
 
     def _build(self) -> grpc.aio.Server:
         settings, core = self._settings, self.core

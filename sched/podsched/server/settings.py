@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from podsched.server.access.settings import JwtSettings
+from podsched.server.audit.log import AuditSettings
 
 MIB = 1 << 20
 
@@ -52,6 +53,9 @@ class ServerSettings:
     0 leaves compaction to etcd itself."""
     etcd_quota_bytes: int = 2 << 30
     """etcd's --quota-backend-bytes, of which 80 % is worth a warning; etcd's own default."""
+
+    audit: AuditSettings | None = None
+    """Where the audit log goes; None: there is none."""
 
     @property
     def authenticates(self) -> bool:

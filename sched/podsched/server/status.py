@@ -18,13 +18,17 @@ _MAX_MESSAGE = 2000
 _MAX_DETAILS = 3500
 
 
-def details(error: ApiError) -> bytes:
+def details(error: ApiError, request_id: str = "") -> bytes:
     """Return a serialized google.rpc.Status for the trailer grpc-status-details-bin."""
     status = status_pb2.Status(code=error.code, message=short(error.message))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
     packed = any_pb2.Any()
     packed.Pack(info)
     status.details.append(packed)
+    if request_id:
+        packed = any_pb2.Any()
+        packed.Pack(error_details_pb2.RequestInfo(request_id=request_id))
+        status.details.append(packed)
     if error.retry_after:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
