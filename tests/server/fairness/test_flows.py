@@ -70,6 +70,16 @@ def test_a_scheduler_never_waits_for_time() -> None:
     assert flows.pause_of(leader, 0.0) == 0
 
 
+def test_batch_after_batch_of_one_client_is_not_held_back_for_those_who_want_little() -> None:
+    flows = Flows()
+    submitter, other = flows.get("a", DEFAULT, 0.0), flows.get("b", DEFAULT, 0.0)
+    for flow, seconds in ((submitter, WINDOW), (other, 0.05 * WINDOW)):
+        flows.take(flow)
+        flow.charge(seconds, 0.0)
+    assert flows.pause_of(submitter, 0.0) == 0
+    assert not flows.competing
+
+
 def test_turns_of_flows_that_flood_are_spaced() -> None:
     flows = Flows()
     greedy = [flooding(flows, str(number), 0.0) for number in range(3)]

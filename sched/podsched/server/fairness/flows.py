@@ -5,12 +5,12 @@ Two things are divided, each among the flows that want it at the moment:
     seats   calls handled at once. A flow alone may take all; with n flows each may have 1/(n+1) of
             them, so that seats are left for whoever comes next.
     time    of the event loop, which does all work. What a flow has used lately is an average that
-            decays within ``WINDOW`` seconds. While several flows are busy they may use a part of
-            the loop together, divided so that the smallest get what they want and the others equal
-            shares (max-min). One that has used more waits until it has not. The part is at most
-            ``MOST``; it shrinks while the loop lags behind, as on a machine that has other work to
-            do, and grows again afterwards. Their turns are spaced, so that calls of flows far below
-            their share come in between.
+            decays within ``WINDOW`` seconds. While several flows want it, and two of them use much
+            or one has many calls under way, they may use a part of the loop together, divided so
+            that the smallest get what they want and the others equal shares (max-min). One that has
+            used more waits until it has not. The part is at most ``MOST``; it shrinks while the
+            loop lags behind, as on a machine that has other work to do, and grows again afterwards.
+            Turns are spaced, so that calls of flows far below their share come in between.
 
 A flow that stays below its share never waits for one that does not; nor does a sparse one, which
 has few small calls under way at a time, as an ordinary client has. Those that flood have many, or
@@ -78,7 +78,12 @@ class Flow:
 
     def is_sparse(self, part: float) -> bool:
         """Return whether it has few small calls at a time; ``part``: of the loop, used lately."""
-        return part < SPARSE_PART and self.held + len(self.waiting) + self.watches <= SPARSE_CALLS
+        return part < SPARSE_PART and not self.is_crowded
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it has many calls under way."""
+        return self.held + len(self.waiting) + self.watches > SPARSE_CALLS
 
     def is_over(self, now: float) -> bool:
         """Return whether nothing of it is under way, and what it has used is forgotten."""
@@ -204,6 +209,7 @@ class Flows:
         self._look_at = now + _LOOK_EVERY + _LOOK_EACH * len(self._flows)
         self._wanting = {}
         parts = []
+        heavy = crowded = 0
         for key, flow in list(self._flows.items()):
             part = flow.part(now)
             if part >= _BUSY or flow.held or flow.waiting:
@@ -211,9 +217,13 @@ class Flows:
                 self._wanting[name] = self._wanting.get(name, 0) + 1
                 if flow.schema.level.shared:
                     parts.append(part)
+                    heavy += not flow.is_sparse(part)
+                    crowded += flow.is_crowded
             elif flow.is_over(now):
                 del self._flows[key]
-        self._share = share_of(parts, self.shared_part)
+        # One client that sends batch after batch, beside others that want little, is no contest.
+        contested = heavy >= 2 or crowded > 0
+        self._share = share_of(parts, self.shared_part) if contested else math.inf
 
     def adjust(self, lag: float) -> None:
         """Adjust what is shared to how late the event loop is, in seconds."""
