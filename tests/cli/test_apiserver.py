@@ -61,7 +61,28 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
 
 
 def test_no_setting_is_without_a_flag() -> None:
-    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS, *TOKENS}
+    assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *TLS, *TOKENS, "audit"}
+
+
+def test_the_audit_log_is_a_setting(started: list[ServerSettings], tmp_path: Path) -> None:
+    path, policy = tmp_path / "audit.log", tmp_path / "policy.yaml"
+    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Request}]\n")
+    Commands().ok(
+        "apiserver", f"--audit-log={path}", f"--audit-policy={policy}", "--audit-log-maxsize=5"
+    )
+    audit = started[0].audit
+    assert audit is not None
+    assert (audit.path, audit.max_bytes, audit.policy.rules[0].level) == (path, 5 << 20, "Request")
+
+
+def test_mistakes_in_an_audit_policy_are_usage_errors(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: All}]\n")
+    done = Commands()(
+        "apiserver", f"--audit-log={tmp_path / 'audit.log'}", f"--audit-policy={policy}"
+    )
+    assert done.code == 2
+    assert "rules[0].level: Unsupported value" in done.err
 
 
 def test_without_flags_the_settings_have_their_defaults(started: list[ServerSettings]) -> None:

@@ -168,9 +168,9 @@ def apiserver(
     watch_bookmark_interval: BookmarkInterval = DEFAULTS.bookmark_seconds,
     audit_log: AuditLogFile = None,
     audit_policy: AuditPolicyFile = None,
-    audit_log_maxsize: AuditMaxSize = 100,
-    audit_log_maxbackup: AuditMaxBackup = 10,
-    audit_log_maxage: AuditMaxAge = 0,
+    audit_maxsize: AuditMaxSize = 100,
+    audit_maxbackup: AuditMaxBackup = 10,
+    audit_maxage: AuditMaxAge = 0,
     health_listen: HealthListen = LOOPBACK,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -180,20 +180,13 @@ def apiserver(
     """Serve the gRPC API in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    for option, address in (("--health-listen", health_listen), ("--listen", listen)):
-        host, port = check_listener(
-            option,
-            address,
-            tls=tls_cert is not None,
-            insecure=insecure_listen,
-            remedy="--tls-cert, --tls-key and --tls-client-ca",
-        )
+    has_tls = tls_cert is not None
+    host, port = _checked_listeners(listen, health_listen, tls=has_tls, insecure=insecure_listen)
     jwt = JwtOptions(jwt_issuer, jwt_audience, jwt_jwks, jwt_user_claim, jwt_groups_claim)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
+    base = _settings(host, port, tls_cert, tls_key, tls_client_ca)
     settings = replace(
-        with_tokens(
-            _settings(host, port, tls_cert, tls_key, tls_client_ca), token_file, token_listen, jwt
-        ),
+        with_tokens(base, token_file, token_listen, jwt),
         compaction_interval_seconds=etcd_compaction_interval,
         etcd_quota_bytes=etcd_quota_bytes,
         event_ttl_seconds=event_ttl,
@@ -201,14 +194,21 @@ def apiserver(
         watch_cache_events=watch_cache_events,
         watch_cache_bytes=watch_cache_bytes,
         bookmark_seconds=watch_bookmark_interval,
-        audit=audit_settings(
-            audit_log, audit_policy, audit_log_maxsize, audit_log_maxbackup, audit_log_maxage
-        ),
+        audit=audit_settings(audit_log, audit_policy, audit_maxsize, audit_maxbackup, audit_maxage),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     tls = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-    options = ProcessOptions("apiserver", listen, telemetry, TlsFiles(*tls) if tls_cert else None)
+    options = ProcessOptions("apiserver", listen, telemetry, TlsFiles(*tls) if has_tls else None)
     run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))
+
+
+def _checked_listeners(
+    listen: str, health_listen: str, *, tls: bool, insecure: bool
+) -> tuple[str, int]:
+    """Return host and port of the API; exit if an address may not be listened on."""
+    remedy = "--tls-cert, --tls-key and --tls-client-ca"
+    check_listener("--health-listen", health_listen, tls=tls, insecure=insecure, remedy=remedy)
+    return check_listener("--listen", listen, tls=tls, insecure=insecure, remedy=remedy)
 
 
 def _settings(

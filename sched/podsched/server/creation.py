@@ -14,7 +14,7 @@ from typing import NamedTuple
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Namespace, object_key
+from podsched.api.objects import AnyObject, Event, Namespace, object_key
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.server import errors
@@ -23,6 +23,7 @@ from podsched.server.access.object_checks import check_creation, check_new
 from podsched.server.admission import admit_new, encoded
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
+from podsched.server.event_rates import EventRates
 from podsched.server.expiry import EVENT, EventExpiry
 from podsched.server.fairness.turns import account, end_turn, turn_seconds
 from podsched.server.priority_classes import PriorityClassCache
@@ -66,6 +67,7 @@ class Creator:
         self._expiry = expiry
         self._now = now
         self._new_uid = new_uid
+        self._event_rates = EventRates()
 
     async def create(
         self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
@@ -168,8 +170,9 @@ class Creator:
         return item.new._replace(key=key, value=item.message.SerializeToString())
 
     async def _lease_for(self, message: AnyObject) -> int:
-        if kind_of(message) is not EVENT:
+        if not isinstance(message, Event):
             return 0
+        self._event_rates.admit(message)
         try:
             return await self._expiry.lease()
         except StoreError as error:

@@ -457,16 +457,6 @@ class ApiServerMetrics:
         self.watch_cache_revision = registry.add(
             Gauge("podsched_watch_cache_revision", "Revision that the watch cache has reached.")
         )
-        self.audit_event_total = registry.add(
-            Counter("apiserver_audit_event_total", ALPHA + "Audit events written.")
-        )
-        self.audit_error_total = registry.add(
-            Counter(
-                "apiserver_audit_error_total",
-                ALPHA + "Audit events dropped; plugin: buffer (too many wait), log (not written).",
-                ("plugin",),
-            )
-        )
         self.etcd_up = registry.add(
             Gauge("podsched_etcd_up", "1 while etcd answers linearizable reads, else 0.")
         )
@@ -477,6 +467,19 @@ class ApiServerMetrics:
             Gauge(
                 "podsched_compacted_revision",
                 "Revision up to which this server has compacted etcd; 0 while others do.",
+            )
+        )
+        self._audit(registry)
+
+    def _audit(self, registry: MetricRegistry) -> None:
+        self.audit_event_total = registry.add(
+            Counter("apiserver_audit_event_total", ALPHA + "Audit events written.")
+        )
+        self.audit_error_total = registry.add(
+            Counter(
+                "apiserver_audit_error_total",
+                ALPHA + "Audit events dropped; plugin: buffer (too many wait), log (not written).",
+                ("plugin",),
             )
         )
 
