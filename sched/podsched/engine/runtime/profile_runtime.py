@@ -45,6 +45,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Scores
+from podsched.plugins.unsupported_fields import UnsupportedFields
 
 P = TypeVar("P")
 
@@ -119,7 +120,10 @@ class ProfileRuntime:
         self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
         self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
-        self.plugins: dict[str, Plugin] = _make(profile, factories, handle)
+        self.plugins: dict[str, Plugin] = {
+            UnsupportedFields.name: UnsupportedFields(),
+            **_make(profile, factories, handle),
+        }
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
@@ -175,7 +179,16 @@ class ProfileRuntime:
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
-        """Return those configured, and those of plugins configured as filters alone."""
+        """Return those configured, and those of plugins configured as filters alone.
+
+        First is what holds pods that the others would misplace; no configuration disables it.
+        """
+        held = UnsupportedFields.name
+        holding = Named(
+            held,
+            cast(PreFilterPlugin, self.plugins[held]),
+            runs=self.meter.runs(ExtensionPoint.PRE_FILTER, held),
+        )
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
         implied = (
@@ -187,7 +200,7 @@ class ProfileRuntime:
             for named in self.filter
             if named.name not in names and hasattr(named.plugin, "pre_filter")
         )
-        return (*configured, *implied)
+        return (holding, *configured, *implied)
 
     def _deciding(self) -> dict[str, Plugin]:
         """Return the plugins that feasibility and scores depend on, by name."""
