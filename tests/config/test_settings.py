@@ -42,6 +42,8 @@ def test_the_defaults_are_pinned() -> None:
     assert asdict(TelemetrySettings()) == {
         "log_format": "text",
         "log_level": "info",
+        "log_modules": (),
+        "disabled_metrics": frozenset(),
         "otlp_endpoint": "",
         "trace_sample_ratio": 0.01,
         "health_host": "127.0.0.1",

@@ -47,6 +47,14 @@ def test_a_metric_without_labels_is_zero_before_anything_happened() -> None:
     assert b"\na_total 0.0\n" in registry.render()[0]
 
 
+def test_a_disabled_metric_is_left_out_of_the_text() -> None:
+    registry = MetricRegistry(disabled=["scheduler_a_total"])
+    for name in ("scheduler_a_total", "scheduler_b_total"):
+        registry.add(Counter(name, "Help.")).inc()
+    text = registry.render()[0].decode()
+    assert "scheduler_b_total" in text and "scheduler_a_total" not in text
+
+
 def test_a_name_is_registered_once() -> None:
     registry = MetricRegistry()
     registry.add(Counter("a_total", "A."))

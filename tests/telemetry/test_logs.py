@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
-from podsched.telemetry.logs import configure_logging, get_logger, mask_secrets
+from podsched.telemetry.logs import configure_logging, get_logger, mask_secrets, parse_modules
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,30 @@ def test_what_is_below_the_level_is_not_written() -> None:
     get_logger("engine").info("quiet")
     logging.getLogger("some.library").info("quiet")
     assert stream.getvalue() == ""
+
+
+def test_components_have_levels_of_their_own() -> None:
+    stream = io.StringIO()
+    modules = parse_modules("queue=4,bind*=2", debug_from=4)
+    configure_logging("json", level="warning", stream=stream, modules=modules)
+    for component in ("queue", "binder", "engine"):
+        get_logger(component).debug("debug")
+        get_logger(component).info("info")
+        get_logger(component).exception("exception")
+    assert [(line["component"], line["message"]) for line in lines(stream)] == [
+        ("queue", "debug"),
+        ("queue", "info"),
+        ("queue", "exception"),
+        ("binder", "info"),
+        ("binder", "exception"),
+        ("engine", "exception"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["queue", "=4", "queue=high", "queue=-1"])
+def test_a_malformed_level_of_a_component_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not COMPONENT=LEVEL"):
+        parse_modules(text, debug_from=4)
 
 
 def test_an_unknown_level_is_refused() -> None:

@@ -69,10 +69,10 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     # cycles; with the default threshold of 700 allocations the collector would traverse them all
     # the time.
     gc.set_threshold(50_000, 20, 50)
-    configure_logging(telemetry.log_format, telemetry.log_level)
+    configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 
     async def run() -> int:
-        registry = MetricRegistry()
+        registry = MetricRegistry(telemetry.disabled_metrics)
         registry.add_process_metrics()
         tracer = configure_tracing(
             f"podsched-{options.name}",

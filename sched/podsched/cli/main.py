@@ -80,7 +80,7 @@ _TABLE = {
     "apiserver": (_PROCESSES, "apiserver:apiserver", "Serve the gRPC API in front of etcd."),
     "scheduler": (
         _PROCESSES,
-        "scheduler:scheduler",
+        "scheduler:app",
         "Run a scheduler replica; it schedules pods while it holds the lease.",
     ),
     "agent": (

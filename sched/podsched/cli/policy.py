@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +73,8 @@ class Source:
     algorithm_provider: str = ""
     server: str = ""
     client: ClientOptions | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the configuration that the command line sets instead of the file."""
 
     @property
     def given(self) -> bool:
@@ -86,15 +88,35 @@ class Source:
             return f"ConfigMap {'/'.join(_configmap(self.policy_configmap))}"
         if self.algorithm_provider:
             return f"--algorithm-provider {self.algorithm_provider}"
-        return str(self.policy_file or self.config or "")
+        return str(self.policy_file or self.config or ("command line" if self.overrides else ""))
+
+
+def policy_source(
+    policy_config_file: PolicyFile = None,
+    policy_configmap: PolicyConfigMap = "",
+    algorithm_provider: AlgorithmProvider = "",
+) -> Source:
+    """Return the part of a source that these options name."""
+    return Source(None, policy_config_file, policy_configmap, algorithm_provider)
 
 
 def document_of(source: Source) -> dict[str, Any]:
     """Return the KubeSchedulerConfiguration as plain data; {} where nothing is given.
 
-    A Policy is translated. Exits for combinations of options that make no sense and for files that
-    cannot be read; raises ConfigError with all mistakes.
+    A Policy is translated; what the command line sets replaces what files say. Exits for
+    combinations of options that make no sense and for files that cannot be read; raises ConfigError
+    with all mistakes.
     """
+    document = _written(source)
+    for key, value in source.overrides.items():
+        below = document.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = {**below, **value}
+        document[key] = value
+    return document
+
+
+def _written(source: Source) -> dict[str, Any]:
     old = [source.policy_file, source.policy_configmap, source.algorithm_provider]
     if sum(map(bool, old)) > 1:
         fail(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -96,6 +96,7 @@ LogFormatOption = Annotated[
     LogFormat,
     typer.Option(
         "--log-format",
+        "--logging-format",
         rich_help_panel=_OBSERVABILITY,
         envvar="SCHED_LOG_FORMAT",
         metavar="FORMAT",
@@ -197,14 +198,23 @@ def etcd_options(
 
 
 def telemetry_settings(
-    health_listen: str, log_format: LogFormat, log_level: LogLevel, otlp: str, ratio: float
+    health_listen: str,
+    log_format: LogFormat,
+    log_level: str,
+    otlp: str,
+    ratio: float,
+    *,
+    log_modules: tuple[tuple[str, str], ...] = (),
+    disabled_metrics: Iterable[str] = (),
 ) -> TelemetrySettings:
     """Return the settings of logs, traces and the health server; exit if they are invalid."""
     host, port = split_address("--health-listen", health_listen)
     with invalid_settings_fail():
         return TelemetrySettings(
             log_format=log_format.value,
-            log_level=log_level.value,
+            log_level=str(log_level),
+            log_modules=log_modules,
+            disabled_metrics=frozenset(disabled_metrics),
             otlp_endpoint=otlp,
             trace_sample_ratio=ratio,
             health_host=host,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -12,7 +13,8 @@ from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, clien
 from podsched.cli.config import read_source
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.errors import invalid_settings_fail
-from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
+from podsched.cli.kube_options import KubeCommand, KubeFlags
+from podsched.cli.policy import Source
 from podsched.cli.process_options import (
     LOOPBACK,
     EtcdCa,
@@ -32,13 +34,12 @@ from podsched.cli.process_options import (
     serving_files,
     telemetry_settings,
 )
-from podsched.config.settings import ControllerSettings, EvaluatorSettings, SchedulerSettings
+from podsched.config.load import to_yaml
+from podsched.config.settings import EvaluatorSettings, SchedulerSettings
 
 if TYPE_CHECKING:
     from podsched.election.options import ElectionOptions
     from podsched.lib.tls_contexts import TlsFiles
-
-_QUEUE, _CONTROLLERS = "Queue", "Controllers"
 
 ConfigFile = Annotated[
     Path | None,
@@ -80,49 +81,12 @@ AdvertisePeers = Annotated[
         help="Address at which other replicas reach --listen-peers. Default: the listen address.",
     ),
 ]
-MaxUnschedulable = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_QUEUE,
-        metavar="SECONDS",
-        help="Time after which an unschedulable pod is retried without an event.",
-    ),
-]
-MonitorPeriod = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="SECONDS",
-        help="Interval at which the nodes' heartbeats are checked.",
-    ),
-]
-MonitorGracePeriod = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="SECONDS",
-        help="Time without a heartbeat after which a node is marked unreachable.",
-    ),
-]
-EvictionRate = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="RATE",
-        help="Unreachable nodes per second that get a NoExecute taint, in a healthy zone.",
-    ),
-]
-GcThreshold = Annotated[
-    int,
-    typer.Option(
-        rich_help_panel=_CONTROLLERS,
-        metavar="N",
-        help="Finished pods to keep before the oldest are deleted; 0 keeps all.",
-    ),
-]
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
+@app.command(cls=KubeCommand)
 def scheduler(
+    ctx: typer.Context,
     server: Server = "",
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
@@ -130,20 +94,12 @@ def scheduler(
     token_file: TokenFile = None,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     config: ConfigFile = None,
-    policy_config_file: PolicyFile = None,
-    policy_configmap: PolicyConfigMap = "",
-    algorithm_provider: AlgorithmProvider = "",
     identity: Identity = "",
     evaluator: EvaluatorOption = Evaluator.AUTO,
     ray_address: RayAddress = "",
     ray_shards: RayShards = 0,
     listen_peers: ListenPeers = LOOPBACK,
     advertise_peers: AdvertisePeers = "",
-    pod_max_in_unschedulable_pods_duration: MaxUnschedulable = 300.0,
-    node_monitor_period: MonitorPeriod = 5.0,
-    node_monitor_grace_period: MonitorGracePeriod = 40.0,
-    node_eviction_rate: EvictionRate = 0.1,
-    terminated_pod_gc_threshold: GcThreshold = 12_500,
     etcd_ca: EtcdCa = None,
     etcd_cert: EtcdCert = None,
     etcd_key: EtcdKey = None,
@@ -158,41 +114,41 @@ def scheduler(
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica
 
+    flags, policy = cast(tuple[KubeFlags, Source], ctx.obj)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
+    configuration, _ = read_source(
+        replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
+    )
+    if flags.write_config_to is not None:
+        flags.write_config_to.write_text(to_yaml(configuration))
+        return
     tls = serving_files(client)
     check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
     with invalid_settings_fail():
-        evaluation = EvaluatorSettings(
-            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
-        )
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),
             identity=identity,
-            evaluation=evaluation,
-            pod_max_in_unschedulable_pods_duration=pod_max_in_unschedulable_pods_duration,
+            evaluation=_evaluation(evaluator, ray_address, ray_shards),
+            pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
         )
-        periods = node_monitor_period, node_monitor_grace_period
-        controllers = _controllers(periods, node_eviction_rate, terminated_pod_gc_threshold)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    source = Source(
-        config, policy_config_file, policy_configmap, algorithm_provider, server, client
+    options = ReplicaOptions(configuration, settings, etcd, election, flags.controllers, client)
+    telemetry = telemetry_settings(
+        health_listen,
+        log_format,
+        flags.level(log_level.value),
+        otlp_endpoint,
+        trace_ratio,
+        log_modules=flags.log_modules,
+        disabled_metrics=flags.disabled_metrics,
     )
-    options = ReplicaOptions(read_source(source)[0], settings, etcd, election, controllers, client)
-    telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     process = ProcessOptions("scheduler", identity, telemetry, tls)
     run_or_fail(process, lambda p: run_replica(p, options))
 
 
-def _controllers(
-    monitoring: tuple[float, float], eviction_rate: float, gc_threshold: int
-) -> ControllerSettings:
-    return ControllerSettings(
-        node_monitor_period=monitoring[0],
-        node_monitor_grace_period=monitoring[1],
-        node_eviction_rate=eviction_rate,
-        terminated_pod_gc_threshold=gc_threshold,
-    )
+def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
+    return EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
 
 
 def _election(

@@ -54,6 +54,10 @@ class TelemetrySettings(_Checked):
     """text for people, json for machines: one object per line."""
     log_level: str = "info"
     """debug, info, warning or error."""
+    log_modules: tuple[tuple[str, str], ...] = ()
+    """Levels of components: pattern of names, level."""
+    disabled_metrics: frozenset[str] = frozenset()
+    """Names of metrics that /metrics leaves out."""
     otlp_endpoint: str = ""
     """Where to send traces, such as "http://host:4317" (gRPC; https for TLS). Empty: no tracing."""
     trace_sample_ratio: float = 0.01

@@ -223,7 +223,9 @@ InstrumentT = TypeVar("InstrumentT", bound=Instrument)
 class MetricRegistry:
     """The metrics of one process, and their text for /metrics."""
 
-    def __init__(self) -> None:
+    def __init__(self, disabled: Iterable[str] = ()) -> None:
+        """``disabled``: names of metrics that are left out of the text."""
+        self._disabled = frozenset(disabled)
         self._instruments: dict[str, Instrument] = {}
         self._before: list[Callable[[], None]] = []
         self._prometheus = CollectorRegistry(auto_describe=False)
@@ -248,7 +250,8 @@ class MetricRegistry:
     def collect(self) -> Iterable[Metric]:
         for update in self._before:
             update()
-        return [instrument.collect() for instrument in self._instruments.values()]
+        shown = (i for name, i in self._instruments.items() if name not in self._disabled)
+        return [instrument.collect() for instrument in shown]
 
     def names(self) -> list[str]:
         return list(self._instruments)

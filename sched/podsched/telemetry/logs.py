@@ -29,6 +29,7 @@ error          the text of an error
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 import re
 import sys
@@ -68,6 +69,8 @@ _TRACEBACKS = frozenset({"exception", "stack"})
 _QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "grpc": logging.WARNING}
 
 
+#: Levels of components: pattern of names, level.
+Modules: TypeAlias = tuple[tuple[str, str], ...]
 #: The type of podsched's loggers: ``log.info("Bound the pod", pod="ns/name", node="n1")``.
 Logger: TypeAlias = structlog.typing.FilteringBoundLogger
 
@@ -81,20 +84,22 @@ def configure_logging(
     format: LogFormat = "text",  # noqa: A002 - the name users know from the flag
     level: str = "info",
     stream: TextIO | None = None,
+    modules: Modules = (),
 ) -> None:
     """Configure all logging of the process; a second call replaces the first.
 
     ``level`` is debug, info, warning or error (``ValueError`` otherwise); ``stream`` is stderr by
-    default.
+    default; ``modules``: levels of components, for which ``level`` does not count.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}, one of {', '.join(LEVELS)}")
     out = stream if stream is not None else sys.stderr
     shared = _shared_processors()
     final = _final_processors(format, out)
+    least = min(LEVELS[level], *(LEVELS[of] for _, of in modules)) if modules else LEVELS[level]
     structlog.configure(
-        processors=[*shared, *final],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        processors=[*([_by_component(level, modules)] if modules else []), *shared, *final],
+        wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=structlog.WriteLoggerFactory(out),
         # Saves about 5 µs per call. In return, loggers keep the configuration of their first use.
         cache_logger_on_first_use=True,
@@ -109,8 +114,41 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
-    for name, least in _QUIET.items():
-        logging.getLogger(name).setLevel(max(least, LEVELS[level]))
+    for name, quiet in _QUIET.items():
+        logging.getLogger(name).setLevel(max(quiet, LEVELS[level]))
+
+
+def parse_modules(text: str, *, debug_from: int) -> Modules:
+    """Return the levels of ``queue=4,sched*=2``: debug from ``debug_from`` on, else info.
+
+    Raises ValueError.
+    """
+    found = []
+    for part in filter(None, text.split(",")):
+        pattern, _, number = part.partition("=")
+        if not pattern or not re.fullmatch("[0-9]{1,4}", number):
+            raise ValueError(f'"{part}" is not COMPONENT=LEVEL')
+        found.append((pattern, "debug" if int(number) >= debug_from else "info"))
+    return tuple(found)
+
+
+def _by_component(level: str, modules: Modules) -> Processor:
+    """Return what drops the lines below the level of their component."""
+    levels: dict[str, int] = {}
+
+    def least(component: str) -> int:
+        if component not in levels:
+            named = (of for pattern, of in modules if fnmatch.fnmatchcase(component, pattern))
+            levels[component] = LEVELS[next(named, level)]
+        return levels[component]
+
+    def drop(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        severity = LEVELS.get(method, logging.ERROR)  # exception, critical
+        if severity < least(str(event.get("component", ""))):
+            raise structlog.DropEvent
+        return event
+
+    return drop
 
 
 def _shared_processors() -> list[Processor]:

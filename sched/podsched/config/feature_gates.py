@@ -1,0 +1,118 @@
+"""kube-scheduler's feature gates (v1.36): what podsched does, which gates cannot change.
+
+A gate may be given with the value that podsched's behaviour has; the other value is an error that
+says what podsched does instead. Nothing is accepted that would not hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from podsched.config.errors import ConfigError, FieldError, invalid
+
+FLAG = "--feature-gates"
+VERSION = "1.36"
+
+
+class Gate(NamedTuple):
+    """One feature gate."""
+
+    default: bool
+    """In kube-scheduler."""
+    here: bool | None
+    """podsched's behaviour; None where both values have the same effect."""
+    means: str
+    """What podsched does, or why the value makes no difference."""
+
+
+_NO_DRA = "podsched does not allocate devices by resource claims"
+_NO_GROUPS = "podsched does not schedule groups of pods together"
+_NO_ASYNC_CALLS = "podsched sends what it writes in batches of its own"
+
+GATES: dict[str, Gate] = {
+    "SchedulerQueueingHints": Gate(True, True, "events wake only pods that they can help"),
+    "SchedulerPopFromBackoffQ": Gate(
+        True, True, "pods leave backoff early when nothing else is ready"
+    ),
+    "SchedulerAsyncPreemption": Gate(True, True, "victims are evicted while others are scheduled"),
+    "OpportunisticBatching": Gate(True, None, "equal pods share an evaluation, with equal results"),
+    "NominatedNodeNameForExpectation": Gate(
+        True, True, "a pod that waits in Permit or PreBind shows its node"
+    ),
+    "NodeDeclaredFeatures": Gate(True, True, "the plugin can be disabled in a profile"),
+    "SchedulerAsyncAPICalls": Gate(False, None, _NO_ASYNC_CALLS),
+    "CoordinatedLeaderElection": Gate(False, False, "replicas race for the lease"),
+    "StorageCapacityScoring": Gate(False, False, "VolumeBinding does not score by capacity"),
+    "TaintTolerationComparisonOperators": Gate(
+        False, False, "tolerations with Lt and Gt tolerate nothing"
+    ),
+    "VolumeLimitScaling": Gate(False, False, "nodes do not scale their volume limits"),
+    **{
+        name: Gate(default, False, _NO_DRA)
+        for name, default in (
+            ("DynamicResourceAllocation", True),
+            ("DRAAdminAccess", True),
+            ("DRAConsumableCapacity", True),
+            ("DRADeviceBindingConditions", True),
+            ("DRADeviceTaintRules", False),
+            ("DRADeviceTaints", True),
+            ("DRAExtendedResource", True),
+            ("DRAListTypeAttributes", False),
+            ("DRANodeAllocatableResources", False),
+            ("DRAPartitionableDevices", True),
+            ("DRAPrioritizedList", True),
+            ("DRAResourceClaimDeviceStatus", True),
+            ("DRAScheduler", True),
+            ("DRAWorkloadResourceClaims", False),
+        )
+    },
+    **{
+        name: Gate(False, False, _NO_GROUPS)
+        for name in (
+            "GangScheduling",
+            "GenericWorkload",
+            "TopologyAwareWorkloadScheduling",
+            "WorkloadAwarePreemption",
+        )
+    },
+}
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """Return the gates of ``A=true,B=false``. Raises ConfigError with all errors.
+
+    ``AllAlpha`` and ``AllBeta`` are known, and as they are by default.
+    """
+    found: dict[str, bool] = {}
+    errors: list[FieldError] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, written = part.partition("=")
+        value = {"true": True, "false": False}.get(written.strip().lower())
+        if not equals or value is None:
+            errors.append(invalid(FLAG, part, "must be NAME=true or NAME=false"))
+        elif (reason := _refusal(name, value)) is not None:
+            errors.append(invalid(FLAG, part, reason))
+        else:
+            found[name] = value
+    if errors:
+        raise ConfigError(errors)
+    return found
+
+
+def check_version(flag: str, text: str) -> None:
+    """Raise ConfigError unless a version is that of the kube-scheduler that podsched follows."""
+    if text.removeprefix("kube=").removeprefix("v") != VERSION:
+        reason = f"podsched behaves as kube-scheduler {VERSION} and emulates no other version"
+        raise ConfigError([invalid(flag, text, reason)])
+
+
+def _refusal(name: str, value: bool) -> str | None:
+    """Return why a gate cannot have a value; None if it can."""
+    if name in ("AllAlpha", "AllBeta"):
+        return f"{name} cannot be set: name the gates" if value else None
+    gate = GATES.get(name)
+    if gate is None:
+        return "unknown feature gate"
+    if gate.here is None or gate.here is value:
+        return None
+    return f"cannot be {str(value).lower()}: {gate.means}"

@@ -1,0 +1,69 @@
+"""kube-scheduler's command-line flags (v1.36) that ``sched scheduler`` does not have.
+
+Each is refused with what to use instead, so that nothing of a command line is lost in silence.
+docs/kube-scheduler-flags.md has them all; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_SERVING = "--health-listen HOST:PORT serves HTTPS with the files of --tls-cert and --tls-key"
+_CLIENT_CA = "clients are verified with the authorities in --tls-ca"
+_NO_WEBHOOKS = "podsched asks no other server who may read its endpoints: certificates do"
+_NO_CLUSTER = "podsched has an API server of its own: use --server HOST:PORT"
+_NO_RATE = "the API server limits its clients, with fairness among them"
+_TLS_STACK = "TLS versions, ciphers and curves are those of this machine's OpenSSL"
+_HTTP1 = "the endpoints speak HTTP/1.1"
+_SHARING = "ports are never shared"
+_LOGS = "lines are written to standard error at once, each whole"
+
+REFUSED: Mapping[str, str] = {
+    "--master": _NO_CLUSTER,
+    "--kubeconfig": _NO_CLUSTER,
+    "--bind-address": _SERVING,
+    "--secure-port": _SERVING,
+    "--cert-dir": f"{_SERVING}; sched certs init makes some",
+    "--tls-cert-file": _SERVING,
+    "--tls-private-key-file": _SERVING,
+    "--tls-sni-cert-key": f"{_SERVING}, one pair",
+    "--tls-cipher-suites": _TLS_STACK,
+    "--tls-curve-preferences": _TLS_STACK,
+    "--tls-min-version": f"{_TLS_STACK}; at least 1.2",
+    "--disable-http2-serving": f"{_HTTP1}: leave it out",
+    "--http2-max-streams-per-connection": _HTTP1,
+    "--permit-port-sharing": _SHARING,
+    "--permit-address-sharing": _SHARING,
+    "--authentication-kubeconfig": _NO_WEBHOOKS,
+    "--authentication-skip-lookup": _NO_WEBHOOKS,
+    "--authentication-token-webhook-cache-ttl": _NO_WEBHOOKS,
+    "--authentication-tolerate-lookup-failure": _NO_WEBHOOKS,
+    "--client-ca-file": _CLIENT_CA,
+    "--requestheader-username-headers": _NO_WEBHOOKS,
+    "--requestheader-uid-headers": _NO_WEBHOOKS,
+    "--requestheader-group-headers": _NO_WEBHOOKS,
+    "--requestheader-extra-headers-prefix": _NO_WEBHOOKS,
+    "--requestheader-client-ca-file": _NO_WEBHOOKS,
+    "--requestheader-allowed-names": _NO_WEBHOOKS,
+    "--authorization-kubeconfig": _NO_WEBHOOKS,
+    "--authorization-webhook-cache-authorized-ttl": _NO_WEBHOOKS,
+    "--authorization-webhook-cache-unauthorized-ttl": _NO_WEBHOOKS,
+    "--authorization-always-allow-paths": "/healthz, /livez and /readyz answer everybody",
+    "--kube-api-content-type": "podsched's API server speaks protobuf alone",
+    "--kube-api-qps": _NO_RATE,
+    "--kube-api-burst": _NO_RATE,
+    "--show-hidden-metrics-for-version": "no metric is hidden",
+    "--allow-metric-labels": "relabel in the scraper; no label of ours has unbounded values",
+    "--allow-metric-labels-manifest": "relabel in the scraper",
+    "--log-flush-frequency": _LOGS,
+    "--log-text-split-stream": _LOGS,
+    "--log-text-info-buffer-size": _LOGS,
+    "--log-json-split-stream": _LOGS,
+    "--log-json-info-buffer-size": _LOGS,
+}
+
+
+def refusals(arguments: Sequence[str]) -> list[str]:
+    """Return a line for each of the arguments that is a flag podsched does not have."""
+    names = dict.fromkeys(a.partition("=")[0] for a in arguments if a.startswith("--"))
+    return [f"{name}: {REFUSED[name]}" for name in names if name in REFUSED]

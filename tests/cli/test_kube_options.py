@@ -1,0 +1,64 @@
+"""kube-scheduler's command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.commands import Commands
+
+
+def written(sched: Commands, path: Path, *arguments: str) -> dict[str, object]:
+    """The configuration in effect."""
+    sched.ok("scheduler", *arguments, "--write-config-to", str(path))
+    found: dict[str, object] = yaml.safe_load(path.read_text())
+    return found
+
+
+def test_the_command_line_wins_over_the_file(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text("leaderElection: {leaseDuration: 30s, resourceName: mine}\nparallelism: 3\n")
+    found = written(
+        sched,
+        tmp_path / "out.yaml",
+        f"--config={file}",
+        "--leader-elect-lease-duration=1m",
+        "--leader-elect=true",
+        "--profiling=false",
+    )
+    election = found["leaderElection"]
+    assert isinstance(election, dict)
+    assert (election["leaseDuration"], election["resourceName"]) == ("1m0s", "mine")
+    assert (found["enableProfiling"], found["parallelism"]) == (False, 3)
+
+
+def test_a_mistake_on_the_command_line_is_named_with_its_field(sched: Commands) -> None:
+    done = sched("scheduler", "--leader-elect-lease-duration=1s")
+    assert done.code == 2
+    assert "leaderElection.leaseDuration" in done.err
+
+
+def test_every_flag_that_podsched_does_not_have_gets_a_line(sched: Commands) -> None:
+    done = sched("scheduler", "--kubeconfig", "x", "--bind-address=0.0.0.0", "--kubeconfig=y")
+    assert done.code == 2
+    assert [line.split(":")[1].strip() for line in done.errors] == [
+        "--kubeconfig",
+        "--bind-address",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--feature-gates=SchedulerAsyncPreemption=false"],
+        ["--feature-gates", "Foo=true"],
+        ["--emulated-version=1.20"],
+        ["--vmodule=queue"],
+        ["--pod-max-in-unschedulable-pods-duration=soon"],
+    ],
+)
+def test_what_cannot_be_honoured_is_a_usage_error(sched: Commands, arguments: list[str]) -> None:
+    done = sched("scheduler", *arguments)
+    assert (done.code, len(done.errors)) == (2, 1)

@@ -1,0 +1,44 @@
+"""kube-scheduler's feature gates."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.config.errors import ConfigError
+from podsched.config.feature_gates import GATES, check_version, parse_gates
+
+
+def test_gates_may_have_the_values_that_hold() -> None:
+    for name, gate in GATES.items():
+        for value in (True, False) if gate.here is None else (gate.here,):
+            assert parse_gates(f"{name}={str(value).lower()}") == {name: value}
+
+
+def test_every_gate_that_would_not_hold_is_an_error_that_says_what_does() -> None:
+    wrong = ",".join(
+        f"{name}={str(not gate.here).lower()}"
+        for name, gate in GATES.items()
+        if gate.here is not None
+    )
+    with pytest.raises(ConfigError) as refused:
+        parse_gates(wrong)
+    reasons = [error.reason for error in refused.value.errors]
+    assert reasons == [
+        f"cannot be {str(not gate.here).lower()}: {gate.means}"
+        for gate in GATES.values()
+        if gate.here is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["Foo=true", "SchedulerQueueingHints", "DRAScheduler=maybe", "=true"]
+)
+def test_what_is_no_gate_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_gates(text)
+
+
+def test_only_the_version_that_podsched_follows_is_emulated() -> None:
+    check_version("--emulated-version", "kube=1.36")
+    with pytest.raises(ConfigError, match="emulates no other version"):
+        check_version("--emulated-version", "1.35")
