@@ -240,14 +240,14 @@ class Fuzzer:
         wrapped = field.message_type is v1.Object.DESCRIPTOR
         pods = [seed for seed in SEEDS if seed.DESCRIPTOR.name == "Pod"]
         for _ in range(self.rng.choice((1, 1, 2, 5)) if field.is_repeated else 1):
-            item = self._object(self.rng.choice(SEEDS if wrapped else pods))
+            item = self.object(self.rng.choice(SEEDS if wrapped else pods))
             value: Message = wrap(item) if wrapped else item
             if field.is_repeated:
                 getattr(message, field.name).append(value)
             else:
                 getattr(message, field.name).CopyFrom(value)
 
-    def _object(self, seed: AnyObject) -> AnyObject:
+    def object(self, seed: AnyObject) -> AnyObject:
         """A copy of a seed, half of the time under a name of its own, and mostly changed."""
         item = type(seed)()
         item.CopyFrom(seed)  # type: ignore[arg-type]
@@ -278,7 +278,7 @@ class Fuzzer:
     def _patch(self, target: AnyObject) -> bytes:
         """A JSON patch: some of a manifest, with odd values in odd places."""
         rng = self.rng
-        manifest = to_manifest(self._object(target)) if rng.random() < 0.5 else to_manifest(target)
+        manifest = to_manifest(self.object(target)) if rng.random() < 0.5 else to_manifest(target)
         members = [key for key in manifest if key not in ("apiVersion", "kind")] or ["kind"]
         patch: dict[str, Any] = {
             key: manifest[key] for key in rng.sample(members, rng.randint(1, len(members)))
