@@ -87,3 +87,15 @@ def test_a_file_that_cannot_be_read_is_one_line(
         assert done.code == 2
         [line] = done.errors
         assert line.startswith(f"error: {file}: ")
+
+
+def test_names_of_profiles_are_shown_without_control_characters(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "a\x1b[31m"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        'profiles: [{schedulerName: "a\\e[2Jb"}]\n'
+    )
+    said = sched.ok("config", "check", str(file))
+    assert "profiles: a\\x1b[2Jb" in said and "\x1b" not in said

@@ -10,6 +10,7 @@ import typer
 from podsched.cli.client import Server
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
+from podsched.cli.output import say
 from podsched.cli.policy import (
     AlgorithmProvider,
     PolicyConfigMap,
@@ -86,7 +87,7 @@ def check(
         print(to_yaml(config), end="")
     else:
         names = ", ".join(profile.scheduler_name for profile in config.profiles)
-        print(f"{source.name}: valid; profiles: {names}")
+        say(f"{source.name}: valid; profiles: {names}")
 
 
 @app.command(cls=Command)
