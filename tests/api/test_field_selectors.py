@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from podsched.api.field_selectors import parse_field_selector
+from podsched.api.field_selectors import MAX_TERMS, parse_field_selector
 from podsched.api.objects import Pod
 from podsched.api.selectors import SelectorError
 
@@ -30,7 +30,7 @@ def test_long_texts_are_not_remembered() -> None:
     tracemalloc.start()
     try:
         for number in range(30):
-            parse_field_selector(",".join(f"metadata.name=k{number}-{at}" for at in range(2000)))
+            parse_field_selector(f"metadata.name={number}{'k' * 60_000},spec.nodeName=n")
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -40,3 +40,10 @@ def test_long_texts_are_not_remembered() -> None:
 def test_a_text_that_no_request_can_hold_is_refused() -> None:
     with pytest.raises(SelectorError, match="at most 65536 characters"):
         parse_field_selector("a" * 70_000)
+
+
+def test_a_field_selector_has_a_bounded_number_of_terms() -> None:
+    text = ",".join(["spec.nodeName!=a"] * MAX_TERMS)
+    assert len(parse_field_selector(text).terms) == MAX_TERMS
+    with pytest.raises(SelectorError, match="at most 50 terms"):
+        parse_field_selector(text + ",spec.nodeName=b")

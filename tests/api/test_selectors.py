@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from podsched.api.objects import LabelSelector
-from podsched.api.selectors import SelectorError, compile_selector, parse_selector
+from podsched.api.selectors import MAX_REQUIREMENTS, SelectorError, compile_selector, parse_selector
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,8 @@ def test_long_texts_are_not_remembered() -> None:
     tracemalloc.start()
     try:
         for number in range(30):
-            parse_selector(",".join(f"k{number}-{at}" for at in range(2000)))
+            values = ",".join(f"v{number}-{at}" for at in range(2000))
+            parse_selector(f"k in ({values})")
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -75,3 +76,10 @@ def test_long_texts_are_not_remembered() -> None:
 def test_a_text_that_no_request_can_hold_is_refused() -> None:
     with pytest.raises(SelectorError, match="at most 65536 characters"):
         parse_selector("a" * 70_000)
+
+
+def test_a_selector_has_a_bounded_number_of_requirements() -> None:
+    text = ",".join(f"!a{number}" for number in range(MAX_REQUIREMENTS))
+    assert parse_selector(text).matches({})
+    with pytest.raises(SelectorError, match="at most 100 requirements"):
+        parse_selector(text + ",b")

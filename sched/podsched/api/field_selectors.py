@@ -16,6 +16,8 @@ from google.protobuf.message import Message
 from podsched.api.selectors import MAX_TEXT, SelectorError
 
 _MOST_CACHED = 1000
+#: Terms of a field selector, each of which takes 0.8 us an object.
+MAX_TERMS = 50
 _TERM = re.compile(r"\s*([A-Za-z0-9_./-]+)\s*(!=|==|=)\s*((?:[^,\\]|\\.)*?)\s*")
 
 
@@ -67,6 +69,8 @@ def _parsed(text: str) -> FieldSelector:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part.strip()}'")
         path, operator, value = match.groups()
         terms.append(FieldTerm(path, operator != "!=", re.sub(r"\\(.)", r"\1", value)))
+    if len(terms) > MAX_TERMS:
+        raise SelectorError(f"a field selector may have at most {MAX_TERMS} terms")
     return FieldSelector(tuple(terms))
 
 
