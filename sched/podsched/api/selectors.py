@@ -29,8 +29,8 @@ MAX_TEXT = 64 << 10
 #: list of 50,000 pods would take more than a minute.
 MAX_REQUIREMENTS = 100
 _CACHE = 1 << 14
-#: Characters, and requirements with their values, of selectors that are remembered. Caches count entries, and a
-#: selector of 64 KiB takes megabytes: some thousand requests would take all memory.
+#: Characters, and requirements with their values, of selectors that are remembered. Caches count
+#: entries, and a selector of 64 KiB takes megabytes: some thousand requests would take all memory.
 _MOST_CACHED, _MOST_PARTS = 1000, 40
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
