@@ -230,3 +230,12 @@ def test_a_merge_patch_replaces_a_list_as_a_whole() -> None:
     patched = apply_merge_patch(node, {"spec": {"taints": [{"key": "c", "effect": "NoExecute"}]}})
     assert isinstance(patched.message, Node)
     assert [taint.key for taint in patched.message.spec.taints] == ["c"]
+
+
+def test_of_many_mistakes_only_the_first_are_told() -> None:
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [1] * 250_000}}
+    with pytest.raises(ManifestError) as raised:
+        from_manifest(manifest)
+    assert len(raised.value.problems) == 201
+    assert "spec.containers[0]" in str(raised.value)
+    assert str(raised.value).endswith("and 249,800 more")

@@ -271,6 +271,8 @@ def _read_into(
     reader.read(message, content, "")
     problems = [Problem(path, value, reason) for path, value, reason in reader.problems]
     unknown = [f'unknown field "{path}"' for path in reader.unknown]
+    if problems and reader.left_out:
+        problems.append(Problem("", None, f"and {reader.left_out:,} more"))
     if strict:
         problems += [Problem("", None, text) for text in unknown]
     if problems:
