@@ -91,15 +91,26 @@ class DefaultPreemption:
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult:
-        found = self.find_candidates(state, pod, cluster, runner)
+        found = self._search(state, pod, cluster, runner)
         if isinstance(found, PostFilterResult):
             return found
-        return self.choose_candidate(found, cluster)
+        candidates, row = found
+        return PostFilterResult(SUCCESS, cluster.nodes.names[row], candidates[row])
 
     def find_candidates(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | dict[str, Victims]:
         """Return the victims by node, or the result where preemption is impossible."""
+        found = self._search(state, pod, cluster, runner)
+        if isinstance(found, PostFilterResult):
+            return found
+        names = cluster.nodes.names
+        return {names[row]: victims for row, victims in found[0].items()}
+
+    def _search(
+        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+    ) -> PostFilterResult | tuple[Mapping[int, Victims], int]:
+        """Return the victims by row and the best row, or the result where there is none."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -107,12 +118,11 @@ class DefaultPreemption:
         if not len(rows):
             message = self._fit_error(runner, DryRun())
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        found = self._find_candidates(state, pod, cluster, runner, rows)
-        if not found.candidates:
+        found, best = self._find_candidates(state, pod, cluster, runner, rows)
+        if best is None:
             message = self._fit_error(runner, found)
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        names = cluster.nodes.names
-        return {names[row]: victims for row, victims in found.candidates.items()}
+        return found.candidates, best
 
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
@@ -237,19 +247,19 @@ class DefaultPreemption:
         cluster: ClusterView,
         runner: FilterRunner,
         rows: Rows,
-    ) -> DryRun:
-        """Try nodes from a random one on, until there are enough candidates.
+    ) -> tuple[DryRun, int | None]:
+        """Try nodes from a random one on, until there are enough candidates; also the best row.
 
         A decision that rests on a remote dry run is confirmed by one made here; if they differ, the
         nodes are tried again without the remote ones.
         """
         draw = self._draw(pod)
         found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
-        if found.candidates:
-            best = best_candidates(found.candidates)[0]
-            if not self.dry_runs.confirm(state, pod, cluster, best, runner):
-                found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
-        return found
+        best = _best(found)
+        if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
+            found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
+            best = _best(found)
+        return found, best
 
     def _try(
         self,
@@ -285,6 +295,10 @@ class DefaultPreemption:
         if untried := total - len(found.rejected):
             reasons[REASON_NOT_HELPFUL] += untried
         return fit_error_message(total, reasons)
+
+
+def _best(found: DryRun) -> int | None:
+    return best_candidates(found.candidates)[0] if found.candidates else None
 
 
 def best_candidates(candidates: dict[int, Victims]) -> list[int]:
