@@ -125,6 +125,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     state.queue.done("uid-assumed")
     world.runner.end_term()
     assert world.runner.state is not state
+    await asyncio.sleep(0.01)
     cache, queue = world.runner.state.cache, world.runner.state.queue
     assert cache.assumed_count == 0
     assert (cache.node_count, cache.pod_count) == (1, 1)
@@ -137,6 +138,26 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     cluster.create(pod("new", PENDING))
     await asyncio.sleep(0.05)
     assert world.runner.state.queue.place("uid-new") == "active"
+
+
+async def test_what_comes_while_the_state_is_built_anew_is_not_lost(world: World) -> None:
+    for number in range(300):  # more than one turn
+        world.cluster.create(pod(f"p{number}", PENDING))
+    world.lead()
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    world.cluster.delete("Pod", "default/p0")
+    await asyncio.sleep(0)
+    world.cluster.delete("Pod", "default/p1")
+    world.cluster.create(pod("new", PENDING))
+    world.cluster.create(node("n1"))
+    world.lead()
+    await asyncio.sleep(5)
+    state = world.runner.state
+    known = {f"default/p{number}" for number in range(2, 300)} | {"default/new"}
+    assert set(state.cache.cluster.pods) == known
+    assert state.cache.pod_count > 0
+    state.queue.check_invariants()
 
 
 async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(world: World) -> None:

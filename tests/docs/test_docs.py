@@ -27,6 +27,7 @@ _FAMILIES = (
     metrics.ControllerMetrics,
     metrics.ApiServerMetrics,
     metrics.FlowControlMetrics,
+    metrics.ProcessMetrics,
     metrics.AgentMetrics,
 )
 

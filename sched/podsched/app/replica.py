@@ -133,7 +133,7 @@ class Replica:
         try:
             await tasks.run()
         finally:
-            self._runner.end_term()
+            self._runner.end()
             await self._flush_on_exit(lease)
             await health.stop()
             await self._actors.close()
@@ -166,7 +166,10 @@ class Replica:
         self._runner.start_term(fence)
 
     def _stopped_leading(self, reason: StopReason) -> None:
-        self._runner.end_term()
+        if self._process.stopping.is_set():
+            self._runner.end()
+        else:
+            self._runner.end_term()
 
     def _renewed(self, result: str, seconds: float) -> None:
         self._election_metrics.renew_duration_seconds.labels(result).observe(seconds)

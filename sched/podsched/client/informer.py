@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
@@ -35,7 +36,8 @@ from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
 _log = get_logger("informer")
 
-_CHUNK = 1000
+#: Objects of a list that are taken in one go: some 10 ms where they are scheduled from.
+_CHUNK = 250
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
@@ -135,27 +137,39 @@ class Mirror:
         old = self.stores[kind].pop(key, None) if kind in self.stores else None
         return [] if old is None else [Event(DELETED, kind, key, old, None)]
 
-    def replace(self, events: Iterable[RawWatchEvent]) -> list[Event]:
-        """Make the stores what a list says; return the differences, deletions first."""
-        listed = Mirror(self.stores)
-        listed.take(events)
-        gone: list[Event] = []
-        new: list[Event] = []
+    def differences(self, listed: Mirror) -> Iterator[list[Event]]:
+        """Yield what makes the stores what was listed, deletions first; nothing changes yet.
+
+        Each list is about the next ``_CHUNK`` objects, most of which may be unchanged.
+        """
         for kind, after in listed.stores.items():
-            before = self.stores[kind]
-            for key, old in before.items():
-                now = after.get(key)
-                if now is None or now.metadata.uid != old.metadata.uid:
-                    gone.append(Event(DELETED, kind, key, old, None))
-            for key, item in after.items():
-                known = before.get(key)
-                if known is None or known.metadata.uid != item.metadata.uid:
-                    new.append(Event(ADDED, kind, key, None, item))
-                elif known.metadata.resource_version != item.metadata.resource_version:
-                    new.append(Event(MODIFIED, kind, key, known, item))
+            known = iter(self.stores[kind].items())
+            while some := list(islice(known, _CHUNK)):
+                yield [
+                    Event(DELETED, kind, key, old, None)
+                    for key, old in some
+                    if (now := after.get(key)) is None or now.metadata.uid != old.metadata.uid
+                ]
+        for kind, after in listed.stores.items():
+            items = iter(after.items())
+            while some := list(islice(items, _CHUNK)):
+                yield self._new_or_changed(kind, some)
+
+    def _new_or_changed(self, kind: str, items: Iterable[tuple[str, AnyObject]]) -> list[Event]:
+        found: list[Event] = []
+        before = self.stores[kind]
+        for key, item in items:
+            known = before.get(key)
+            if known is None or known.metadata.uid != item.metadata.uid:
+                found.append(Event(ADDED, kind, key, None, item))
+            elif known.metadata.resource_version != item.metadata.resource_version:
+                found.append(Event(MODIFIED, kind, key, known, item))
+        return found
+
+    def adopt(self, listed: Mirror) -> None:
+        """Take over what was listed."""
         self.stores.update(listed.stores)
         self.set_aside = listed.set_aside
-        return gone + new
 
 
 class WatchSource(Protocol):
@@ -243,30 +257,34 @@ class Informer:
         request = v1.WatchRequest()
         request.CopyFrom(self._request)
         request.send_initial_events = True
-        listed: list[RawWatchEvent] = []
+        listed = Mirror(self._mirror.stores)
         responses = self._source.watch(request)
         try:
             async for response in responses:
-                listed.extend(response.events)
+                for start in range(0, len(response.events), _CHUNK):
+                    listed.take(response.events[start : start + _CHUNK])
+                    await asyncio.sleep(0)
                 if response.initial_events_end:
                     await self._deliver_list(listed, response.revision, handler)
-                    listed.clear()
                     break
             await self._take_all(responses, handler)
         finally:
             await responses.aclose()
 
-    async def _deliver_list(
-        self, listed: Sequence[RawWatchEvent], revision: int, handler: Handler
-    ) -> None:
+    async def _deliver_list(self, listed: Mirror, revision: int, handler: Handler) -> None:
         """Deliver a list in parts, so that a large one does not hold up the event loop."""
-        events = self._mirror.replace(listed)
-        while len(events) > _CHUNK:
-            handler(Batch(self.revision, events[:_CHUNK], partial=True))
-            del events[:_CHUNK]
+        mirror = self._mirror
+        events: list[Event] = []
+        for some in mirror.differences(listed):
+            events += some
             await asyncio.sleep(0)
-        self._mirror.revision = revision
-        handler(Batch(revision, events))
+        mirror.adopt(listed)
+        last = max(0, len(events) - 1) // _CHUNK * _CHUNK
+        for start in range(0, last, _CHUNK):
+            handler(Batch(self.revision, events[start : start + _CHUNK], partial=True))
+            await asyncio.sleep(0)
+        mirror.revision = revision
+        handler(Batch(revision, events[last:]))
         self.synced.set()
         self._waiters.reached(self.revision)
 

@@ -41,6 +41,20 @@ def attempts_label(attempts: int) -> str:
     return str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
 
 
+class ProcessMetrics:
+    """What every process has beside ``process_*`` and ``python_gc_*``."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.event_loop_lag_seconds = registry.add(
+            Histogram(
+                "podsched_event_loop_lag_seconds",
+                "How much later than due the event loop runs a timer, sampled each 10 ms.",
+                (),
+                CALL_BUCKETS,
+            )
+        )
+
+
 class SchedulerMetrics:
     """kube-scheduler's metrics, except those of preemption (``PreemptionMetrics``)."""
 
