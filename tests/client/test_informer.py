@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
@@ -11,6 +11,8 @@ from podsched.api.objects import Pod
 from podsched.client.errors import ClientError, Forbidden, Unavailable
 from podsched.client.informer import Batch, Event, EventType, Informer
 from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import api_pb2 as v1
+from podsched.v1.frames_pb2 import RawWatchResponse
 from support.api_objects import node, pod
 
 
@@ -162,3 +164,32 @@ async def test_what_a_handler_raises_ends_the_informer(cluster: FakeCluster) -> 
 
     with pytest.raises(RuntimeError, match="bug"):
         await cluster.informer(["Pod"]).run(broken)
+
+
+async def test_another_pace_begins_at_once_where_the_stream_was(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is missed or seen twice, and what was held back comes."""
+    informer, watch, asked = followed.informer, followed.cluster.watch, list[int]()
+
+    def noted(request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+        asked.append(request.pace_ms)
+        return watch(request)
+
+    monkeypatch.setattr(followed.cluster, "watch", noted)
+    followed.cluster.create(pod("b"))
+    await followed.settle()
+    informer.pace(250)
+    followed.cluster.create(pod("c"))
+    await followed.settle()
+    followed.cluster.create(pod("d"))
+    await followed.settle()
+    informer.pace(0)
+    informer.pace(0)
+    await asyncio.sleep(0.01)
+    followed.cluster.create(pod("e"))
+    await followed.settle()
+    keys = [f"default/{name}" for name in "abcde"]
+    assert followed.events() == [("ADDED", "n"), *(("ADDED", key) for key in keys)]
+    assert asked == [250, 0]
+    assert informer.relists == 0

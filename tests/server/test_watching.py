@@ -194,3 +194,52 @@ async def test_a_server_behind_a_compaction_lists_again_and_its_watchers_too(
     assert refused.value.code is StatusCode.OUT_OF_RANGE
     await other.reflector.wait_until_fresh()
     assert list(other.cache.objects(KINDS["Pod"])) == ["default/b"]
+
+
+async def test_a_paced_watch_sends_the_last_of_an_objects_changes(world: World) -> None:
+    """ADDED once, with its node; what is deleted and made anew is deleted in between."""
+    await world.core.creator.create(pod("old"))
+    start = await revision(world)
+    await world.core.reflector.wait_until_fresh()
+    for name in ("a", "b"):
+        await world.core.creator.create(pod(name))
+        await world.core.pods.bind([binding(name, "worker-1")], None)
+    remove = v1.DeleteRequest(kind="Pod", namespace="default", name="old", grace_period_seconds=0)
+    await world.core.registry.delete(remove, None)
+    await world.core.creator.create(pod("old"))
+    await world.core.reflector.wait_until_fresh()
+    end = await revision(world)
+    responses = await collect(world, end, kinds=["Pod"], from_revision=start, pace_ms=100)
+    assert seen(responses) == [
+        ("ADDED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "old"),
+        ("ADDED", "old"),
+    ]
+    assert [event.object.pod.spec.node_name for event in responses[0].events][:2] == [
+        "worker-1",
+        "worker-1",
+    ]
+
+
+async def test_a_paced_watch_sends_again_only_after_its_pace(world: World) -> None:
+    stream = world.responses(v1.WatchRequest(kinds=["Pod"], pace_ms=200))
+    await anext(stream)  # the bookmark
+    clock = asyncio.get_running_loop().time
+    await world.core.creator.create(pod("a"))
+    await anext(stream)
+    began = clock()
+    for name in ("b", "c"):
+        await world.core.creator.create(pod(name))
+    assert len((await anext(stream)).events) == 2
+    assert clock() - began >= 0.15
+
+
+@pytest.mark.parametrize(
+    "fields", [{"pace_ms": -1}, {"pace_ms": 1001}, {"pace_ms": 5, "label_selector": "app=web"}]
+)
+async def test_a_pace_that_cannot_be_kept_is_refused(
+    world: World, fields: dict[str, object]
+) -> None:
+    with pytest.raises(ApiError, match="pace_ms"):
+        await collect(world, 1, kinds=["Pod"], **fields)

@@ -52,6 +52,9 @@ _log = get_logger("replica")
 
 #: Seconds before a term starts over.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+#: Milliseconds between two responses of a standby's watch: of a pod that is created and bound in
+#: between it decodes one event instead of two, and it has this much to catch up with at most.
+STANDBY_PACE_MS = 250
 #: Objects put into a new state before other tasks have their turn: some 5 ms.
 _TURN = 200
 
@@ -112,6 +115,7 @@ class TermRunner:
         self._missed: list[Batch] = []
         self._built = asyncio.Event()
         self._built.set()
+        parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
         self.recorder = EventRecorder(
             parts.cluster.record_events,
@@ -158,6 +162,7 @@ class TermRunner:
     def start_term(self, fence: api_pb2.Fence) -> None:
         """Begin to lead; a term that still runs ends."""
         self.end_term()
+        self._parts.informer.pace(0)
         self._term = self._tasks.start(self._lead(fence), f"term {fence.term}")
 
     def end_term(self) -> None:
@@ -166,6 +171,7 @@ class TermRunner:
             self._term.cancel()
             self._term = None
         self._controllers = None
+        self._parts.informer.pace(STANDBY_PACE_MS)
         if self._loop is not None:
             self._loop = None
             self._build_anew()

@@ -9,6 +9,7 @@ named in the log, and to handlers like one that is not there.
     starting  --first list-->    synced
     synced    --stream breaks--> resuming at the same revision, next server  --> synced
     synced    --Compacted-->     listing again, the differences delivered    --> synced
+    synced    --paced anew-->    resuming at the same revision, at the new pace --> synced
 
 ``Mirror`` decides (pure), ``Informer`` does the I/O.
 """
@@ -17,7 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -201,6 +210,7 @@ class Informer:
             field_selector=field_selector,
         )
         self._jitter = jitter or random.Random()
+        self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
         self.relists = 0
@@ -223,6 +233,16 @@ class Informer:
         """Return one object, or None."""
         return self._mirror.stores[kind].get(key)
 
+    def pace(self, milliseconds: int) -> None:
+        """Have changes sent so far apart, several of an object as one; 0: at once.
+
+        The stream goes on at the new pace from where it is, so 0 also brings what is being held
+        back.
+        """
+        if self._request.pace_ms != milliseconds:
+            self._request.pace_ms = milliseconds
+            self._paced.set()
+
     async def wait_for_revision(self, revision: int) -> None:
         """Wait until everything up to a revision has been delivered."""
         if self.revision < revision:
@@ -238,6 +258,8 @@ class Informer:
                     await self._follow(handler)
                 else:
                     await self._list_and_follow(handler)
+            except _PacedAnew:
+                continue
             except Compacted as error:
                 _log.info("Listing again", cause=str(error))
                 self.relists += 1
@@ -257,6 +279,7 @@ class Informer:
         request = v1.WatchRequest()
         request.CopyFrom(self._request)
         request.send_initial_events = True
+        self._paced.clear()
         listed = Mirror(self._mirror.stores)
         responses = self._source.watch(request)
         try:
@@ -292,6 +315,7 @@ class Informer:
         request = v1.WatchRequest()
         request.CopyFrom(self._request)
         request.from_revision = self.revision
+        self._paced.clear()
         responses = self._source.watch(request)
         try:
             await self._take_all(responses, handler)
@@ -302,7 +326,7 @@ class Informer:
         self, responses: AsyncGenerator[RawWatchResponse, None], handler: Handler
     ) -> None:
         mirror = self._mirror
-        async for response in responses:
+        async for response in self._until_paced(responses):
             if response.revision <= mirror.revision:
                 continue
             events = mirror.take(response.events)
@@ -310,3 +334,39 @@ class Informer:
             handler(Batch(response.revision, events))
             self._waiters.reached(self.revision)
         raise Unavailable("the watch ended")
+
+    async def _until_paced(
+        self, responses: AsyncGenerator[RawWatchResponse, None]
+    ) -> AsyncIterator[RawWatchResponse]:
+        """Yield the responses. Raises _PacedAnew when they are wanted at another pace."""
+        if not self._request.pace_ms:
+            # Responses come often: no task for each. A pace that is set counts with the next one.
+            async for response in responses:
+                yield response
+                self._raise_if_paced()
+            return
+        paced = asyncio.create_task(self._paced.wait(), name="await another pace")
+        try:
+            while True:
+                self._raise_if_paced()
+                following = asyncio.ensure_future(anext(responses))
+                try:
+                    await asyncio.wait({following, paced}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not following.done():
+                        following.cancel()
+                        await asyncio.wait({following})
+                if not following.cancelled():
+                    yield following.result()
+        except StopAsyncIteration:
+            return
+        finally:
+            paced.cancel()
+
+    def _raise_if_paced(self) -> None:
+        if self._paced.is_set():
+            raise _PacedAnew
+
+
+class _PacedAnew(Exception):
+    """The stream is to be opened again at another pace."""

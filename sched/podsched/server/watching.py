@@ -18,7 +18,7 @@ from podsched.server.fairness.turns import current_seat
 from podsched.server.scope import Scope
 from podsched.server.watchcache import Change, ExpiredError, WatchCache
 from podsched.store.errors import StoreError
-from podsched.v1.api_pb2 import ADDED, WatchRequest
+from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
 _CHANGES_AT_ONCE = 2000
 #: Watches served at once; kube-apiserver with its informers has some hundreds.
@@ -30,6 +30,10 @@ _RESPONSE_BYTES = 256 << 10
 #: busy stream what comes meanwhile goes out as one response: each costs server and client some
 #: 100 us, however much is in it.
 _RESPONSE_INTERVAL = 0.002
+
+
+#: Longest time between two responses that a watcher may ask for: that of bookmarks.
+MAX_PACE_MS = 1000
 
 
 class Watcher:
@@ -61,8 +65,7 @@ class Watcher:
             request.kinds, request.namespace, request.label_selector, request.field_selector
         )
         right = WatchRight(scope.kinds.values(), request.namespace)
-        if request.from_revision < 0:
-            raise errors.bad_request("from_revision must not be negative", "fromRevision")
+        _check(request, scope)
         if self.watching >= MAX_WATCHES:
             raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")
         self.watching += 1
@@ -91,7 +94,7 @@ class Watcher:
                 for response in self._initial(scope, existing):
                     yield response
             yield frames.bookmark_response(seen, initial_events_end=request.send_initial_events)
-        async for response in self._follow(scope, position, seen):
+        async for response in self._follow(scope, position, seen, request.pace_ms / 1000):
             yield response
 
     def _initial(self, scope: Scope, existing: Iterable[Iterable[Entry]]) -> Iterator[bytes]:
@@ -110,19 +113,24 @@ class Watcher:
         if pending:
             yield b"".join(pending)
 
-    async def _follow(self, scope: Scope, position: int, seen: int) -> AsyncIterator[bytes]:
+    async def _follow(
+        self, scope: Scope, position: int, seen: int, pace: float
+    ) -> AsyncIterator[bytes]:
         cache, clock = self._cache, asyncio.get_running_loop().time
         sent_at, bookmark_at = 0.0, clock() + self._idle
         while not self._closing:
             changes = cache.changes_from(position, _CHANGES_AT_ONCE)
             position += len(changes)
-            for response in self._responses(scope, changes, seen):
+            shown = latest_of(changes) if pace else changes
+            for response in self._responses(scope, shown, seen):
                 yield response
                 sent_at = clock()
                 bookmark_at = sent_at + self._idle
             if changes:
                 seen = max(seen, changes[-1].revision)
             if position < cache.end:
+                if pace and len(changes) < _CHANGES_AT_ONCE:
+                    await asyncio.sleep(max(0.0, sent_at + pace - clock()))
                 continue
             seen = max(seen, cache.revision)
             if clock() >= bookmark_at:
@@ -130,7 +138,7 @@ class Watcher:
                 bookmark_at = clock() + self._idle
                 continue
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
-            pause = sent_at + _interval() - clock()
+            pause = sent_at + max(_interval(), pace) - clock()
             if pause > 0:
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
@@ -167,3 +175,36 @@ def _interval() -> float:
     if seat is None or not seat.flow.schema.level.shared:
         return _RESPONSE_INTERVAL
     return _RESPONSE_INTERVAL * max(seat.flow.watches, 1)
+
+
+def latest_of(changes: Sequence[Change]) -> Sequence[Change]:
+    """Return the changes without those that a later one of the same object makes superfluous.
+
+    A deletion is kept, so that an object that was made anew is not taken for the one before it. An
+    object whose creation is left out is ADDED by its last change.
+    """
+    kept: list[Change] = []
+    places: dict[tuple[str, str], int] = {}
+    for change in reversed(changes):
+        shown = change.new or change.old
+        assert shown is not None
+        key = (change.kind.name, shown.key)
+        place = places.get(key)
+        if place is None or change.type == DELETED:
+            places[key] = len(kept)
+            kept.append(change)
+        elif change.type == ADDED and kept[place].type == MODIFIED:
+            kept[place] = Change(kept[place].new, None, kept[place].revision)
+    kept.reverse()
+    return kept
+
+
+def _check(request: WatchRequest, scope: Scope) -> None:
+    """Raise ApiError for what cannot be watched like this."""
+    if request.from_revision < 0:
+        raise errors.bad_request("from_revision must not be negative", "fromRevision")
+    if not 0 <= request.pace_ms <= MAX_PACE_MS:
+        text = f"pace_ms must be from 0 to {MAX_PACE_MS}, not {request.pace_ms}"
+        raise errors.bad_request(text, "paceMs")
+    if request.pace_ms and not scope.every_object:
+        raise errors.bad_request("pace_ms is not for watches of a part of the objects", "paceMs")

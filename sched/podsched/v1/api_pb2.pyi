@@ -209,20 +209,22 @@ class ListResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., resource_version: _Optional[int] = ..., remaining_item_count: _Optional[int] = ..., **kwargs) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("kinds", "namespace", "label_selector", "field_selector", "from_revision", "send_initial_events")
+    __slots__ = ("kinds", "namespace", "label_selector", "field_selector", "from_revision", "send_initial_events", "pace_ms")
     KINDS_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FROM_REVISION_FIELD_NUMBER: _ClassVar[int]
     SEND_INITIAL_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    PACE_MS_FIELD_NUMBER: _ClassVar[int]
     kinds: _containers.RepeatedScalarFieldContainer[str]
     namespace: str
     label_selector: str
     field_selector: str
     from_revision: int
     send_initial_events: bool
-    def __init__(self, kinds: _Optional[_Iterable[str]] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., from_revision: _Optional[int] = ..., send_initial_events: _Optional[bool] = ...) -> None: ...
+    pace_ms: int
+    def __init__(self, kinds: _Optional[_Iterable[str]] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., from_revision: _Optional[int] = ..., send_initial_events: _Optional[bool] = ..., pace_ms: _Optional[int] = ...) -> None: ...
 
 class WatchEvent(_message.Message):
     __slots__ = ("type", "object")
