@@ -35,6 +35,11 @@ from podsched.v1 import api_pb2
 _log = get_logger("scheduler")
 
 
+#: Pods decided on before other tasks get a turn, and seconds for which one batch may delay that.
+PODS_A_TURN = 16
+MAX_TURN = 0.005
+
+
 class SchedulingLoop:
     """One term of leadership; ``run`` ends when it is cancelled, the fence is lost or a task fails.
 
@@ -121,7 +126,7 @@ class SchedulingLoop:
             raise
 
     async def _loop(self) -> None:
-        queue = self._state.queue
+        queue, decided = self._state.queue, 0
         while True:
             await self.binding.wait_for_room()
             now = self._clock()
@@ -132,8 +137,14 @@ class SchedulingLoop:
             batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
             if batch:
                 await self._schedule(batch, now)
-                await asyncio.sleep(0)
+                # Bindings are sent when others get a turn. After every pod, where each is of
+                # another kind, each would be a call of its own.
+                decided += len(batch)
+                if decided >= PODS_A_TURN or self._clock() - now > MAX_TURN:
+                    decided = 0
+                    await asyncio.sleep(0)
             else:
+                decided = 0
                 wakeup = queue.next_wakeup(now)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
 
