@@ -44,6 +44,12 @@ def test_a_daemon_sets_pod_stays_and_a_finished_pod_goes() -> None:
     assert plan([pod("DaemonSet"), finished], rules).evict == [finished]
 
 
+def test_a_pod_that_is_terminating_already_is_waited_for() -> None:
+    terminating = pod("")
+    terminating.metadata.deletion_timestamp.seconds = 1
+    assert plan([terminating], RULES).evict == [terminating]
+
+
 def test_a_mirror_pod_is_left() -> None:
     mirror = pod("")
     mirror.metadata.annotations["kubernetes.io/config.mirror"] = "x"

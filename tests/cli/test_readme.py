@@ -28,7 +28,7 @@ def test_the_commands_work_in_their_order(
         shlex.split(line, comments=True) for line in re.findall(r"^    sched (.*)$", section, re.M)
     ]
     assert [command[0] for command in commands] == [
-        "up", "apply", "get", "describe", "status", "cordon", "simulate", "delete",
+        "up", "apply", "get", "describe", "status", "wait", "events", "simulate", "delete", "drain",
     ]  # fmt: skip
     for command in commands[1:]:
         sched.ok(*command)
@@ -39,7 +39,7 @@ def test_the_commands_work_in_their_order(
 
 @pytest.mark.integration
 def test_the_program_creates_a_pod(sched: Commands, cluster: LocalCluster) -> None:
-    [program] = re.findall(r"```python\n(.*?)```", README, re.S)
+    program = re.findall(r"```python\n(.*?)```", README, re.S)[0]
     assert '"127.0.0.1:7443"' in program
     sched.ok(
         "delete", "pod", "web-0", "--grace-period", "0", "--ignore-not-found", "-s", cluster.server

@@ -80,7 +80,7 @@ def plan(pods: Sequence[Any], rules: Rules) -> Plan:
 
 def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
     """Return why a pod must not be evicted; "" if it may be."""
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.status.phase in ("Succeeded", "Failed") or _terminating(pod):
         return ""
     if "DaemonSet" in owners:
         return DAEMON_SET
@@ -88,6 +88,10 @@ def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
         return UNMANAGED
     local_data = any(volume.HasField("empty_dir") for volume in pod.spec.volumes)
     return LOCAL_DATA if local_data and not rules.delete_emptydir_data else ""
+
+
+def _terminating(pod: Pod) -> bool:
+    return pod.metadata.HasField("deletion_timestamp")
 
 
 def drain(
@@ -170,8 +174,9 @@ async def _drain(
 
     async def one(pod: Pod) -> None:
         nonlocal left
-        async with at_once:
-            await _evict(client, pod, rules.grace_period)
+        if not _terminating(pod):
+            async with at_once:
+                await _evict(client, pod, rules.grace_period)
         await _wait_until_gone(client, pod)
         left -= 1
         say(f"pod/{pod.metadata.name} evicted ({left} left)")

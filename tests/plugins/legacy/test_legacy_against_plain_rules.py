@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from podsched.cache.objects import ClusterState
@@ -85,6 +85,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("name", "args", "points"), PRIORITIES)
 @settings(max_examples=25, deadline=None)
+@example(496)  # regions without zones
 @given(st.integers(0, 10**6))
 def test_a_priority_gives_every_node_the_points_of_its_rule(
     name: str, args: dict[str, Any], points: Points, seed: int

@@ -23,7 +23,8 @@ def zone_ids(nodes: NodeColumns, rows: Rows) -> NDArray[np.intp]:
     """Return for each row the number of its zone, 0 and up; NO_ZONE without region and zone."""
     region, zone = _value(nodes, rows, _REGION), _value(nodes, rows, _ZONE)
     none = nodes.value_id("")
-    pairs = region << np.int64(32) | zone
+    # Added, because the id of a value that no node has is negative: "|" would set all bits.
+    pairs = (region << np.int64(32)) + zone
     _, ids = np.unique(pairs, return_inverse=True)
     return np.where((region == none) & (zone == none), NO_ZONE, ids.reshape(-1))
 
