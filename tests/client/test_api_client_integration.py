@@ -156,6 +156,7 @@ async def test_a_thousand_mistakes_still_fit_an_answer(servers: Servers) -> None
 async def test_a_deposed_leader_cannot_bind_and_could_without_its_fence(servers: Servers) -> None:
     """The paused leader's late write fails on the fence, which alone keeps it from succeeding."""
     client = servers.client(await servers.start())
+    await client.create(node())
     await client.create_pods([pod("fenced"), pod("unfenced")])
     deposed = await servers.new_term()
     await servers.new_term()
@@ -169,6 +170,8 @@ async def test_a_deposed_leader_cannot_bind_and_could_without_its_fence(servers:
 async def test_a_bound_pod_tells_where_it_is(servers: Servers) -> None:
     """AlreadyBound with the node."""
     client = servers.client(await servers.start())
+    await client.create(node())
+    await client.create(node("node-2"))
     await client.create(pod())
     await client.bind(binding("web", "node-1"))
     with pytest.raises(errors.AlreadyBound) as refused:
@@ -196,6 +199,8 @@ async def test_two_servers_bind_a_pod_once(servers: Servers) -> None:
     clients = servers.client(one), servers.client(two)
     names = [f"p{number}" for number in range(100)]
     await clients[0].create_pods([pod(name) for name in names])
+    for at in range(2):
+        await clients[0].create(node(f"node-{at}"))
     results = await asyncio.gather(
         *(
             client.bind_pods([binding(name, f"node-{at}") for name in names])

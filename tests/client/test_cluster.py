@@ -100,6 +100,8 @@ async def test_a_binding_is_seen_by_informers(subject: Subject) -> None:
 async def test_a_pod_is_bound_to_one_node(subject: Subject) -> None:
     """Again to the same node with its uid: a success; to another: where it is."""
     uid = (await subject.create(pod())).metadata.uid
+    for name in ("node-1", "node-2"):
+        await subject.create(node(name))
     fence = await subject.new_term()
     bindings = [binding("web", name, uid) for name in ("node-1", "node-1", "node-2")]
     results = await subject.cluster.bind_pods(bindings, fence=fence)
@@ -108,20 +110,34 @@ async def test_a_pod_is_bound_to_one_node(subject: Subject) -> None:
 
 
 async def test_what_cannot_be_bound_says_why(subject: Subject) -> None:
-    """Absent, another incarnation, gated."""
+    """Absent, another incarnation, gated, a node that does not exist."""
+    await subject.create(node("n"))
     gated = pod("gated")
     gated.spec.scheduling_gates.add(name="example.com/wait")
     await subject.create(gated)
     await subject.create(pod())
     fence = await subject.new_term()
     results = await subject.cluster.bind_pods(
-        [binding("absent", "n"), binding("web", "n", "other"), binding("gated", "n")], fence=fence
+        [
+            binding("absent", "n"),
+            binding("web", "n", "other"),
+            binding("gated", "n"),
+            binding("web", "nowhere"),
+        ],
+        fence=fence,
     )
-    assert reasons(results) == ["NOT_FOUND", "PRECONDITION_FAILED", "SCHEDULING_GATED"]
+    assert reasons(results) == [
+        "NOT_FOUND",
+        "PRECONDITION_FAILED",
+        "SCHEDULING_GATED",
+        "NOT_FOUND",
+    ]
+    assert results[3].message == 'nodes "nowhere" not found'
 
 
 async def test_a_deposed_leader_writes_nothing(subject: Subject) -> None:
     """Every write of an old term fails on its fence; the new term's succeed."""
+    await subject.create(node("n"))
     await subject.create(pod())
     old = await subject.new_term()
     new = await subject.new_term()

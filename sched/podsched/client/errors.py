@@ -242,6 +242,14 @@ def _status_of(error: Any) -> Any:
 
 #: How gRPC's messages begin when a call has not left this process.
 _NOT_SENT = ("failed to connect", "errors resolving", "dns resolution failed")
+#: HTTP/2's REFUSED_STREAM: a call beyond the server's limit, which has not looked at it. It happens
+#: when many calls begin before a new connection knows the limit.
+_REFUSED = "rst_stream with error code 7"
+
+
+def _not_done(message: str) -> bool:
+    """Return whether gRPC's message says that the server has not begun with the call."""
+    return message.startswith(_NOT_SENT) or _REFUSED in message
 
 
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
@@ -251,6 +259,6 @@ def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     if code is grpc.StatusCode.CANCELLED:
         # By the server: a caller that cancels gets CancelledError.
         return OutcomeUnknown("the server broke the call off")
-    if code is grpc.StatusCode.UNAVAILABLE and not message.lower().startswith(_NOT_SENT):
+    if code is grpc.StatusCode.UNAVAILABLE and not _not_done(message.lower()):
         return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)

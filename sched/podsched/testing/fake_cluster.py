@@ -269,6 +269,9 @@ class FakeCluster:
             return _refused(code, StatusReason.POD_DELETING, f"pod {name} is being deleted")
         if pod.spec.scheduling_gates:
             return _refused(code, StatusReason.SCHEDULING_GATED, f"pod {name} has scheduling gates")
+        if ("Node", binding.node_name) not in self._objects:
+            message = f'nodes "{binding.node_name}" not found'
+            return _refused(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
         pod.spec.node_name = binding.node_name
         pod.status.nominated_node_name = ""
         set_pod_condition(pod.status, _SCHEDULED, timestamp(self._now(), whole=True))

@@ -36,9 +36,10 @@ def test_a_key_is_in_one_of_the_two_maps() -> None:
     assert problems(item) == {"data[a]"}
 
 
-def test_binary_data_is_base64() -> None:
+@pytest.mark.parametrize("value", ["no base64", "\ufeff"])
+def test_binary_data_is_base64(value: str) -> None:
     item = config_map()
-    item.binary_data["a"] = "no base64"
+    item.binary_data["a"] = value
     assert problems(item) == {"binaryData[a]"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 
@@ -32,7 +31,7 @@ def validate_config_map(item: ConfigMap) -> list[FieldError]:
         found += _key_errors(path, key)
         try:
             size += len(base64.b64decode(value, validate=True))
-        except binascii.Error:
+        except ValueError:  # binascii.Error, and what is not ASCII
             found.append(invalid(path, value[:64], "must be base64"))
     if size > MAX_CONFIG_MAP_BYTES:
         found.append(too_long("", MAX_CONFIG_MAP_BYTES))
