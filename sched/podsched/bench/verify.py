@@ -23,7 +23,7 @@ from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
 from podsched.api.tolerations import find_untolerated
 
-#: Violations that are told; a wrong result tends to have thousands.
+#: Violations that are reported; a wrong result tends to have thousands.
 MOST_TOLD = 5
 
 

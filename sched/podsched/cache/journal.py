@@ -30,13 +30,13 @@ JOURNAL_LIMIT: Final = 131_072
 class Journal:
     """A bounded list of row numbers; positions only grow."""
 
-    __slots__ = ("_start", "_told", "_told_at", "rows")
+    __slots__ = ("_changed", "_changed_at", "_start", "rows")
 
     def __init__(self) -> None:
         self._start = 0
         #: What was answered since the last change, by position: readers come in groups.
-        self._told: dict[int, Rows] = {}
-        self._told_at = 0
+        self._changed: dict[int, Rows] = {}
+        self._changed_at = 0
         #: The owner appends to it directly: this is the hottest line of the cache.
         self.rows: list[int] = []
 
@@ -65,11 +65,11 @@ class Journal:
             return None
         # Mostly a handful of rows after each decision: a set is far ahead of ``np.unique`` there.
         now = self._start + len(self.rows)
-        if now != self._told_at:
-            self._told, self._told_at = {}, now
-        found = self._told.get(position)
+        if now != self._changed_at:
+            self._changed, self._changed_at = {}, now
+        found = self._changed.get(position)
         if found is None:
             distinct = set(self.rows[position - self._start :])
-            found = self._told[position] = np.array(sorted(distinct), dtype=np.intp)
+            found = self._changed[position] = np.array(sorted(distinct), dtype=np.intp)
             found.flags.writeable = False
         return found

@@ -35,7 +35,10 @@ Evaluators = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
 Repeat = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Runs per workload: median and spread are told.")
+    int,
+    typer.Option(
+        min=1, metavar="N", help="Runs per workload; the median and the spread are reported."
+    ),
 ]
 MaxNodes = Annotated[int, typer.Option(min=1, metavar="N", help="Most nodes of scale.")]
 MaxBound = Annotated[int, typer.Option(min=0, metavar="N", help="Most bound pods of scale.")]

@@ -147,7 +147,7 @@ def split_address(option: str, address: str) -> tuple[str, int]:
 def check_listener(
     option: str, address: str, *, tls: bool, insecure: bool, remedy: str
 ) -> tuple[str, int]:
-    """Return host and port; exit if other machines could reach them without TLS and untold.
+    """Return host and port; exit if others could reach them without TLS, unless that is allowed.
 
     ``remedy``: the options that turn TLS on.
     """

@@ -38,17 +38,17 @@ _EVENTS_PER_CALL = 1000
 
 
 class CallObserver(Protocol):
-    """Is told of calls, for metrics.
+    """Observes calls, for metrics.
 
     ``method`` is the last part of the gRPC method's name, ``code`` the gRPC status' name, ``host``
     the server's host:port.
     """
 
     def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
-        """Return a server has answered, or failed to; a call may be tried several times."""
+        """Record that a server has answered or failed to; a call may be tried several times."""
 
     def call_repeated(self, method: str, code: str, host: str) -> None:
-        """Return a call is tried again, because of this code and at this server next."""
+        """Record that a call is tried again because of this code, at this server."""
 
 
 class Listing(NamedTuple):

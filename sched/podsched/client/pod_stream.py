@@ -59,7 +59,7 @@ class PodStream:
             try:
                 await self._call.write(raw)
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-                await self._answers  # which has been told why, and has failed the future
+                await self._answers  # which knows why, and has failed the future
             return answer
 
     async def close(self) -> None:

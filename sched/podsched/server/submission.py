@@ -5,7 +5,7 @@
     storing   takes all that has come, creates the pods together and answers in order
 
 So a busy stream pays for batches like ``CreatePods`` and an idle one does not wait for them, and
-what a client can make the server hold is one room. A stream that is told to end by the server
+what a client can make the server hold is one room. A stream that the server asks to end
 answers every pod that it has read.
 """
 

@@ -94,12 +94,12 @@ class ExtenderClient:
         args = wire.preemption_args(pod.pod, victims, by_uid=by_uid)
         body = await self._transport.send(self.config.preempt_verb, args)
         return {
-            name: self._victims(name, told, victims.get(name), pods_on)
-            for name, told in wire.read_preemption_result(body).items()
+            name: self._victims(name, meta_victims, victims.get(name), pods_on)
+            for name, meta_victims in wire.read_preemption_result(body).items()
         }
 
     def _victims(
-        self, name: str, told: MetaVictims, proposed: Victims | None, pods_on: PodsOn
+        self, name: str, meta_victims: MetaVictims, proposed: Victims | None, pods_on: PodsOn
     ) -> Victims:
         there = pods_on(name)
         if there is None:
@@ -107,7 +107,7 @@ class ExtenderClient:
         # One that was proposed may have gone while the extender was asked.
         known = {pod.uid: pod for pod in proposed.pods} if proposed else {}
         found = []
-        for uid in told.uids:
+        for uid in meta_victims.uids:
             pod = known.get(uid) or there.get(uid)
             if pod is None:
                 raise ExtenderError(
@@ -115,7 +115,7 @@ class ExtenderClient:
                     "but the pod is not found on that node"
                 )
             found.append(pod)
-        return Victims(tuple(found), told.num_pdb_violations)
+        return Victims(tuple(found), meta_victims.num_pdb_violations)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """Has the extender bind the pod; it makes the call to the API server itself."""

@@ -93,7 +93,7 @@ def extender_args(pod: v1.Pod, nodes: Sequence[str] | None, names: Sequence[str]
 
 def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool) -> bytes:
     """ExtenderPreemptionArgs; ``by_uid`` names the victims instead of sending them."""
-    told = {
+    by_node = {
         name: {
             "Pods": [_victim(pod, by_uid=by_uid) for pod in here.pods],
             "NumPDBViolations": here.num_pdb_violations,
@@ -103,8 +103,8 @@ def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool
     return _json(
         {
             "Pod": to_manifest(pod),
-            "NodeNameToVictims": None if by_uid else told,
-            "NodeNameToMetaVictims": told if by_uid else None,
+            "NodeNameToVictims": None if by_uid else by_node,
+            "NodeNameToMetaVictims": by_node if by_uid else None,
         }
     ).encode()
 

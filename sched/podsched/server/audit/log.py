@@ -1,7 +1,7 @@
 """The audit log's file, written by a thread of its own.
 
 A call hands over what is known of it and goes on. When more waits than ``MAX_WAITING`` events or
-``MAX_WAITING_BYTES``, or the disk is full, events are dropped: counted by cause, and told in the
+``MAX_WAITING_BYTES``, or the disk is full, events are dropped: counted by cause, and named in the
 process's log once a minute. Neither blocks the server or ends it.
 
     FILE                        mode 0600, appended to
