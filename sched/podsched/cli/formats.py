@@ -57,7 +57,7 @@ class Format:
 
 
 def parse_format(text: str) -> Format:
-    """Return the format that ``--output`` names; exit if there is none."""
+    """Return the format that ``--output`` names; exit if there is none or it is malformed."""
     name, equals, rest = text.partition("=")
     if name in _PLAIN and not equals:
         return Format(name)
@@ -65,7 +65,9 @@ def parse_format(text: str) -> Format:
         fail(f'--output: "{text}" is none of {", ".join((*_PLAIN, *_WITH_TEXT, RAW))}', USAGE)
     if not rest:
         fail(f"--output: {name} needs a value: {name}=...", USAGE)
-    return Format(name, rest)
+    found = Format(name, rest)
+    Printer(found)  # exits if the template or a column is malformed, before any call
+    return found
 
 
 class Printer:
