@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
@@ -15,6 +14,7 @@ from podsched.client.errors import ClientError, Compacted, Unavailable
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
+from support.scripted_watches import Streams
 
 pytestmark = pytest.mark.looptime
 
@@ -26,21 +26,6 @@ def response(revision: int, *pods: tuple[str, int]) -> RawWatchResponse:
         wrapped.pod.metadata.resource_version = str(changed)
         events.append(RawWatchEvent(type=v1.ADDED, object=wrapped.SerializeToString()))
     return RawWatchResponse(events=events, revision=revision)
-
-
-class Streams:
-    """A client whose watches are scripted: responses, and how each ends."""
-
-    def __init__(self, *streams: tuple[list[RawWatchResponse], ClientError]) -> None:
-        self.asked: list[tuple[int, bool]] = []
-        self._streams = list(streams)
-
-    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        self.asked.append((request.from_revision, request.send_initial_events))
-        responses, end = self._streams.pop(0)
-        for one in responses:
-            yield one
-        raise end
 
 
 class Over(ClientError):

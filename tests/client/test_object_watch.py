@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 import pytest
 
 from podsched.api.kinds import UnknownKindError
-from podsched.client.errors import ClientError, Compacted, Unavailable
+from podsched.client.errors import Compacted, Unavailable
 from podsched.client.object_watch import ChangeType, watch_objects
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 from support.api_objects import pod
+from support.scripted_watches import Streams
 
 pytestmark = pytest.mark.looptime
-
-
-class Streams:
-    """Watches that are scripted: responses, and how each ends."""
-
-    def __init__(self, *streams: tuple[list[RawWatchResponse], ClientError]) -> None:
-        self.asked: list[tuple[int, bool]] = []
-        self._streams = list(streams)
-
-    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        self.asked.append((request.from_revision, request.send_initial_events))
-        responses, end = self._streams.pop(0)
-        for one in responses:
-            yield one
-        raise end
 
 
 def raw(kind: int, name: str) -> RawWatchEvent:

@@ -11,7 +11,7 @@ import typer
 
 from podsched.api.objects import Pod
 from podsched.cli.client import Server, with_client
-from podsched.cli.edit import set_unschedulable
+from podsched.cli.edit import node_name, set_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
@@ -134,7 +134,7 @@ def drain(
     async def work(client: ApiClient) -> int:
         failures = 0
         for name in names:
-            node = name.removeprefix("node/").removeprefix("nodes/")
+            node = node_name(name)
             try:
                 async with asyncio.timeout(limit):
                     failures += await _drain(client, node, pod_selector, rules, dry_run=dry_run)

@@ -194,10 +194,14 @@ async def _nodes(
     """Return the names of nodes, given as NAME, node/NAME, node NAME, or by selector."""
     if names and names[0] in ("node", "nodes", "no"):
         names = names[1:]
-    plain = [name.removeprefix("node/").removeprefix("nodes/") for name in names]
-    targets = parse_targets(["nodes", *plain])
+    targets = parse_targets(["nodes", *map(node_name, names)])
     check_scope(targets, selector, everything=everything)
     return [target.name for target in await resolve(client, targets, "", selector)]
+
+
+def node_name(text: str) -> str:
+    """Return the name of a node given as NAME or node/NAME."""
+    return text.removeprefix("node/").removeprefix("nodes/")
 
 
 async def set_unschedulable(client: ApiClient, name: str, value: bool) -> None:

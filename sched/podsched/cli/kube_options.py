@@ -18,7 +18,7 @@ import typer
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.help_texts import Command
 from podsched.cli.policy import policy_source
-from podsched.config.durations import parse_duration
+from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
 from podsched.config.kube_flags import refusals
@@ -365,10 +365,7 @@ def _modules(text: str) -> tuple[tuple[str, str], ...]:
 
 def _seconds(option: str, text: str) -> float:
     """Return a duration, or a number of seconds; exit if it is neither."""
-    try:
-        return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
-    except ValueError as exc:
-        fail(f"{option}: {exc}", USAGE)
+    return float(text) if text.replace(".", "", 1).isdigit() else seconds_or_fail(option, text)
 
 
 __all__ = ["KubeCommand", "KubeFlags", "kube_flags"]
