@@ -7,6 +7,7 @@ import os
 import pytest
 
 from podsched.bench.memory import growth, memory_of, memory_of_session, memory_of_status
+from support.processes import python_in_own_session
 
 STATUS = """Name:\tpython
 VmRSS:\t  300000 kB
@@ -25,8 +26,14 @@ def test_processes_that_do_not_exist_are_left_out() -> None:
     assert set(found) == {"me"} and found["me"] > 1 << 20
 
 
+@pytest.mark.integration
 def test_processes_of_a_session_are_added_up_by_program() -> None:
-    assert sum(memory_of_session(os.getsid(0)).values()) > 1 << 20
+    with python_in_own_session() as session:
+        [size] = memory_of_session(session).values()
+        assert size > 1 << 20
+
+
+def test_no_session_has_no_processes() -> None:
     assert memory_of_session(None) == {}
 
 

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from podsched.bench.processes import cpu_seconds, cpu_seconds_of, cpu_seconds_of_session, spent
+from support.processes import python_in_own_session
 
 
 def test_cpu_time_is_read_whatever_a_process_is_called() -> None:
@@ -17,7 +18,12 @@ def test_cpu_time_is_read_whatever_a_process_is_called() -> None:
     assert spent({"a": 1.0}, {"a": 3.0, "new": 1.0}, 1000) == {"a": 2000.0}
 
 
+@pytest.mark.integration
 def test_the_processes_of_a_session_are_added_up_by_what_they_say_they_are() -> None:
-    sums = cpu_seconds_of_session(os.getsid(0))
-    assert sums and all(seconds >= 0 for seconds in sums.values())
+    with python_in_own_session() as session:
+        [seconds] = cpu_seconds_of_session(session).values()
+        assert seconds >= 0
+
+
+def test_no_session_has_spent_nothing() -> None:
     assert cpu_seconds_of_session(None) == {}
