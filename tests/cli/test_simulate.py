@@ -199,3 +199,31 @@ def test_every_mistake_of_the_pod_is_a_line(sched: Commands, cluster_file: str) 
 def test_more_than_one_pod_to_place_is_refused(sched: Commands, cluster_file: str) -> None:
     done = sched("simulate", "-f", cluster_file, "--pod", cluster_file)
     assert (done.code, len(done.errors)) == (2, 1)
+
+
+RUNTIME = """---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+overhead: {podFixed: {cpu: "1"}}
+"""
+
+
+def test_overhead_of_the_runtime_class_counts(
+    sched: Commands, cluster_file: str, tmp_path: Path
+) -> None:
+    """With it, the pod does not fit the small node any more."""
+    runtime = tmp_path / "runtime.yaml"
+    runtime.write_text(RUNTIME)
+    pod = pod_of("500m").replace("spec:", "spec:\n  runtimeClassName: kata", 1)
+    command = ("simulate", "-f", cluster_file, "-f", str(runtime), "--pod", "-", "-o", "json")
+    result = json.loads(sched(*command, stdin=pod).out)
+    assert result["filter"]["small"]["reasons"] == ["Insufficient cpu"]
+
+
+def test_a_pod_that_admission_would_refuse_is_refused(sched: Commands, cluster_file: str) -> None:
+    pod = pod_of("500m").replace("spec:", "spec:\n  runtimeClassName: kata", 1)
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod)
+    assert done.code == 1
+    assert 'pods "pending" is forbidden: pod rejected: RuntimeClass "kata" not found' in done.err

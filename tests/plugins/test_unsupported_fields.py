@@ -34,7 +34,6 @@ USES: dict[str, dict[str, Any]] = {
     "spec.resources.claims": {"resources": {"claims": [{"name": "gpu"}]}},
     "spec.schedulingGroup": {"schedulingGroup": {"podGroupName": "g"}},
     "spec.workloadRef": {"workloadRef": {"name": "w", "podGroup": "g"}},
-    "spec.runtimeClassName": {"runtimeClassName": "kata"},
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
+from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PREEMPT_LOWER_PRIORITY, PriorityClasses
@@ -130,4 +131,5 @@ _FILL: Mapping[type[Any], Callable[[Any], None]] = {
     o.CSIDriver: _csi_driver,
     o.RoleBinding: _role_binding,
     o.ClusterRoleBinding: _role_binding,
+    o.LimitRange: default_limit_range,
 }

@@ -113,6 +113,8 @@ _ALL = (
         cluster_scoped=True,
     ),
     _kind(o.ConfigMap, "configmaps", "v1", "config_map", "cm"),
+    _kind(o.RuntimeClass, "runtimeclasses", "node.k8s.io/v1", "runtime_class", cluster_scoped=True),
+    _kind(o.LimitRange, "limitranges", "v1", "limit_range", "limits"),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -40,6 +40,8 @@ from podsched.v1.objects_pb2 import (
     LabelSelectorRequirement,
     Lease,
     LeaseSpec,
+    LimitRange,
+    LimitRangeItem,
     LocalObjectReference,
     Namespace,
     NamespaceSpec,
@@ -88,6 +90,7 @@ from podsched.v1.objects_pb2 import (
     Role,
     RoleBinding,
     RoleRef,
+    RuntimeClass,
     Service,
     ServicePort,
     ServiceSpec,
@@ -131,6 +134,8 @@ AnyObject = (
     | RoleBinding
     | ClusterRoleBinding
     | ConfigMap
+    | RuntimeClass
+    | LimitRange
 )
 """An object of any kind: every one of them has metadata."""
 
@@ -165,6 +170,8 @@ __all__ = [
     "LabelSelectorRequirement",
     "Lease",
     "LeaseSpec",
+    "LimitRange",
+    "LimitRangeItem",
     "LocalObjectReference",
     "Message",
     "Namespace",
@@ -214,6 +221,7 @@ __all__ = [
     "Role",
     "RoleBinding",
     "RoleRef",
+    "RuntimeClass",
     "Service",
     "ServicePort",
     "ServiceSpec",

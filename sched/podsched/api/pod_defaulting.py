@@ -88,6 +88,11 @@ def _qos_or_nothing(spec: o.PodSpec) -> str:
         return ""
 
 
+def set_qos_class(pod: o.Pod) -> None:
+    """Set the class that follows from requests and limits, which have changed."""
+    pod.status.qos_class = _qos_or_nothing(pod.spec)
+
+
 def default_pod_spec(spec: o.PodSpec) -> None:
     """Fill in the defaults of a pod's spec, in place (SetDefaults_PodSpec and its parts)."""
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER

@@ -36,7 +36,7 @@ _SPEC_FIELDS: Final = frozenset({
     "containers", "init_containers", "volumes", "priority", "preemption_policy", "scheduler_name",
     "node_selector", "affinity", "tolerations", "topology_spread_constraints", "scheduling_gates",
     "overhead", "resources", "host_network", "os", "host_users", "scheduling_group",
-    "resource_claims", "runtime_class_name", "restart_policy", "workload_ref",
+    "resource_claims", "restart_policy", "workload_ref",
 })  # fmt: skip
 _CONTAINER_FIELDS: Final = frozenset({
     "name", "image", "resources", "ports", "restart_policy", "restart_policy_rules",

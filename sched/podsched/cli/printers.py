@@ -178,6 +178,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("SUBJECTS", _subjects),
     ),
     "ConfigMap": (Column("DATA", lambda o, _: str(len(o.data) + len(o.binary_data))),),
+    "RuntimeClass": (Column("HANDLER", lambda o, _: o.handler),),
     "StorageClass": (
         Column("PROVISIONER", lambda o, _: o.provisioner),
         Column("VOLUMEBINDINGMODE", lambda o, _: o.volume_binding_mode or "Immediate"),

@@ -16,7 +16,15 @@ import typer
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import ManifestError, to_manifest
-from podsched.api.objects import AnyObject, Pod, PodStatus, PriorityClass
+from podsched.api.objects import (
+    AnyObject,
+    LimitRange,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    RuntimeClass,
+)
+from podsched.api.pod_admission import admit_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
@@ -178,7 +186,11 @@ def _only_pod(objects: Sequence[AnyObject]) -> Pod:
 
 def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:
     """Return the scenario with the objects as an API server would return them; exit on errors."""
+    # One that was read from a server has been admitted there.
+    new = not pod.metadata.uid
     problems = _default([*objects, pod], pod)
+    if new and (why := _refusal(objects, pod)):
+        fail(f'pods "{pod.metadata.name}" is forbidden: {why}')
     problems += validate("Pod", pod)
     if problems:
         lines = "\n".join(f"  {problem}" for problem in problems)
@@ -191,6 +203,18 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[st
     if source.given:
         scenario["config"] = read_source(source)[1]
     return scenario
+
+
+def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
+    """Apply limit ranges and the RuntimeClass to the pod; return why they forbid it, or ""."""
+    runtime_class = pod.spec.runtime_class_name
+    ranges = [o for o in objects if isinstance(o, LimitRange)]
+    ranges = [o for o in ranges if o.metadata.namespace == pod.metadata.namespace]
+    classes = [o for o in objects if isinstance(o, RuntimeClass)]
+    named = [o for o in classes if o.metadata.name == runtime_class]
+    return admit_pod(
+        pod, sorted(ranges, key=lambda o: o.metadata.name), named[0] if named else None
+    )
 
 
 def _default(objects: Sequence[AnyObject], pod: Pod) -> list[Any]:

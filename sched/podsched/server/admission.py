@@ -1,7 +1,6 @@
 """From what a client sends to what is stored: defaults, priority, validation, immutable metadata.
 
-Raises ApiError with every mistake at once. Time, uid and PriorityClasses are arguments; nothing
-is read.
+Raises ApiError with every mistake at once. Time, uid and what is looked up are arguments.
 """
 
 from __future__ import annotations
@@ -11,12 +10,15 @@ from collections.abc import Sequence
 from podsched.api.defaulting import default_object
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
+from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject, Pod, PriorityClass
+from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, PriorityClass
+from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate, validate_status
 from podsched.server import errors
+from podsched.server.admission_sources import AdmissionSources
 from podsched.server.errors import ApiError, Violation
 
 #: The largest object: etcd takes requests of 1.5 MiB by default, which are more than their values.
@@ -29,7 +31,7 @@ _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kub
 
 
 def admit_new(
-    kind: Kind, message: AnyObject, *, now: float, uid: str, classes: PriorityClasses
+    kind: Kind, message: AnyObject, *, now: float, uid: str, sources: AdmissionSources
 ) -> None:
     """Make a new object complete, in place."""
     if not kind.namespaced and message.metadata.namespace:
@@ -37,7 +39,9 @@ def admit_new(
         raise _invalid(kind, message, [forbidden("metadata.namespace", reason)])
     if kind.has_status and kind.name not in _STATUS_AT_CREATION:
         message.ClearField("status")
+    classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
+    _check_policies(kind, message, sources)
     if isinstance(message, PriorityClass):
         found += classes.default_conflict(message)
     found += validate(kind, message)
@@ -46,10 +50,12 @@ def admit_new(
 
 
 def admit_update(
-    kind: Kind, message: AnyObject, old: AnyObject, *, classes: PriorityClasses
+    kind: Kind, message: AnyObject, old: AnyObject, *, sources: AdmissionSources
 ) -> None:
     """Make an object that replaces ``old`` complete, in place; its status stays as it was."""
+    classes = sources.priority_classes()
     _complete(kind, message, old, classes)
+    _check_policies(kind, message, sources, old)
     _keep_metadata(message, old)
     if kind.has_status:
         _take(message, old, "status")
@@ -60,6 +66,26 @@ def admit_update(
         found += classes.default_conflict(message)
     if found:
         raise _invalid(kind, message, found)
+
+
+def _check_policies(
+    kind: Kind, message: AnyObject, sources: AdmissionSources, old: AnyObject | None = None
+) -> None:
+    """Apply what namespace and runtime say, in place. Raises ApiError for what they forbid."""
+    metadata = message.metadata
+    why = ""
+    if isinstance(message, Pod):
+        # Of an update, containers and runtime cannot change.
+        if old is None:
+            ranges = sources.limit_ranges(metadata.namespace)
+            runtime = sources.runtime_class(message.spec.runtime_class_name)
+            why = admit_pod(message, ranges, runtime)
+    elif isinstance(message, PersistentVolumeClaim):
+        before = old if isinstance(old, PersistentVolumeClaim) else None
+        found = claim_errors(message, sources.limit_ranges(metadata.namespace), before)
+        why = aggregate(found) if found else ""
+    if why:
+        raise errors.forbidden(kind, metadata.name, why)
 
 
 def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
 from podsched.server.access.authorizer import Authorizer
+from podsched.server.admission_sources import AdmissionSources
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.compaction import Compactor
 from podsched.server.creation import Creator
@@ -20,7 +21,6 @@ from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
-from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.registry import Registry
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
@@ -56,13 +56,13 @@ class ServerCore:
         )
         self.reflector = CacheReflector(store, self.cache)
         storage = ObjectStorage(store, self.cache)
-        classes = PriorityClassCache(self.cache, self.reflector)
+        sources = AdmissionSources(self.cache, self.reflector)
         expiry = EventExpiry(store, self.cache, settings)
         self.lister = Lister(store, self.cache, self.reflector)
         self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
-        self.creator = Creator(storage, classes, expiry, now=now, new_uid=new_uid)
+        self.creator = Creator(storage, sources, expiry, now=now, new_uid=new_uid)
         self.submission = PodSubmission(self.creator)
-        self.registry = Registry(storage, self.lister, classes, now=now)
+        self.registry = Registry(storage, self.lister, sources, now=now)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         self.pods = PodOperations(storage, self.cache, self.reflector, now=now)

@@ -21,12 +21,12 @@ from podsched.server import errors
 from podsched.server.access.bootstrap_policy import bootstrap_policy
 from podsched.server.access.object_checks import check_creation, check_new
 from podsched.server.admission import admit_new, encoded
+from podsched.server.admission_sources import AdmissionSources
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.event_rates import EventRates
 from podsched.server.expiry import EVENT, EventExpiry
 from podsched.server.fairness.turns import account, end_turn, turn_seconds
-from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.storage import New, ObjectStorage, Outcome, only_entry
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
@@ -56,14 +56,14 @@ class Creator:
     def __init__(
         self,
         storage: ObjectStorage,
-        classes: PriorityClassCache,
+        sources: AdmissionSources,
         expiry: EventExpiry,
         *,
         now: Callable[[], float] = time.time,
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._storage = storage
-        self._classes = classes
+        self._sources = sources
         self._expiry = expiry
         self._now = now
         self._new_uid = new_uid
@@ -75,7 +75,7 @@ class Creator:
         """Store a new object. Raises ApiError. A dry run goes as far as the store."""
         if dry_run:
             check_creation(kind_of(message), message)
-            await self._classes.ensure_known(message)
+            await self._sources.ensure_known(message)
             new = self._admitted(message, 0)
             return Entry(new.kind, new.key, new.value, 0, 0)
         return only_entry(await self.create_many([message], fence))
@@ -115,6 +115,7 @@ class Creator:
             items = retries
             if not items:
                 break
+        await self._sources.settle(outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _admitted_or_error(
@@ -124,7 +125,7 @@ class Creator:
             return message
         try:
             check_creation(kind_of(message), message)
-            await self._classes.ensure_known(message)
+            await self._sources.ensure_known(message)
             new = self._admitted(message, await self._lease_for(message))
         except ApiError as error:
             return error
@@ -143,8 +144,8 @@ class Creator:
                 raise outcome
 
     def _admitted(self, message: AnyObject, lease: int) -> New:
-        kind, classes = kind_of(message), self._classes.current()
-        admit_new(kind, message, now=self._now(), uid=self._new_uid(), classes=classes)
+        kind = kind_of(message)
+        admit_new(kind, message, now=self._now(), uid=self._new_uid(), sources=self._sources)
         check_new(kind, message)
         metadata = message.metadata
         value = encoded(kind, message)

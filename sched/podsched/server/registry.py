@@ -27,12 +27,12 @@ from podsched.server.admission import (
     local_namespace,
     take_status,
 )
+from podsched.server.admission_sources import AdmissionSources
 from podsched.server.deletion import check_preconditions, deletion_step, is_over
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.listing import Lister
 from podsched.server.patching import parse_patch, patched
-from podsched.server.priority_classes import PriorityClassCache
 from podsched.server.scope import Scope, kind_named
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
 from podsched.store.errors import StoreError
@@ -56,13 +56,13 @@ class Registry:
         self,
         storage: ObjectStorage,
         lister: Lister,
-        classes: PriorityClassCache,
+        sources: AdmissionSources,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._lister = lister
-        self._classes = classes
+        self._sources = sources
         self._now = now
 
     # ------------------------------------------------------------------ reading
@@ -113,11 +113,13 @@ class Registry:
             copy.CopyFrom(message)  # type: ignore[arg-type]
             return step(kind, copy, entry)
 
-        return await self._storage.mutate_one(Mutation(kind, key, change), fence)
+        entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
+        await self._sources.settle([entry])
+        return entry
 
     def _update_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         old = entry.message
-        admit_update(kind, message, old, classes=self._classes.current())
+        admit_update(kind, message, old, sources=self._sources)
         check_change(kind, old, message)
         if is_over(message):
             return Step(None)
@@ -138,6 +140,7 @@ class Registry:
             except ApiError as error:
                 outcomes[index] = error
         results = await self._storage.mutate([mutation for _, mutation in mutations], fence)
+        await self._sources.settle(results)
         for (index, _), result in zip(mutations, results, strict=True):
             outcomes[index] = result
         return [outcome for outcome in outcomes if outcome is not None]
@@ -162,7 +165,7 @@ class Registry:
             if named and named != entry.revision:
                 raise errors.conflict(kind, request.name)
             with_status = admit_status(kind, message, old) if wanted_status else None
-            admit_update(kind, message, old, classes=self._classes.current())
+            admit_update(kind, message, old, sources=self._sources)
             check_change(kind, old, message)
             if with_status is not None:
                 take_status(message, with_status)
@@ -188,6 +191,7 @@ class Registry:
             return self._removal(entry, asked)
 
         entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
+        await self._sources.settle([entry])
         return entry if entry.is_readable() else entry.name_only()
 
     async def delete_collection(

@@ -1,6 +1,6 @@
 """Validation: all mistakes that Kubernetes would not accept, at once, each with its path.
 
-Source: pkg/apis/{core,scheduling,policy,apps,storage,coordination,rbac}/validation and
+Source: pkg/apis/{core,node,scheduling,policy,apps,storage,coordination,rbac}/validation and
 apimachinery/pkg/{api,apis/meta/v1,util}/validation, v1.36; the wording is theirs. Objects are
 validated after defaulting. The outcome for the spec of a new pod is remembered by content, so that
 pods of one template are validated once.
@@ -21,9 +21,11 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.validation import (
     cluster,
     config_maps,
+    limit_ranges,
     pod_updates,
     pods,
     rbac,
+    runtime_classes,
     storage,
     workloads,
 )
@@ -69,6 +71,8 @@ _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "RoleBinding": rbac.validate_role_binding,
     "ClusterRoleBinding": rbac.validate_cluster_role_binding,
     "ConfigMap": config_maps.validate_config_map,
+    "RuntimeClass": runtime_classes.validate_runtime_class,
+    "LimitRange": limit_ranges.validate_limit_range,
 }
 _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "Pod": pod_updates.validate_pod_update,
@@ -82,6 +86,7 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "RoleBinding": rbac.validate_role_ref_update,
     "ClusterRoleBinding": rbac.validate_role_ref_update,
     "ConfigMap": config_maps.validate_config_map_update,
+    "RuntimeClass": runtime_classes.validate_runtime_class_update,
 }
 
 

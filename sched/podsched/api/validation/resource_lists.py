@@ -59,7 +59,8 @@ def _amount(path: str, name: str, text: str, amount: Fraction) -> list[FieldErro
     return []
 
 
-def _container_resource_name(path: str, name: str) -> list[FieldError]:
+def container_resource_name(path: str, name: str) -> list[FieldError]:
+    """Check that containers can request a resource of this name."""
     errors = [invalid(path, name, reason) for reason in qualified_name(name)]
     if errors:
         return errors
@@ -91,7 +92,7 @@ def _validated(
     errors += bounded(path, quantities)
     for name in sorted(quantities):
         here = f"{path}[{name}]"
-        errors += _container_resource_name(here, name)
+        errors += container_resource_name(here, name)
         amount = parse_or_report(here, quantities[name], errors)
         if amount is not None:
             errors += _amount(here, name, quantities[name], amount)

@@ -25,7 +25,7 @@ _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 _CHANGE = ("patch", "update")
 _APPS, _POLICY, _STORAGE = ("apps",), ("policy",), ("storage.k8s.io",)
-_CORE, _LEASES = ("",), ("coordination.k8s.io",)
+_CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
@@ -41,7 +41,7 @@ _CORE_WORKLOADS = (
 )
 _APP_WORKLOADS = ("replicasets", "statefulsets")
 _VIEW: tuple[_Rule, ...] = (
-    (_READ, _CORE, (*_CORE_WORKLOADS, "events", "namespaces")),
+    (_READ, _CORE, (*_CORE_WORKLOADS, "events", "limitranges", "namespaces")),
     (_READ, _APPS, _APP_WORKLOADS),
     (_READ, _POLICY, ("poddisruptionbudgets",)),
 )
@@ -92,6 +92,7 @@ _NODE: tuple[_Rule, ...] = (
     (("create",), _CORE, ("pods/eviction",)),
     (_READ, _CORE, ("namespaces", "persistentvolumeclaims", "persistentvolumes", "services")),
     (_READ, _STORAGE, ("csidrivers", "csinodes", "storageclasses", "volumeattachments")),
+    (_READ, _NODE_GROUP, ("runtimeclasses",)),
     (("create", "patch", "update"), _CORE, ("events",)),
     (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
 )

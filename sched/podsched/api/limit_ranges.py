@@ -1,0 +1,217 @@
+"""LimitRange admission: what containers get that say nothing, and how much they may ask for.
+
+Source: plugin/pkg/admission/limitranger and SetDefaults_LimitRangeItem of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from podsched.api import quantity, resources
+from podsched.api.objects import (
+    Container,
+    LimitRange,
+    LimitRangeItem,
+    PersistentVolumeClaim,
+    Pod,
+)
+
+CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
+ANNOTATION = "kubernetes.io/limit-ranger"
+
+_Quantities = Mapping[str, str]
+#: Suffixes of multiples of 1024, the largest first.
+_BINARY = tuple(zip(("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"), range(60, 0, -10), strict=True))
+
+
+def default_limit_range(limit_range: LimitRange) -> None:
+    """Fill in a range's own defaults, in place: limits from max, requests from limits and min."""
+    for item in limit_range.spec.limits:
+        if item.type != CONTAINER:
+            continue
+        for source, target in (
+            (item.max, item.default),
+            (item.default, item.default_request),
+            (item.min, item.default_request),
+        ):
+            for name, text in source.items():
+                if name not in target:
+                    target[name] = text
+
+
+def apply_limit_ranges(pod: Pod, ranges: Sequence[LimitRange]) -> list[str]:
+    """Give a new pod's containers what they lack, in place; return what the ranges do not allow.
+
+    Quantities that cannot be read are validation's to report: nothing is checked then.
+    """
+    for limit_range in ranges:
+        _complete(pod, [item for item in limit_range.spec.limits if item.type == CONTAINER])
+    try:
+        return [error for item in _items(ranges) for error in _pod_errors(item, pod)]
+    except quantity.QuantityError:
+        return []
+
+
+def claim_errors(
+    claim: PersistentVolumeClaim,
+    ranges: Sequence[LimitRange],
+    old: PersistentVolumeClaim | None = None,
+) -> list[str]:
+    """Return what limit ranges do not allow of a claim; of an update, of what it changes."""
+    requests = claim.spec.resources.requests
+    before: _Quantities = old.spec.resources.requests if old is not None else {}
+    found: list[str | None] = []
+    try:
+        for item in _items(ranges):
+            if item.type != CLAIM:
+                continue
+            for name in sorted({*item.min, *item.max}):
+                if name in requests and requests[name] == before.get(name):
+                    continue
+                if name in item.min:
+                    found.append(_minimum(CLAIM, name, item.min[name], requests, {}))
+                if name in item.max:
+                    found.append(_maximum_request(name, item.max[name], requests))
+    except quantity.QuantityError:
+        return []
+    return [error for error in found if error]
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Return several errors as one text, as Kubernetes joins them."""
+    distinct = [*dict.fromkeys(errors)]
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _items(ranges: Iterable[LimitRange]) -> Iterator[LimitRangeItem]:
+    return (item for limit_range in ranges for item in limit_range.spec.limits)
+
+
+def _complete(pod: Pod, items: Sequence[LimitRangeItem]) -> None:
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    for item in items:
+        requests.update(item.default_request)
+        limits.update(item.default)
+    if not requests and not limits:
+        return
+    notes: list[str] = []
+    for kind, containers in (
+        ("container", pod.spec.containers),
+        ("init container", pod.spec.init_containers),
+    ):
+        for container in containers:
+            for what, defaults, target in (
+                ("request", requests, container.resources.requests),
+                ("limit", limits, container.resources.limits),
+            ):
+                missing = sorted(name for name in defaults if name not in target)
+                for name in missing:
+                    target[name] = defaults[name]
+                if missing:
+                    notes.append(f"{', '.join(missing)} {what} for {kind} {container.name}")
+    if notes:
+        pod.metadata.annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(notes)
+
+
+def _pod_errors(item: LimitRangeItem, pod: Pod) -> Iterator[str]:
+    if item.type == CONTAINER:
+        for container in (*pod.spec.containers, *pod.spec.init_containers):
+            required = container.resources
+            yield from _errors(item, required.requests, required.limits)
+    elif item.type == POD:
+        yield from _errors(item, _together(pod), _together(_with_limits_as_requests(pod)))
+
+
+def _errors(item: LimitRangeItem, requests: _Quantities, limits: _Quantities) -> Iterator[str]:
+    found = [
+        *(_minimum(item.type, n, item.min[n], requests, limits) for n in sorted(item.min)),
+        *(_maximum(item.type, n, item.max[n], requests, limits) for n in sorted(item.max)),
+        *(
+            _ratio(item.type, n, item.max_limit_request_ratio[n], requests, limits)
+            for n in sorted(item.max_limit_request_ratio)
+        ),
+    ]
+    return (error for error in found if error)
+
+
+def _minimum(
+    kind: str, name: str, enforced: str, requests: _Quantities, limits: _Quantities
+) -> str | None:
+    rule, least = f"minimum {name} usage per {kind} is {enforced}", quantity.parse(enforced)
+    if name not in requests:
+        return f"{rule}.  No request is specified"
+    if quantity.parse(requests[name]) < least:
+        return f"{rule}, but request is {requests[name]}"
+    if name in limits and quantity.parse(limits[name]) < least:
+        return f"{rule}, but limit is {limits[name]}"
+    return None
+
+
+def _maximum(
+    kind: str, name: str, enforced: str, requests: _Quantities, limits: _Quantities
+) -> str | None:
+    rule, most = f"maximum {name} usage per {kind} is {enforced}", quantity.parse(enforced)
+    if name not in limits:
+        return f"{rule}.  No limit is specified"
+    if quantity.parse(limits[name]) > most:
+        return f"{rule}, but limit is {limits[name]}"
+    if name in requests and quantity.parse(requests[name]) > most:
+        return f"{rule}, but request is {requests[name]}"
+    return None
+
+
+def _maximum_request(name: str, enforced: str, requests: _Quantities) -> str | None:
+    rule = f"maximum {name} usage per {CLAIM} is {enforced}"
+    if name not in requests:
+        return f"{rule}.  No request is specified"
+    if quantity.parse(requests[name]) > quantity.parse(enforced):
+        return f"{rule}, but request is {requests[name]}"
+    return None
+
+
+def _ratio(
+    kind: str, name: str, enforced: str, requests: _Quantities, limits: _Quantities
+) -> str | None:
+    rule = f"{name} max limit to request ratio per {kind} is {enforced}"
+    request = quantity.parse(requests.get(name, "0"))
+    limit = quantity.parse(limits.get(name, "0"))
+    if not request:
+        return f"{rule}, but no request is specified or request is 0"
+    if not limit:
+        return f"{rule}, but no limit is specified or limit is 0"
+    if limit > request * quantity.parse(enforced):
+        return f"{rule}, but provided ratio is {float(limit / request):.6f}"
+    return None
+
+
+def _together(pod: Pod) -> dict[str, str]:
+    """Return what a pod requests without its overhead, as it would be written."""
+    options = resources.RequestOptions(use_status=False)
+    total = resources.container_requests(pod, options)
+    texts = {name: _written(name, amount, pod) for name, amount in total.items()}
+    own = pod.spec.resources.requests
+    return texts | {name: own[name] for name in own if resources.is_pod_level_resource(name)}
+
+
+def _written(name: str, amount: Fraction, pod: Pod) -> str:
+    """Return a sum with the sort of suffix that its parts have."""
+    parts = (c.resources.requests.get(name, "") for c in _containers(pod))
+    if amount and any(part.endswith("i") for part in parts):
+        for suffix, exponent in _BINARY:
+            if not amount % (1 << exponent):
+                return f"{amount / (1 << exponent)}{suffix}"
+    return quantity.format_decimal(amount)
+
+
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.containers, *pod.spec.init_containers)
+
+
+def _with_limits_as_requests(pod: Pod) -> Pod:
+    limited = Pod(spec=pod.spec)
+    for own in (limited.spec.resources, *(c.resources for c in _containers(limited))):
+        own.requests.clear()
+        own.requests.update(own.limits)
+    return limited
