@@ -34,6 +34,11 @@ _TABLE = {
         "bench:bench",
         "Measure throughput on a fresh cluster of real processes on this machine.",
     ),
+    "chaos": (
+        _LOCAL,
+        "chaos:app",
+        "Break a whole system on purpose, and check that it kept its promises.",
+    ),
     "apply": (
         _OBJECTS,
         "objects:apply",

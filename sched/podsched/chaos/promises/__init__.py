@@ -1,0 +1,1 @@
+"""What podsched promises, each as a pure function from a history to the violations in it."""

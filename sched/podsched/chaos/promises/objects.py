@@ -1,0 +1,102 @@
+"""What was acknowledged is there; what was deleted is gone; a pod gets one node, once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from podsched.chaos.history import History
+from podsched.chaos.promises.violation import Violation
+from podsched.chaos.records import Call, Outcome, PodFact
+from podsched.chaos.replay import PODS, replay
+
+CREATED = "acknowledged create exists"
+DELETED = "acknowledged delete is done"
+BOUND = "bound at most once, never moved"
+
+
+@dataclass(slots=True)
+class _Life:
+    """An object with one uid, as revisions show it; 0: that did not happen."""
+
+    key: str
+    gone: int = 0
+    gone_at: float = 0.0
+    last: PodFact | None = None
+
+
+def _lives(history: History) -> dict[str, _Life]:
+    """Return the lives of all objects by uid."""
+    lives: dict[str, _Life] = {}
+    current: dict[str, str] = {}
+    for revision in history.revisions:
+        for change in revision.changes:
+            if change.deleted:
+                life = lives.get(current.pop(change.key, ""))
+                if life is not None:
+                    life.gone, life.gone_at = revision.number, revision.at
+            elif change.uid:
+                current[change.key] = change.uid
+                life = lives.setdefault(change.uid, _Life(change.key))
+                life.last = change.pod
+    return lives
+
+
+def acknowledged_creates(history: History) -> Iterator[Violation]:
+    """Find objects whose creation was acknowledged, and which are not there though they should."""
+    lives = _lives(history)
+    removals = _removals(history.calls)
+    for call in history.calls:
+        if call.verb != "create" or call.outcome is not Outcome.OK:
+            continue
+        life = lives.get(call.uid)
+        if life is None:
+            text = f"{call.key} was acknowledged at revision {call.revision} and never stored"
+            yield Violation(CREATED, text, call.answered, call.revision, (call.key,))
+        elif life.gone and not _may_go(life, call, removals):
+            text = f"{call.key} is gone since revision {life.gone}, and nobody has deleted it"
+            yield Violation(CREATED, text, life.gone_at, life.gone, (call.key,))
+
+
+def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
+    """Return the deletions and evictions that have, or may have, taken place, by key."""
+    found: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.verb in ("delete", "evict") and call.outcome is not Outcome.FAILED:
+            found[call.key].append(call)
+    return found
+
+
+def _may_go(life: _Life, created: Call, removals: Mapping[str, Sequence[Call]]) -> bool:
+    if life.last is not None and life.last.disrupted:
+        return True  # by a rule: preemption, a taint, garbage collection
+    return any(
+        removal.uid in ("", created.uid) and removal.invoked <= life.gone_at
+        for removal in removals.get(life.key, ())
+    )
+
+
+def acknowledged_deletes(history: History) -> Iterator[Violation]:
+    """Find objects that a client was told are deleted, and that stay."""
+    lives = _lives(history)
+    for call in history.calls:
+        if call.verb not in ("delete", "evict") or call.outcome is not Outcome.OK:
+            continue
+        life = lives.get(call.uid)
+        if life is None or life.gone or (life.last is not None and life.last.deleting):
+            continue
+        text = f"{call.key} was deleted at {call.answered:.3f} s and is still there"
+        yield Violation(DELETED, text, call.answered, call.revision, (call.key,))
+
+
+def bound_once(history: History) -> Iterator[Violation]:
+    """Find pods that had a node and got another, or none."""
+    for moment in replay(history):
+        for change in moment.pods:
+            before, after = change.before, change.after
+            if before is None or after is None or not before.node or after.node == before.node:
+                continue
+            text = f"pod {change.key} was moved from {before.node} to {after.node or 'no node'}"
+            where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
+            yield Violation(BOUND, text, *where)

@@ -1,0 +1,51 @@
+"""``sched chaos`` as users see it, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from podsched.chaos.records import encode
+from support.chaos_history import Story, good_story
+from support.commands import Commands
+
+
+def saved(path: Path, story: Story) -> str:
+    path.write_text("".join(f"{encode(record)}\n" for record in story.records))
+    return str(path)
+
+
+def test_a_history_in_which_everything_was_kept_is_good(tmp_path: Path) -> None:
+    said = Commands().ok("chaos", "check", saved(tmp_path / "h.jsonl", good_story()))
+    assert said.endswith("0 violations\n")
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_a_violation_is_told_with_what_happened_around_it_and_the_seed(tmp_path: Path) -> None:
+    story = Story()
+    story.pod("web")
+    story.gone("web")
+    done = Commands()("chaos", "check", saved(tmp_path / "h.jsonl", story))
+    assert done.code == 1
+    assert "acknowledged create exists: pods/default/web is gone since revision 102" in done.out
+    assert "c create pods/default/web -> ok" in done.out
+    assert done.errors == ["error: seed 7: 1 violation of promises"]
+
+
+def test_the_result_is_printed_as_json(tmp_path: Path) -> None:
+    story = Story()
+    story.settles(s0=1)
+    done = Commands()("chaos", "check", saved(tmp_path / "h.jsonl", story), "--json")
+    assert done.code == 1
+    [violation] = json.loads(done.out)["violations"]
+    assert violation["promise"] == "nothing left assumed"
+
+
+def test_a_file_that_is_not_there_or_no_history_is_named(tmp_path: Path) -> None:
+    missing = Commands()("chaos", "check", str(tmp_path / "none"))
+    assert (missing.code, missing.errors) == (2, [f"error: {tmp_path}/none: no such file"])
+    other = tmp_path / "other"
+    other.write_text("hello\n")
+    wrong = Commands()("chaos", "check", str(other))
+    assert wrong.code == 1
+    assert wrong.err.startswith(f"error: {other}: line 1: not JSON")
