@@ -4,7 +4,8 @@ Source: pkg/apis/core/v1/defaults.go, the pod's create strategy, and the admissi
 and DefaultTolerationSeconds. Defaults that only a kubelet would read are left out (termination
 message, service account and its volume, probes).
 
-The defaulted spec of a pod is remembered by content: pods of one template are defaulted once.
+The defaulted spec of a pod is remembered by content: pods of one template are defaulted once. Of
+pods that differ in the resources of their containers alone, the rest is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULING_GATE
 from podsched.api.field_errors import FieldError
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.priorities import PriorityClasses
+from podsched.api.spec_parts import give_resources, take_resources
 from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -70,14 +72,30 @@ def default_pod(
 @lru_cache(_CACHE)
 def _default_spec(content: bytes) -> _DefaultedSpec:
     spec = o.PodSpec.FromString(content)
-    default_pod_spec(spec)
-    add_default_tolerations(spec)
+    if spec.HasField("resources") or len(content) > _MOST_CACHED:
+        default_pod_spec(spec)
+        add_default_tolerations(spec)
+    else:
+        # What a pod as a whole requests depends on its containers; nothing else here does.
+        taken = take_resources(spec)
+        spec.CopyFrom(_default_bare_spec(spec.SerializeToString(deterministic=True)))
+        give_resources(spec, taken)
+        for container in (*spec.containers, *spec.init_containers):
+            _default_requests(container.resources)
     return _DefaultedSpec(
         spec=spec,
         qos_class=_qos_or_nothing(spec),
         keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in _terms(spec)),
         gated=bool(spec.scheduling_gates),
     )
+
+
+@lru_cache(_CACHE)
+def _default_bare_spec(content: bytes) -> o.PodSpec:
+    spec = o.PodSpec.FromString(content)
+    default_pod_spec(spec)
+    add_default_tolerations(spec)
+    return spec
 
 
 def _qos_or_nothing(spec: o.PodSpec) -> str:
@@ -115,9 +133,13 @@ def _default_container(container: o.Container, *, host_network: bool) -> None:
         port.protocol = port.protocol or "TCP"
         if host_network and not port.host_port:
             port.host_port = port.container_port
-    if container.resources.limits:
-        requests = container.resources.requests
-        for name, text in container.resources.limits.items():
+    _default_requests(container.resources)
+
+
+def _default_requests(resources: o.ResourceRequirements) -> None:
+    if resources.limits:
+        requests = resources.requests
+        for name, text in resources.limits.items():
             if name not in requests:
                 requests[name] = text
 

@@ -257,4 +257,4 @@ def _qos(requirements: list[ResourceRequirements]) -> str:
 
 def _compute(quantities: Mapping[str, str]) -> Amounts:
     found = {name: quantity.parse(quantities[name]) for name in (CPU, MEMORY) if name in quantities}
-    return {name: amount for name, amount in found.items() if amount > 0}
+    return {name: amount for name, amount in found.items() if amount.numerator > 0}

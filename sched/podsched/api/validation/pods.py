@@ -18,6 +18,7 @@ from podsched.api.field_errors import (
 )
 from podsched.api.objects import Container, ContainerPort, Pod, PodSpec, Volume
 from podsched.api.resources import is_sidecar
+from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import bounded, not_negative, one_of, validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
@@ -43,6 +44,20 @@ def validate_pod(pod: Pod) -> list[FieldError]:
 
 @lru_cache(_CACHE)
 def _validate_content(content: bytes) -> tuple[FieldError, ...]:
+    spec = PodSpec.FromString(content)
+    if not spec.HasField("resources"):
+        # Without a mistake in either part there is none in the whole; else the whole tells them.
+        resources = [taken for taken in take_resources(spec) if taken is not None]
+        bare = spec.SerializeToString(deterministic=True)
+        if not any(resource_lists.validate_requirements(r, "") for r in resources):
+            if not _validate_bare_spec(bare):
+                return ()
+        spec = PodSpec.FromString(content)
+    return tuple(validate_spec(spec))
+
+
+@lru_cache(_CACHE)
+def _validate_bare_spec(content: bytes) -> tuple[FieldError, ...]:
     return tuple(validate_spec(PodSpec.FromString(content)))
 
 

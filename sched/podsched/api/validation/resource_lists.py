@@ -51,7 +51,7 @@ def validate_quantities(quantities: Mapping[str, str], path: str) -> list[FieldE
 
 
 def _amount(path: str, name: str, text: str, amount: Fraction) -> list[FieldError]:
-    if amount < 0:
+    if amount.numerator < 0:
         return [invalid(path, text, "must be greater than or equal to 0")]
     whole = is_extended(name) or is_huge_page(name) or name == resources.PODS
     if whole and amount.denominator != 1:
@@ -71,6 +71,8 @@ def container_resource_name(path: str, name: str) -> list[FieldError]:
 
 def validate_requirements(requirements: ResourceRequirements, path: str) -> list[FieldError]:
     """Validate requests and limits of a container."""
+    if _are_plain(requirements):
+        return []
     errors: list[FieldError] = []
     limits = _validated(requirements.limits, f"{path}.limits", errors)
     requests = _validated(requirements.requests, f"{path}.requests", errors)
@@ -83,6 +85,24 @@ def validate_requirements(requirements: ResourceRequirements, path: str) -> list
     if any(is_huge_page(name) for name in names) and not names & {"cpu", "memory"}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     return errors
+
+
+def _are_plain(requirements: ResourceRequirements) -> bool:
+    """Whether these are standard resources, and all is well: a quarter of the time to find out."""
+    limits, requests = requirements.limits, requirements.requests
+    try:
+        for name, text in limits.items():
+            if name not in _STANDARD or quantity.parse(text).numerator < 0:
+                return False
+        for name, text in requests.items():
+            if name not in _STANDARD or quantity.parse(text).numerator < 0:
+                return False
+            limit = limits.get(name, text)
+            if limit != text and quantity.parse(limit) < quantity.parse(text):
+                return False
+    except quantity.QuantityError:
+        return False
+    return True
 
 
 def _validated(
