@@ -393,6 +393,11 @@ class SchedulingQueue:
         """Return the number of pods waiting, those in flight not counted."""
         return len(self._pods)
 
+    @property
+    def has_active(self) -> bool:
+        """Whether a pod waits for nothing but its turn."""
+        return bool(len(self._pods.active))
+
     def counts(self) -> dict[str, int]:
         """Return the number of pods by queue, as the gauge ``pending_pods`` names them."""
         return self._pods.counts()

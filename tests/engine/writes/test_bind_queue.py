@@ -10,6 +10,8 @@ import pytest
 from podsched.client.errors import FenceLost, Invalid, OutcomeUnknown, Unavailable
 from podsched.engine.writes.bind_queue import (
     BATCH,
+    ENOUGH,
+    GATHER_FOR,
     IN_FLIGHT,
     RETRY_FOR,
     Assignment,
@@ -114,6 +116,30 @@ async def test_what_comes_while_all_calls_are_out_makes_the_next_batch(world: Wo
     await asyncio.sleep(5)
     assert world.api.batches == [["a"], ["b"], ["c"], ["d", "e", "f", "g"]]
     assert len(world.queue) == 0
+
+
+async def test_pods_that_others_follow_wait_for_them_but_not_for_long(world: World) -> None:
+    for name in "abc":
+        world.queue.submit([assignment(name)], others_follow=True)
+        await asyncio.sleep(GATHER_FOR / 4)
+    assert not world.api.batches and len(world.queue) == 3
+    await asyncio.sleep(GATHER_FOR)
+    assert world.api.batches == [["a", "b", "c"]]
+
+
+async def test_the_last_of_several_pods_takes_those_before_it_along_at_once(world: World) -> None:
+    world.queue.submit([assignment("a")], others_follow=True)
+    world.submit("b")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert world.api.batches == [["a", "b"]]
+
+
+async def test_enough_pods_wait_for_no_others(world: World) -> None:
+    world.queue.submit([assignment(f"p{i}") for i in range(ENOUGH)], others_follow=True)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [len(batch) for batch in world.api.batches] == [ENOUGH]
 
 
 async def test_a_batch_is_bounded(world: World) -> None:

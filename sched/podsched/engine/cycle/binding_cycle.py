@@ -233,7 +233,7 @@ class BindingCycle:
             # Not before: a pod that is rejected in flight waits for an event that can help.
             for assignment in assignments:
                 self._state.queue.done(assignment.pod.uid)
-        self._queue.submit(assignments)
+        self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
 
     def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:
         status = run_bind(runtime, assignment)

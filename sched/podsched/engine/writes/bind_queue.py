@@ -1,5 +1,9 @@
 """Bind, in batches: what is ready while calls are under way goes out together as the next one.
 
+Pods that differ from each other are decided on one at a time. While further decisions follow at
+once, what was decided is gathered, for at most GATHER_FOR seconds; the last of them, or one that
+nothing follows, is not kept waiting.
+
 Every assignment ends in exactly one of ``Outcomes.bound`` and ``Outcomes.bind_failed``, unless the
 fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more to write.
 A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to the node it
@@ -25,6 +29,11 @@ from podsched.v1 import api_pb2
 
 #: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
 BATCH = 256
+#: Pods gathered that are worth a call, and seconds for which others are waited for. At 5,000 nodes,
+#: with requests of its own on every pod, calls had some 5 pods, and API server and etcd took half
+#: as much again for a pod.
+ENOUGH = 100
+GATHER_FOR = 0.02
 #: Calls at a time: while the store commits one, the server validates the next.
 IN_FLIGHT = 3
 #: Seconds for which a call that does not get through is repeated.
@@ -95,10 +104,12 @@ class BindQueue:
         self._outbox: Outbox[Assignment] = Outbox(
             self._send, most=BATCH, retry_for=RETRY_FOR, given_up=self._given_up
         )
+        self._gathered: list[Assignment] = []
+        self._released: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         """Return the number of assignments not yet sent."""
-        return len(self._outbox)
+        return len(self._outbox) + len(self._gathered)
 
     @property
     def calls(self) -> int:
@@ -110,10 +121,23 @@ class BindQueue:
         for number in range(IN_FLIGHT):
             tasks.start(self._outbox.run(), f"bind {number}", endless=True)
 
-    def submit(self, assignments: Sequence[Assignment]) -> None:
-        """Bind these pods as soon as a call is free."""
-        for assignment in assignments:
+    def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
+        """Bind these pods as soon as a call is free; if others follow, together with them."""
+        self._gathered += assignments
+        if not others_follow or len(self._gathered) >= ENOUGH:
+            self._release()
+        elif self._released is None and self._gathered:
+            loop = asyncio.get_running_loop()
+            self._released = loop.call_later(GATHER_FOR, self._release)
+
+    def _release(self) -> None:
+        """Have everything that was gathered sent."""
+        if self._released is not None:
+            self._released.cancel()
+            self._released = None
+        for assignment in self._gathered:
             self._outbox.put(assignment.pod.uid, assignment)
+        self._gathered = []
 
     async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
         bindings = [assignment.binding() for assignment in batch]
