@@ -24,7 +24,7 @@ _SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 #: Suffixes that need no rounding: (factor, divisor).
-_EXACT = (
+_EXACT: dict[str, tuple[int, int]] = (
     {suffix: (10**exponent, 1) for suffix, exponent in _DECIMAL.items() if exponent >= 0}
     | {suffix: (2**bits, 1) for suffix, bits in _BINARY.items()}
     | {"m": (1, 1000)}
@@ -66,6 +66,18 @@ def parse(text: str) -> Fraction:
     return -magnitude if sign == "-" else magnitude
 
 
+def _exactly(text: str, factor: int) -> int | None:
+    """Return the value times a factor, rounded up; None unless it can be read at a glance."""
+    match = _SYNTAX.fullmatch(text) if len(text) <= MAX_LENGTH else None
+    if match is None:
+        return None
+    sign, digits, suffix = match.groups()
+    if sign or "." in digits or suffix not in _EXACT:
+        return None
+    times, parts = _EXACT[suffix]
+    return min(-(-int(digits) * times * factor // parts), MAX_INT64)
+
+
 def _decimal_exponent(text: str, suffix: str) -> int:
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
@@ -91,13 +103,15 @@ def _int64_away_from_zero(value: Fraction) -> int:
 @lru_cache(_CACHE)
 def value(text: str) -> int:
     """Return the value rounded up to an integer (bytes, pods, devices). Raises QuantityError."""
-    return _int64_away_from_zero(parse(text))
+    exact = _exactly(text, 1)
+    return _int64_away_from_zero(parse(text)) if exact is None else exact
 
 
 @lru_cache(_CACHE)
 def milli_value(text: str) -> int:
     """Return the value in thousandths, rounded up (millicores). Raises QuantityError."""
-    return _int64_away_from_zero(parse(text) * 1000)
+    exact = _exactly(text, 1000)
+    return _int64_away_from_zero(parse(text) * 1000) if exact is None else exact
 
 
 def format_decimal(amount: Fraction | int) -> str:

@@ -213,6 +213,11 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
     Containers without requests count 100m and 200 MiB; with pod-level requests, only a resource
     that neither the pod nor a container asks for is filled in.
     """
+    if _is_plain(pod):
+        units = allocatable_in_units(pod.spec.containers[0].resources.requests)
+        if min(units.values(), default=0) >= 0:
+            memory = units.get(MEMORY, DEFAULT_MEMORY_REQUEST)
+            return units.get(CPU, DEFAULT_MILLI_CPU_REQUEST), memory
     missing: Mapping[str, Fraction] = _NON_ZERO
     if has_pod_level_requests(pod):
         plain = pod_requests(pod)

@@ -49,9 +49,9 @@ def _validate_content(content: bytes) -> tuple[FieldError, ...]:
         # Without a mistake in either part there is none in the whole; else the whole tells them.
         resources = [taken for taken in take_resources(spec) if taken is not None]
         bare = spec.SerializeToString(deterministic=True)
-        if not any(resource_lists.validate_requirements(r, "") for r in resources):
-            if not _validate_bare_spec(bare):
-                return ()
+        errors = any(resource_lists.validate_requirements(r, "") for r in resources)
+        if not errors and not _validate_bare_spec(bare):
+            return ()
         spec = PodSpec.FromString(content)
     return tuple(validate_spec(spec))
 
