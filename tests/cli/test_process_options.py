@@ -18,7 +18,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     for module in (agent, apiserver, scheduler):
         monkeypatch.setattr(
-            module, "run_or_fail", lambda options, start: names.append(options.name)
+            module, "run_or_fail", lambda _, options, start: names.append(options.name)
         )
     return names
 

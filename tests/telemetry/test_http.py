@@ -1,5 +1,6 @@
 """The health server on a real socket of the loopback interface."""
 
+import json
 import socket
 from collections.abc import AsyncIterator
 
@@ -8,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import HealthServer, HealthServerError, serve_health
+from podsched.telemetry.http import HealthServer, HealthServerError, Pages, serve_health
 from podsched.telemetry.instruments import Counter, MetricRegistry
 
 pytestmark = pytest.mark.integration
@@ -25,7 +26,9 @@ async def server() -> AsyncIterator[HealthServer]:
         return web.Response(text="hello")
 
     running = await serve_health(
-        checks, registry, config=lambda: {"a": 1}, extra_routes={"/debug/hello": hello}
+        checks,
+        registry,
+        pages=Pages(flags={"--v": "4"}, config=lambda: {"a": 1}, routes={"/debug/hello": hello}),
     )
     yield running
     await running.stop()
@@ -51,7 +54,9 @@ async def test_metrics_configuration_and_extra_routes_are_served(server: HealthS
     status, text, content_type = await get(server, "/metrics")
     assert (status, content_type) == (200, "text/plain")
     assert "\nscheduler_x_total 1.0\n" in text
-    assert await get(server, "/configz") == (200, '{\n  "a": 1\n}\n', "application/json")
+    _, text, content_type = await get(server, "/configz")
+    assert (json.loads(text), content_type) == ({"componentconfig": {"a": 1}}, "application/json")
+    assert "\n--v=4\n" in (await get(server, "/flagz"))[1]
     assert (await get(server, "/debug/hello"))[1] == "hello"
 
 

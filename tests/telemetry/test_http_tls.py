@@ -13,7 +13,7 @@ import pytest
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import HealthServer, serve_health
+from podsched.telemetry.http import Access, HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
 from support.certificates import Certificates, make_certificates
 
@@ -32,7 +32,10 @@ def files(tmp_path: Path) -> Certificates:
 @pytest.fixture
 async def server(files: Certificates) -> AsyncIterator[HealthServer]:
     running = await serve_health(
-        HealthChecks(), MetricRegistry(), config=lambda: {"a": 1}, tls=both(files)
+        HealthChecks(),
+        MetricRegistry(),
+        pages=Pages(config=lambda: {"a": 1}),
+        access=Access(both(files), open_paths=("/metrics/slis", "/flag*")),
     )
     yield running
     await running.stop()
@@ -52,7 +55,7 @@ async def test_only_probes_answer_those_without_a_certificate(
 ) -> None:
     assert server.url.startswith("https://")
     stranger = ssl.create_default_context(cafile=files.ca)
-    for path in ("/readyz", "/healthz", "/livez/ping"):
+    for path in ("/readyz", "/healthz", "/livez/ping", "/metrics/slis", "/flagz"):
         assert await status(server, path, stranger) == 200
     for path in ("/metrics", "/configz", "/none", "/"):
         assert await status(server, path, stranger) == 401
@@ -97,7 +100,7 @@ async def test_broken_files_keep_what_is_in_use(server: HealthServer, files: Cer
 async def test_files_that_cannot_be_used_are_named(files: Certificates) -> None:
     files.key.write_text("none")
     with pytest.raises(CertificateError, match=r"tls\.key: no private key"):
-        await serve_health(HealthChecks(), MetricRegistry(), tls=both(files))
+        await serve_health(HealthChecks(), MetricRegistry(), access=Access(both(files)))
 
 
 async def test_a_client_that_does_not_shake_hands_keeps_nobody_waiting(
@@ -107,3 +110,21 @@ async def test_a_client_that_does_not_shake_hands_keeps_nobody_waiting(
     known = ConnectingContext(both(files), print).latest()
     assert await status(server, "/readyz", known) == 200
     writer.close()
+
+
+async def test_where_nobody_can_be_known_only_open_paths_answer(files: Certificates) -> None:
+    tls = TlsFiles("", str(files.cert), str(files.key), oldest=ssl.TLSVersion.TLSv1_3)
+    running = await serve_health(
+        HealthChecks(),
+        MetricRegistry(),
+        access=Access(tls, demanding=True, open_paths=("/metrics",)),
+    )
+    try:
+        known = ConnectingContext(both(files), print).latest()
+        assert await status(running, "/metrics", known) == 200
+        assert await status(running, "/statusz", known) == 401
+        known.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await status(running, "/metrics", known)
+    finally:
+        await running.stop()

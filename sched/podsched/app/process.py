@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,12 @@ from podsched.lib.event_loop import watch_lag
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import HealthServer, serve_health
+from podsched.telemetry.http import Access, Handler, HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import configure_logging
 from podsched.telemetry.metrics import ProcessMetrics
-from podsched.telemetry.statusz import Component
 from podsched.telemetry.tracing import Tracer, configure_tracing
+from podsched.telemetry.zpages import Component
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class ProcessOptions:
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     health_tls: TlsFiles | None = None
     """Certificate of the health server, and the authorities of its clients."""
+    health_demands_certificates: bool = False
+    """Whether the health server demands certificates of clients even if it knows no authority."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Options in effect, for /flagz."""
 
 
 @dataclass(slots=True)
@@ -50,15 +54,23 @@ class Process:
         self.exit_code = self.exit_code or exit_code
         self.stopping.set()
 
-    async def serve_health(self, config: Callable[[], Any] | None = None) -> HealthServer:
+    async def serve_health(
+        self,
+        config: Callable[[], Any] | None = None,
+        routes: Mapping[str, Handler] | None = None,
+    ) -> HealthServer:
+        """Serve health, metrics and, if they are given, the configuration and more routes."""
+        options, telemetry = self.options, self.options.telemetry
+        component = Component(f"podsched-{options.name}", __version__)
         return await serve_health(
             self.checks,
             self.registry,
-            self.options.telemetry.health_host,
-            self.options.telemetry.health_port,
-            component=Component(f"podsched-{self.options.name}", __version__),
-            config=config,
-            tls=self.options.health_tls,
+            telemetry.health_host,
+            telemetry.health_port,
+            pages=Pages(component, options.flags, config, routes or {}),
+            access=Access(
+                options.health_tls, options.health_demands_certificates, telemetry.open_paths
+            ),
         )
 
 

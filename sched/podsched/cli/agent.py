@@ -84,6 +84,7 @@ NoVolumeController = Annotated[
 
 
 def agent(
+    ctx: typer.Context,
     server: Server = "",
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
@@ -129,7 +130,9 @@ def agent(
     telemetry = telemetry_settings(health_listen, log_format, log_level, "", 0.0)
     options = ProcessOptions("agent", node_prefix, telemetry, tls)
     try:
-        run_or_fail(options, lambda process: run_hollow_nodes(process, settings, given, client))
+        run_or_fail(
+            ctx, options, lambda process: run_hollow_nodes(process, settings, given, client)
+        )
     except AgentError as exc:
         fail(str(exc))
 

@@ -142,6 +142,7 @@ BookmarkInterval = Annotated[
 
 
 def apiserver(
+    ctx: typer.Context,
     listen: Listen = "127.0.0.1:7443",
     insecure_listen: InsecureListen = False,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
@@ -199,7 +200,7 @@ def apiserver(
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
     tls = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)
     options = ProcessOptions("apiserver", listen, telemetry, TlsFiles(*tls) if has_tls else None)
-    run_or_fail(options, lambda process: run_apiserver(process, settings, etcd))
+    run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
 
 
 def _checked_listeners(

@@ -18,6 +18,8 @@ import typer
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.help_texts import Command
 from podsched.cli.policy import policy_source
+from podsched.cli.process_options import keep_flags
+from podsched.cli.serving_options import serving_flags
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
@@ -291,12 +293,12 @@ class KubeCommand(Command):
     """A command that takes kube-scheduler's flags as well.
 
     They are declared by functions of their own: together with the command's they would be too many
-    for one. Their results, ``KubeFlags`` and a ``Source``, are ``ctx.obj``.
+    for one. Their results, ``KubeFlags``, a ``Source`` and ``ServingFlags``, are ``ctx.obj``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._groups = [_options_of(kube_flags), _options_of(policy_source)]
+        self._groups = [_options_of(of) for of in (kube_flags, policy_source, serving_flags)]
         self.params = [*self.params, *(param for group in self._groups for param in group.params)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -305,6 +307,7 @@ class KubeCommand(Command):
         return list(super().parse_args(ctx, self._plain(args)))
 
     def invoke(self, ctx: Any) -> Any:
+        keep_flags(ctx)
         ctx.obj = tuple(
             group.callback(**{param.name: ctx.params.pop(param.name) for param in group.params})
             for group in self._groups

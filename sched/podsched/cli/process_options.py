@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +24,7 @@ from podsched.server.access.settings import AccessError
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http import HealthServerError
+from podsched.telemetry.logs import masked
 
 LOOPBACK = "127.0.0.1:0"
 _OPERATORS_MISTAKES = (
@@ -34,6 +36,7 @@ _OPERATORS_MISTAKES = (
     AccessError,
 )
 _ETCD, _OBSERVABILITY = "etcd", "Observability"
+_FLAGS = "podsched.flags"
 
 EtcdEndpoints = Annotated[
     str,
@@ -206,6 +209,7 @@ def telemetry_settings(
     *,
     log_modules: tuple[tuple[str, str], ...] = (),
     disabled_metrics: Iterable[str] = (),
+    open_paths: tuple[str, ...] = (),
 ) -> TelemetrySettings:
     """Return the settings of logs, traces and the health server; exit if they are invalid."""
     host, port = split_address("--health-listen", health_listen)
@@ -219,13 +223,38 @@ def telemetry_settings(
             trace_sample_ratio=ratio,
             health_host=host,
             health_port=port,
+            open_paths=open_paths,
         )
 
 
-def run_or_fail(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> None:
+def keep_flags(ctx: Any) -> None:
+    """Remember the options of a command that takes some of them away before it is called."""
+    ctx.meta[_FLAGS] = dict(ctx.params)
+
+
+def _flags_in_effect(ctx: Any) -> dict[str, str]:
+    """Return the options of a command by their names, without credentials."""
+    values = ctx.meta.get(_FLAGS, ctx.params)
+    found = {max(param.opts, key=len): values.get(param.name) for param in ctx.command.params}
+    shown = {name: _text(value) for name, value in found.items() if name.startswith("--")}
+    return {name: masked(text) for name, text in shown.items()}
+
+
+def _text(value: object) -> str:
+    """Return an option's value as it is written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    return "" if value is None else str(value)
+
+
+def run_or_fail(
+    ctx: typer.Context, options: ProcessOptions, main: Callable[[Process], Awaitable[None]]
+) -> None:
     """Run a process to its end; exit with a line for errors that an operator can cause."""
     try:
-        code = run_process(options, main)
+        code = run_process(replace(options, flags=_flags_in_effect(ctx)), main)
     except _OPERATORS_MISTAKES as exc:
         fail(str(exc), FAILED)
     except OSError as exc:

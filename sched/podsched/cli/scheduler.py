@@ -34,6 +34,7 @@ from podsched.cli.process_options import (
     serving_files,
     telemetry_settings,
 )
+from podsched.cli.serving_options import ServingFlags
 from podsched.config.load import to_yaml
 from podsched.config.settings import EvaluatorSettings, SchedulerSettings
 
@@ -114,7 +115,7 @@ def scheduler(
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica
 
-    flags, policy = cast(tuple[KubeFlags, Source], ctx.obj)
+    flags, policy, serving = cast(tuple[KubeFlags, Source, ServingFlags], ctx.obj)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
     configuration, _ = read_source(
         replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
@@ -122,8 +123,11 @@ def scheduler(
     if flags.write_config_to is not None:
         flags.write_config_to.write_text(to_yaml(configuration))
         return
-    tls = serving_files(client)
-    check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
+    tls = health_tls = serving_files(client)
+    if serving.https:
+        health_listen, health_tls = serving.address, serving.tls(client.tls_ca)
+    else:
+        check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
     with invalid_settings_fail():
         settings = SchedulerSettings(
@@ -142,9 +146,12 @@ def scheduler(
         trace_ratio,
         log_modules=flags.log_modules,
         disabled_metrics=flags.disabled_metrics,
+        open_paths=serving.open_paths,
     )
-    process = ProcessOptions("scheduler", identity, telemetry, tls)
-    run_or_fail(process, lambda p: run_replica(p, options))
+    process = ProcessOptions(
+        "scheduler", identity, telemetry, health_tls, health_demands_certificates=serving.https
+    )
+    run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
 def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:

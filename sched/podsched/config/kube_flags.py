@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-_SERVING = "--health-listen HOST:PORT serves HTTPS with the files of --tls-cert and --tls-key"
-_CLIENT_CA = "clients are verified with the authorities in --tls-ca"
 _NO_WEBHOOKS = "podsched asks no other server who may read its endpoints: certificates do"
 _NO_CLUSTER = "podsched has an API server of its own: use --server HOST:PORT"
 _NO_RATE = "the API server limits its clients, with fairness among them"
-_TLS_STACK = "TLS versions, ciphers and curves are those of this machine's OpenSSL"
+_TLS_STACK = "ciphers and curves are those of this machine's OpenSSL"
 _HTTP1 = "the endpoints speak HTTP/1.1"
 _SHARING = "ports are never shared"
 _LOGS = "lines are written to standard error at once, each whole"
@@ -21,15 +19,9 @@ _LOGS = "lines are written to standard error at once, each whole"
 REFUSED: Mapping[str, str] = {
     "--master": _NO_CLUSTER,
     "--kubeconfig": _NO_CLUSTER,
-    "--bind-address": _SERVING,
-    "--secure-port": _SERVING,
-    "--cert-dir": f"{_SERVING}; sched certs init makes some",
-    "--tls-cert-file": _SERVING,
-    "--tls-private-key-file": _SERVING,
-    "--tls-sni-cert-key": f"{_SERVING}, one pair",
+    "--tls-sni-cert-key": "one certificate serves all names: give it with --tls-cert-file",
     "--tls-cipher-suites": _TLS_STACK,
     "--tls-curve-preferences": _TLS_STACK,
-    "--tls-min-version": f"{_TLS_STACK}; at least 1.2",
     "--disable-http2-serving": f"{_HTTP1}: leave it out",
     "--http2-max-streams-per-connection": _HTTP1,
     "--permit-port-sharing": _SHARING,
@@ -38,7 +30,6 @@ REFUSED: Mapping[str, str] = {
     "--authentication-skip-lookup": _NO_WEBHOOKS,
     "--authentication-token-webhook-cache-ttl": _NO_WEBHOOKS,
     "--authentication-tolerate-lookup-failure": _NO_WEBHOOKS,
-    "--client-ca-file": _CLIENT_CA,
     "--requestheader-username-headers": _NO_WEBHOOKS,
     "--requestheader-uid-headers": _NO_WEBHOOKS,
     "--requestheader-group-headers": _NO_WEBHOOKS,
@@ -48,7 +39,6 @@ REFUSED: Mapping[str, str] = {
     "--authorization-kubeconfig": _NO_WEBHOOKS,
     "--authorization-webhook-cache-authorized-ttl": _NO_WEBHOOKS,
     "--authorization-webhook-cache-unauthorized-ttl": _NO_WEBHOOKS,
-    "--authorization-always-allow-paths": "/healthz, /livez and /readyz answer everybody",
     "--kube-api-content-type": "podsched's API server speaks protobuf alone",
     "--kube-api-qps": _NO_RATE,
     "--kube-api-burst": _NO_RATE,

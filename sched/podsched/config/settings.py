@@ -67,6 +67,9 @@ class TelemetrySettings(_Checked):
     """Where /healthz, /metrics and /configz listen. Loopback, as there is no authentication."""
     health_port: int = 0
     """Their port; 0 picks a free one. kube-scheduler's is 10259."""
+    open_paths: tuple[str, ...] = ()
+    """Paths beside the probes that answer clients without a certificate over HTTPS; one that ends
+    in * stands for all that begin so."""
 
     def _errors(self) -> Iterator[FieldError]:
         if self.log_format not in LOG_FORMATS:

@@ -95,6 +95,12 @@ def certify(authority: Pair, request: Request, days: int) -> Pair:
     return Pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
+def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
+    """Return a server's pair and that of its own authority, which certifies nobody else."""
+    authority = new_authority(f"{name}-ca", days)
+    return certify(authority, Request(name, hosts=hosts, usages=(SERVER,)), days), authority
+
+
 def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
     """Return a new key and a certificate of it that says what the old one does."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podsched.lib.certificate_files import CertificateError, CertificateFiles
 
@@ -21,6 +21,8 @@ class TlsFiles:
     authorities: str
     certificate: str
     key: str
+    oldest: ssl.TLSVersion = field(default=ssl.TLSVersion.TLSv1_2, kw_only=True)
+    """The oldest version of TLS that a listener speaks."""
 
     def latest(self) -> CertificateFiles:
         """Return their contents, which can be read anew. Raises CertificateError."""
@@ -64,7 +66,7 @@ class ServingContext:
         assert pem is not None
         check_may_serve(pem, self._names.certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.minimum_version = self._names.oldest
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         if self._names.authorities:

@@ -1,15 +1,16 @@
-"""The HTTP server of a process for /healthz, /livez, /readyz, /metrics, /statusz and /configz.
+"""The HTTP server of a process: health, metrics, /statusz, /flagz, /configz and /debug.
 
-With TLS and authorities of clients, only the probes answer those without a certificate, as in
-kube-scheduler; without TLS it asks nobody, and so listens on loopback by default. It rejects all
-methods except GET and HEAD.
+With TLS and authorities of clients, only the probes and paths that are declared open answer those
+without a certificate, as in kube-scheduler; without TLS it asks nobody, and so listens on loopback
+by default. It rejects all methods except GET and HEAD, and PUT of /debug/flags/v.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
-from podsched.telemetry.statusz import Component, status_text
+from podsched.telemetry.zpages import Component, flags_text, status_text
 
 _log = get_logger("health")
 
@@ -29,6 +30,32 @@ ConfigSource = Callable[[], Mapping[str, Any]]
 
 _SHUTDOWN_SECONDS = 2.0
 _NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read what over HTTPS."""
+
+    tls: TlsFiles | None = None
+    """Certificate of the server and authorities of its clients; None: plain HTTP for everybody."""
+    demanding: bool = False
+    """Whether to demand a certificate even where there are no authorities, so that none will do."""
+    open_paths: Collection[str] = ()
+    """Paths that answer everybody, beside the probes; one that ends in * stands for all below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What there is to read beside health and metrics."""
+
+    component: Component = field(default_factory=Component)
+    """Names the process at /statusz."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Options in effect, for /flagz."""
+    config: ConfigSource | None = None
+    """Served at /configz."""
+    routes: Mapping[str, Handler] = field(default_factory=dict)
+    """GET handlers of more paths."""
 
 
 class HealthServerError(Exception):
@@ -60,32 +87,18 @@ async def serve_health(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    component: Component | None = None,
-    config: ConfigSource | None = None,
-    extra_routes: Mapping[str, Handler] | None = None,
-    tls: TlsFiles | None = None,
+    pages: Pages | None = None,
+    access: Access | None = None,
 ) -> HealthServer:
     """Start the server; port 0 picks a free one.
 
-    ``component`` names the process at /statusz; ``config`` is served at /configz; ``extra_routes``
-    maps additional paths to GET handlers.
     Raises ``HealthServerError`` if the address cannot be used, ``CertificateError`` for the files.
     """
-    secured = ServingContext(tls, _keep).context if tls else None
-    demanding = tls is not None and bool(tls.authorities)
-    app = web.Application(middlewares=[_certificate_demanded] if demanding else [])
-    for probe in Probe:
-        app.router.add_get(f"/{probe}", _probe_handler(checks, probe))
-        app.router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
-    app.router.add_get("/metrics", _metrics_handler(registry))
-    slis = MetricRegistry()
-    checks.ran = HealthMetrics(slis).ran
-    app.router.add_get("/metrics/slis", _metrics_handler(slis))
-    app.router.add_get("/statusz", _status_handler(component or Component(), time.time()))
-    if config is not None:
-        app.router.add_get("/configz", _config_handler(config))
-    for path, handler in (extra_routes or {}).items():
-        app.router.add_get(path, handler)
+    access = access or Access()
+    secured = ServingContext(access.tls, _keep).context if access.tls else None
+    demanding = access.tls is not None and (access.demanding or bool(access.tls.authorities))
+    app = web.Application(middlewares=[_certificate_demanded(access)] if demanding else [])
+    _add_routes(app.router, checks, registry, pages or Pages())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:
@@ -97,18 +110,49 @@ async def serve_health(
     return HealthServer(runner, host, runner.addresses[0][1], "https" if secured else "http")
 
 
+def _add_routes(
+    router: web.UrlDispatcher, checks: HealthChecks, registry: MetricRegistry, pages: Pages
+) -> None:
+    for probe in Probe:
+        router.add_get(f"/{probe}", _probe_handler(checks, probe))
+        router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
+    router.add_get("/metrics", _metrics_handler(registry))
+    slis = MetricRegistry()
+    checks.ran = HealthMetrics(slis).ran
+    router.add_get("/metrics/slis", _metrics_handler(slis))
+    router.add_get("/statusz", _status_handler(pages.component, time.time()))
+    router.add_get("/flagz", _text_handler(flags_text(pages.component, pages.flags)))
+    if pages.config is not None:
+        router.add_get("/configz", _config_handler(pages.config))
+    for path, handler in pages.routes.items():
+        router.add_get(path, handler)
+
+
 def _keep(problem: str) -> None:
     _log.warning("Keeping the certificates in use", error=problem)
 
 
-@web.middleware
-async def _certificate_demanded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 401 to those without a certificate, except to probes, which kubelets send so."""
-    probe = request.path.split("/")[1] in frozenset(Probe)
-    certificate = request.transport and request.transport.get_extra_info("peercert")
-    if probe or certificate:
-        return await handler(request)
-    return web.Response(status=401, text="Unauthorized: no client certificate\n", headers=_NO_CACHE)
+def _certificate_demanded(access: Access) -> Any:
+    """Return what answers 401 to those without a certificate, except for open paths.
+
+    Probes are open, as kubelets send them without one.
+    """
+    exact = {path for path in access.open_paths if not path.endswith("*")}
+    prefixes = tuple(path[:-1] for path in access.open_paths if path.endswith("*"))
+    reason = "Unauthorized: no client certificate\n"
+    if access.tls is not None and not access.tls.authorities:
+        reason = "Unauthorized: there is no --client-ca-file to verify a client certificate with\n"
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        path = request.path
+        probe = path.split("/")[1] in frozenset(Probe)
+        certificate = request.transport and request.transport.get_extra_info("peercert")
+        if probe or certificate or path in exact or (prefixes and path.startswith(prefixes)):
+            return await handler(request)
+        return web.Response(status=401, text=reason, headers=_NO_CACHE)
+
+    return answer
 
 
 def _probe_handler(checks: HealthChecks, probe: Probe) -> Handler:
@@ -148,9 +192,18 @@ def _status_handler(component: Component, started: float) -> Handler:
     return handle
 
 
-def _config_handler(config: ConfigSource) -> Handler:
+def _text_handler(text: str) -> Handler:
     async def handle(_: web.Request) -> web.Response:
-        text = json.dumps(config(), indent=2, default=str)
+        return web.Response(text=text, headers=_NO_CACHE)
+
+    return handle
+
+
+def _config_handler(config: ConfigSource) -> Handler:
+    """Return what answers as Kubernetes does: a component's configurations by their names."""
+
+    async def handle(_: web.Request) -> web.Response:
+        text = json.dumps({"componentconfig": config()}, indent=2, default=str)
         return web.Response(text=text + "\n", content_type="application/json", headers=_NO_CACHE)
 
     return handle

@@ -198,6 +198,11 @@ def keep_lines(logger: WrappedLogger, method: str, event: EventDict) -> EventDic
     }
 
 
+def masked(text: str) -> str:
+    """Return a text without credentials and control characters."""
+    return str(_mask(text, 0))
+
+
 def _is_secret(key: object, value: object) -> bool:
     # Numbers and None reveal nothing ("tokens=3"), and are useful.
     return (

@@ -1,11 +1,13 @@
-"""/statusz: since when a process runs, and in which version, in Kubernetes' format."""
+"""/statusz and /flagz, in Kubernetes' format: what runs since when, and with which options."""
 
 from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from podsched.lib.printable import printable_line
 
 _WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
@@ -39,3 +41,9 @@ def status_text(component: Component, started: float, now: float, paths: Sequenc
             "",
         )
     )
+
+
+def flags_text(component: Component, flags: Mapping[str, str]) -> str:
+    """Return the page of the options in effect, by name."""
+    lines = (printable_line(f"{name}={value}") for name, value in sorted(flags.items()))
+    return "\n".join(("", f"{component.name} flags", _WARNING, "", *lines, ""))

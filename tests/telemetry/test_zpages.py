@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.telemetry.statusz import Component, status_text
+from podsched.telemetry.zpages import Component, flags_text, status_text
 
 
 def test_it_says_since_when_it_runs_what_it_is_and_what_it_serves() -> None:
@@ -18,3 +18,9 @@ def test_it_says_since_when_it_runs_what_it_is_and_what_it_serves() -> None:
 
 def test_a_clock_that_was_set_back_does_not_make_it_younger_than_new() -> None:
     assert "Up: 0 hr 00 min 00 sec" in status_text(Component(), 100.0, 50.0, [])
+
+
+def test_options_are_listed_by_name_each_on_a_line() -> None:
+    text = flags_text(Component("podsched-scheduler"), {"--v": "4", "--config": "a\nb"})
+    assert text.splitlines()[1] == "podsched-scheduler flags"
+    assert text.splitlines()[-2:] == [r"--config=a\nb", "--v=4"]
