@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -206,10 +206,6 @@ def telemetry_settings(
     log_level: str,
     otlp: str,
     ratio: float,
-    *,
-    log_modules: tuple[tuple[str, str], ...] = (),
-    disabled_metrics: Iterable[str] = (),
-    open_paths: tuple[str, ...] = (),
 ) -> TelemetrySettings:
     """Return the settings of logs, traces and the health server; exit if they are invalid."""
     host, port = split_address("--health-listen", health_listen)
@@ -217,13 +213,10 @@ def telemetry_settings(
         return TelemetrySettings(
             log_format=log_format.value,
             log_level=str(log_level),
-            log_modules=log_modules,
-            disabled_metrics=frozenset(disabled_metrics),
             otlp_endpoint=otlp,
             trace_sample_ratio=ratio,
             health_host=host,
             health_port=port,
-            open_paths=open_paths,
         )
 
 

@@ -36,7 +36,7 @@ from podsched.cli.process_options import (
 )
 from podsched.cli.serving_options import ServingFlags
 from podsched.config.load import to_yaml
-from podsched.config.settings import EvaluatorSettings, SchedulerSettings
+from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
 
 if TYPE_CHECKING:
     from podsched.election.options import ElectionOptions
@@ -138,24 +138,27 @@ def scheduler(
         )
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     options = ReplicaOptions(configuration, settings, etcd, election, flags.controllers, client)
-    telemetry = telemetry_settings(
-        health_listen,
-        log_format,
-        flags.level(log_level.value),
-        otlp_endpoint,
-        trace_ratio,
-        log_modules=flags.log_modules,
-        disabled_metrics=flags.disabled_metrics,
-        open_paths=serving.open_paths,
-    )
-    process = ProcessOptions(
-        "scheduler", identity, telemetry, health_tls, health_demands_certificates=serving.https
-    )
+    level = flags.level(log_level.value)
+    telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
+    telemetry = _as_flags_say(telemetry, flags, serving)
+    https = serving.https
+    process = ProcessOptions("scheduler", identity, telemetry, health_tls, https)
     run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
 def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
     return EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
+
+
+def _as_flags_say(
+    telemetry: TelemetrySettings, flags: KubeFlags, serving: ServingFlags
+) -> TelemetrySettings:
+    return replace(
+        telemetry,
+        log_modules=flags.log_modules,
+        disabled_metrics=flags.disabled_metrics,
+        open_paths=serving.open_paths,
+    )
 
 
 def _election(
