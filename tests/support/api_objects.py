@@ -9,6 +9,7 @@ from podsched.api.objects import (
     Pod,
     PodDisruptionBudget,
     PriorityClass,
+    ResourceQuota,
 )
 from podsched.v1 import api_pb2 as v1
 
@@ -70,3 +71,11 @@ def binding(name: str, node_name: str, uid: str = "") -> v1.Binding:
 def names(items: list[AnyObject]) -> list[str]:
     """The names of objects."""
     return [item.metadata.name for item in items]
+
+
+def quota(name: str = "limits", namespace: str = "default", **hard: str) -> ResourceQuota:
+    """A quota; requests_cpu stands for requests.cpu."""
+    item = ResourceQuota()
+    item.metadata.name, item.metadata.namespace = name, namespace
+    item.spec.hard.update({key.replace("_", "."): amount for key, amount in hard.items()})
+    return item

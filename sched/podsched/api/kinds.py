@@ -113,6 +113,7 @@ _ALL = (
         cluster_scoped=True,
     ),
     _kind(o.ConfigMap, "configmaps", "v1", "config_map", "cm"),
+    _kind(o.ResourceQuota, "resourcequotas", "v1", "resource_quota", "quota"),
     _kind(o.RuntimeClass, "runtimeclasses", "node.k8s.io/v1", "runtime_class", cluster_scoped=True),
     _kind(o.LimitRange, "limitranges", "v1", "limit_range", "limits"),
 )

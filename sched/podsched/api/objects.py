@@ -86,6 +86,7 @@ from podsched.v1.objects_pb2 import (
     ReplicaSetSpec,
     ReplicationController,
     ReplicationControllerSpec,
+    ResourceQuota,
     ResourceRequirements,
     Role,
     RoleBinding,
@@ -134,6 +135,7 @@ AnyObject = (
     | RoleBinding
     | ClusterRoleBinding
     | ConfigMap
+    | ResourceQuota
     | RuntimeClass
     | LimitRange
 )
@@ -217,6 +219,7 @@ __all__ = [
     "ReplicaSetSpec",
     "ReplicationController",
     "ReplicationControllerSpec",
+    "ResourceQuota",
     "ResourceRequirements",
     "Role",
     "RoleBinding",

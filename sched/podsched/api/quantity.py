@@ -125,3 +125,14 @@ def format_decimal(amount: Fraction | int) -> str:
         if nanos % unit == 0:
             return f"{sign}{nanos // unit}{suffix}"
     raise AssertionError("one nano divides every number of nanos")
+
+
+def format_quantity(amount: Fraction | int) -> str:
+    """Return the shorter of the decimal and the binary form: 128M, 3Gi, 1500m."""
+    decimal = format_decimal(amount)
+    if amount and Fraction(amount).denominator == 1:
+        for suffix, bits in reversed(_BINARY.items()):
+            whole, rest = divmod(int(amount), 1 << bits)
+            if not rest:
+                return min(decimal, f"{whole}{suffix}", key=len)
+    return decimal

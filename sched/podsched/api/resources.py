@@ -14,12 +14,18 @@ in its own unit (bytes, devices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from podsched.api import quantity
-from podsched.api.objects import Container, ContainerStatus, Pod, ResourceRequirements
+from podsched.api.objects import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
@@ -80,21 +86,49 @@ def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
 def container_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
     """Return what the containers request together: while they run, or while init containers do."""
     statuses = _statuses(pod) if options.use_status else {}
+    return _aggregate(
+        pod.spec,
+        lambda container, runs: _container_amounts(
+            pod, container, statuses if runs else {}, options
+        ),
+    )
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """Return everything the pod is limited to (PodLimits), exactly. Raises QuantityError.
+
+    Overhead is added to what is limited at all.
+    """
+    total = _aggregate(pod.spec, lambda container, _: amounts(container.resources.limits))
+    for name, amount in amounts(pod.spec.resources.limits).items():
+        if is_pod_level_resource(name):
+            total[name] = amount
+    for name, amount in amounts(pod.spec.overhead).items():
+        if total.get(name):
+            total[name] += amount
+    return total
+
+
+def _aggregate(spec: PodSpec, own: Callable[[Container, bool], Amounts]) -> Amounts:
+    """Add up the containers: while they run, or while init containers do.
+
+    own: amounts of one container, which may be changed; the flag says that it keeps running.
+    """
     total: Amounts = {}
-    for container in pod.spec.containers:
-        _add(total, _container_amounts(pod, container, statuses, options))
+    for container in spec.containers:
+        _add(total, own(container, True))
     sidecars: Amounts = {}
     peak: Amounts = {}
-    for container in pod.spec.init_containers:
+    for container in spec.init_containers:
         if is_sidecar(container):
-            own = _container_amounts(pod, container, statuses, options)
-            _add(total, own)
-            _add(sidecars, own)
+            mine = own(container, True)
+            _add(total, mine)
+            _add(sidecars, mine)
             _maximum(peak, sidecars)
         else:
-            own = _container_amounts(pod, container, {}, options)
-            _add(own, sidecars)
-            _maximum(peak, own)
+            mine = own(container, False)
+            _add(mine, sidecars)
+            _maximum(peak, mine)
     _maximum(total, peak)
     return total
 

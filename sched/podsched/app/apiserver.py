@@ -59,6 +59,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         tasks.start(store.wait(), "write to etcd", endless=True)
         # Returns at once where etcd compacts itself.
         tasks.start(server.core.compactor.run(), "compact etcd")
+        tasks.start(server.core.quota_recounter.run(), "recount quotas", endless=True)
         tasks.start(server.core.etcd.run(server.set_serving), "monitor etcd", endless=True)
         tasks.start(_end_when_asked(process, tasks), "wait for the stop")
         await tasks.run()

@@ -32,6 +32,8 @@ def describe(
         lines += _pod(obj)
     elif kind == "Node":
         lines += _node(obj, pods)
+    elif kind == "ResourceQuota":
+        lines += _quota(obj)
     else:
         lines += _rest(obj)
     lines += _events(events, now)
@@ -91,6 +93,13 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
         meta = pod.metadata
         rows.append([f"  {meta.namespace}", meta.name, *cells, str(pod.spec.priority)])
     return [*lines, f"Pods ({len(running)}):", *aligned(rows)]
+
+
+def _quota(quota: Any) -> list[str]:
+    used = quota.status.used
+    rows = [["Resource", "Used", "Hard"]]
+    rows += [[name, used.get(name, "?"), hard] for name, hard in sorted(quota.spec.hard.items())]
+    return aligned(rows)
 
 
 def _rest(obj: AnyObject) -> list[str]:

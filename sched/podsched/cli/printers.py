@@ -94,6 +94,20 @@ def _subjects(binding: Any, now: float) -> str:
     return ",".join(f"{s.kind}/{s.name}" for s in binding.subjects) or NONE
 
 
+def _quota(prefix: str) -> Callable[[Any, float], str]:
+    """Return the cell with what a quota limits: "limits." alone, or all else, as kubectl has it."""
+
+    def cell(quota: Any, now: float) -> str:
+        used = quota.status.used
+        return ", ".join(
+            f"{name}: {used.get(name, '?')}/{hard}"
+            for name, hard in sorted(quota.spec.hard.items())
+            if name.startswith("limits.") == bool(prefix)
+        )
+
+    return cell
+
+
 _USED = ("CPU", "MEMORY", "PODS")
 _NAMESPACE = Column("NAMESPACE", lambda o, _: o.metadata.namespace)
 _NAME = Column("NAME", lambda o, _: o.metadata.name)
@@ -179,6 +193,10 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "ConfigMap": (Column("DATA", lambda o, _: str(len(o.data) + len(o.binary_data))),),
     "RuntimeClass": (Column("HANDLER", lambda o, _: o.handler),),
+    "ResourceQuota": (
+        Column("REQUEST", _quota("")),
+        Column("LIMIT", _quota("limits.")),
+    ),
     "StorageClass": (
         Column("PROVISIONER", lambda o, _: o.provisioner),
         Column("VOLUMEBINDINGMODE", lambda o, _: o.volume_binding_mode or "Immediate"),

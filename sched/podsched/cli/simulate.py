@@ -41,7 +41,7 @@ from podsched.engine.simulation import BadScenario, open_scenarios, simulate, si
 from podsched.framework.plugin import PluginError
 
 #: Kinds that no scheduling decision depends on.
-_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease"})
+_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
 
 
 class Form(StrEnum):

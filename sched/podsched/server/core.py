@@ -21,6 +21,9 @@ from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
 from podsched.server.listing import Lister
 from podsched.server.pods import PodOperations
+from podsched.server.quotas.charging import QuotaCharging
+from podsched.server.quotas.namespaces import QuotaIndex
+from podsched.server.quotas.recount import UsageRecounter
 from podsched.server.registry import Registry
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
@@ -60,7 +63,10 @@ class ServerCore:
         expiry = EventExpiry(store, self.cache, settings)
         self.lister = Lister(store, self.cache, self.reflector)
         self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
-        self.creator = Creator(storage, sources, expiry, now=now, new_uid=new_uid)
+        quotas = QuotaIndex(self.cache)
+        self.quota_recounter = UsageRecounter(store, self.cache, self.reflector, quotas, now=now)
+        charging = QuotaCharging(storage, quotas, self.quota_recounter, now=now)
+        self.creator = Creator(sources, expiry, charging, now=now, new_uid=new_uid)
         self.submission = PodSubmission(self.creator)
         self.registry = Registry(storage, self.lister, sources, now=now)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)

@@ -27,7 +27,8 @@ from podsched.server.errors import ApiError
 from podsched.server.event_rates import EventRates
 from podsched.server.expiry import EVENT, EventExpiry
 from podsched.server.fairness.turns import account, end_turn, turn_seconds
-from podsched.server.storage import New, ObjectStorage, Outcome, only_entry
+from podsched.server.quotas.charging import QuotaCharging
+from podsched.server.storage import New, Outcome, only_entry
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import Fence
@@ -55,16 +56,16 @@ class Creator:
 
     def __init__(
         self,
-        storage: ObjectStorage,
         sources: AdmissionSources,
         expiry: EventExpiry,
+        quotas: QuotaCharging,
         *,
         now: Callable[[], float] = time.time,
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self._storage = storage
         self._sources = sources
         self._expiry = expiry
+        self._quotas = quotas
         self._now = now
         self._new_uid = new_uid
         self._event_rates = EventRates()
@@ -77,6 +78,7 @@ class Creator:
             check_creation(kind_of(message), message)
             await self._sources.ensure_known(message)
             new = self._admitted(message, 0)
+            await self._quotas.check(new)
             return Entry(new.kind, new.key, new.value, 0, 0)
         return only_entry(await self.create_many([message], fence))
 
@@ -104,7 +106,7 @@ class Creator:
         account(time.perf_counter() - turn_began)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):
-            results = await self._storage.create([item.new for item in items], fence)
+            results = await self._quotas.create([item.new for item in items], fence)
             retries = []
             for item, result in zip(items, results, strict=True):
                 outcomes[item.place] = result
@@ -150,7 +152,8 @@ class Creator:
         metadata = message.metadata
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)
-        return New(kind, key, value, lease if kind is EVENT else 0)
+        usage = self._quotas.usage_of(kind, message)
+        return New(kind, key, value, lease if kind is EVENT else 0, usage=usage)
 
     async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
         """Return the item to try instead, if its generated name or shared lease was at fault."""

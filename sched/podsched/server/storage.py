@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from podsched.api.etcd_keys import object_key, term_key
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.resources import Amounts
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -47,13 +48,17 @@ _MAX_ROUNDS = 16
 
 
 class New(NamedTuple):
-    """An object to be created; also: further ops of the same write."""
+    """An object to be created.
+
+    also: further ops of the same write; usage: what it uses, where a quota limits that.
+    """
 
     kind: Kind
     key: str
     value: bytes
     lease: int = 0
     also: tuple[WriteOp, ...] = ()
+    usage: Amounts | None = None
 
 
 class Step(NamedTuple):
@@ -134,6 +139,43 @@ class ObjectStorage:
             await self._created(item, result, fence)
             for item, result in zip(items, results, strict=True)
         ]
+
+    async def create_with(
+        self, items: Sequence[New], changes: Sequence[tuple[Entry, bytes]], fence: Fence | None
+    ) -> tuple[list[Outcome | None], dict[str, Entry | None]]:
+        """Store objects and new versions of others in one transaction: all of them, or nothing.
+
+        changes: each object as it must still be, and its new bytes. Returns an outcome for each
+        item, None where only others were in the way; then, by local key, those of ``changes`` that
+        were different, as they are (None: gone).
+        """
+        guard = _guard(fence)
+        compares, ops = list(guard), list[WriteOp]()
+        for item in items:
+            self._cache.note_written(item.kind, item.key, item.value)
+            compares += [Compare.absent(object_key(item.kind, item.key)), *_no_lock(item)]
+            ops += [Put(object_key(item.kind, item.key), item.value, item.lease), *item.also]
+        for base, value in changes:
+            self._cache.note_written(base.kind, base.key, value)
+            key = object_key(base.kind, base.key)
+            compares.append(Compare.mod_revision_is(key, base.revision))
+            ops.append(Put(key, value))
+        result = (await self._write([Write(compares, ops)]))[0]
+        if isinstance(result, StoreError) or result.succeeded:
+            return [await self._created(item, result, fence) for item in items], {}
+        outcomes: list[Outcome | None] = []
+        for item in items:
+            taken = result.current.get(object_key(item.kind, item.key)) is not None
+            lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
+            outcomes.append(
+                lost or (errors.already_exists(item.kind, _name(item.key)) if taken else None)
+            )
+        different: dict[str, Entry | None] = {}
+        for base, _ in changes:
+            kv = result.current.get(object_key(base.kind, base.key))
+            if kv is None or kv.mod_revision != base.revision:
+                different[base.key] = None if kv is None else _entry(base.kind, base.key, kv)
+        return outcomes, different
 
     async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
         if isinstance(result, StoreError):

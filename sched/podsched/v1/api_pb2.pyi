@@ -29,7 +29,7 @@ JSON_MERGE_PATCH: PatchType
 STRATEGIC_MERGE_PATCH: PatchType
 
 class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "runtime_class", "limit_range")
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range")
     POD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class Object(_message.Message):
     ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ROLE_BINDING_FIELD_NUMBER: _ClassVar[int]
     CONFIG_MAP_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_QUOTA_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_CLASS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_RANGE_FIELD_NUMBER: _ClassVar[int]
     pod: _objects_pb2.Pod
@@ -78,9 +79,10 @@ class Object(_message.Message):
     role_binding: _objects_pb2.RoleBinding
     cluster_role_binding: _objects_pb2.ClusterRoleBinding
     config_map: _objects_pb2.ConfigMap
+    resource_quota: _objects_pb2.ResourceQuota
     runtime_class: _objects_pb2.RuntimeClass
     limit_range: _objects_pb2.LimitRange
-    def __init__(self, pod: _Optional[_Union[_objects_pb2.Pod, _Mapping]] = ..., node: _Optional[_Union[_objects_pb2.Node, _Mapping]] = ..., namespace: _Optional[_Union[_objects_pb2.Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[_objects_pb2.PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_objects_pb2.PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[_objects_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_objects_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_objects_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_objects_pb2.ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[_objects_pb2.PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[_objects_pb2.PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[_objects_pb2.StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[_objects_pb2.CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[_objects_pb2.CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[_objects_pb2.CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[_objects_pb2.VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[_objects_pb2.Event, _Mapping]] = ..., lease: _Optional[_Union[_objects_pb2.Lease, _Mapping]] = ..., role: _Optional[_Union[_objects_pb2.Role, _Mapping]] = ..., cluster_role: _Optional[_Union[_objects_pb2.ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[_objects_pb2.RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[_objects_pb2.ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[_objects_pb2.ConfigMap, _Mapping]] = ..., runtime_class: _Optional[_Union[_objects_pb2.RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[_objects_pb2.LimitRange, _Mapping]] = ...) -> None: ...
+    def __init__(self, pod: _Optional[_Union[_objects_pb2.Pod, _Mapping]] = ..., node: _Optional[_Union[_objects_pb2.Node, _Mapping]] = ..., namespace: _Optional[_Union[_objects_pb2.Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[_objects_pb2.PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[_objects_pb2.PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[_objects_pb2.Service, _Mapping]] = ..., replica_set: _Optional[_Union[_objects_pb2.ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[_objects_pb2.StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[_objects_pb2.ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[_objects_pb2.PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[_objects_pb2.PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[_objects_pb2.StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[_objects_pb2.CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[_objects_pb2.CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[_objects_pb2.CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[_objects_pb2.VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[_objects_pb2.Event, _Mapping]] = ..., lease: _Optional[_Union[_objects_pb2.Lease, _Mapping]] = ..., role: _Optional[_Union[_objects_pb2.Role, _Mapping]] = ..., cluster_role: _Optional[_Union[_objects_pb2.ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[_objects_pb2.RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[_objects_pb2.ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[_objects_pb2.ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[_objects_pb2.ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[_objects_pb2.RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[_objects_pb2.LimitRange, _Mapping]] = ...) -> None: ...
 
 class Fence(_message.Message):
     __slots__ = ("lock", "term")

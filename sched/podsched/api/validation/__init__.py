@@ -24,6 +24,7 @@ from podsched.api.validation import (
     limit_ranges,
     pod_updates,
     pods,
+    quotas,
     rbac,
     runtime_classes,
     storage,
@@ -73,6 +74,7 @@ _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "ConfigMap": config_maps.validate_config_map,
     "RuntimeClass": runtime_classes.validate_runtime_class,
     "LimitRange": limit_ranges.validate_limit_range,
+    "ResourceQuota": quotas.validate_resource_quota,
 }
 _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "Pod": pod_updates.validate_pod_update,
@@ -122,4 +124,6 @@ def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) ->
         errors += pods.validate_pod_status(message)
     elif isinstance(message, o.Node) and found.name == "Node":
         errors += cluster.validate_node(message)
+    elif isinstance(message, o.ResourceQuota):
+        errors += quotas.validate_resource_quota_status(message)
     return errors

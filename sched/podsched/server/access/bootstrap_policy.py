@@ -41,7 +41,12 @@ _CORE_WORKLOADS = (
 )
 _APP_WORKLOADS = ("replicasets", "statefulsets")
 _VIEW: tuple[_Rule, ...] = (
-    (_READ, _CORE, (*_CORE_WORKLOADS, "events", "limitranges", "namespaces")),
+    # Quotas bind those who work in a namespace; they are set by those who hand it out.
+    (
+        _READ,
+        _CORE,
+        (*_CORE_WORKLOADS, "events", "limitranges", "namespaces", "resourcequotas"),
+    ),
     (_READ, _APPS, _APP_WORKLOADS),
     (_READ, _POLICY, ("poddisruptionbudgets",)),
 )

@@ -1,0 +1,182 @@
+"""What ResourceQuotas count, and when an object is too much for one.
+
+Source: pkg/quota/v1 (evaluator/core/pods.go, generic/evaluator.go) and the admission plugin
+ResourceQuota (plugin/pkg/admission/resourcequota/controller.go) of Kubernetes v1.36; the wording
+is theirs.
+
+    count/<resource>[.<group>]          objects, in whatever state
+    configmaps, services, ...           the same, under the names that Kubernetes had first
+    pods                                pods that are not terminal
+    cpu, requests.cpu, limits.memory    what such pods request or are limited to
+    requests.<extended resource>        likewise, of devices
+
+A pod is terminal when it has succeeded or failed, or should have been gone by the end of its
+grace period. Events are not counted. Pure: ``now`` is an argument, Unix time in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from podsched.api import quantity
+from podsched.api.conditions import is_finished
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.objects import AnyObject, Container, Pod, ResourceQuota
+from podsched.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    PODS,
+    Amounts,
+    amounts,
+    pod_limits,
+    pod_requests,
+)
+
+COUNT_PREFIX: Final = "count/"
+_REQUESTS, _LIMITS = "requests.", "limits."
+_COMPUTE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+#: Kinds that are counted under their plural as well; pods only while they are not terminal.
+COUNTED_BY_NAME: Final = frozenset(
+    {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "services"}
+)
+_ONE: Final = Fraction(1)
+#: What every container must name if a quota limits it.
+_TO_BE_SPECIFIED: Final = frozenset(
+    prefix + name for name in (CPU, MEMORY) for prefix in ("", _REQUESTS, _LIMITS)
+)
+
+
+def is_counted(kind: Kind) -> bool:
+    """Return whether objects of a kind count at all."""
+    return kind.namespaced and kind is not KINDS["Event"]
+
+
+def is_quota_resource(name: str) -> bool:
+    """Return whether a quota can limit this: whether usage is counted under such a name."""
+    if name.startswith(COUNT_PREFIX) or name in COUNTED_BY_NAME or name in (PODS, "secrets"):
+        return True
+    bare = name.removeprefix(_REQUESTS)
+    if bare in _COMPUTE or bare.startswith(HUGE_PAGES_PREFIX):
+        return True
+    return name.removeprefix(_LIMITS) in _COMPUTE or (bare != name and "/" in bare)
+
+
+def usage_of(kind: Kind, message: AnyObject, now: float) -> Amounts:
+    """Return what an object uses, by the names that quotas have for it. Raises QuantityError."""
+    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    usage: Amounts = {COUNT_PREFIX + resource: _ONE}
+    if isinstance(message, Pod):
+        if not is_terminal(message, now):
+            usage |= _compute_usage(pod_requests(message), pod_limits(message))
+    elif kind.plural in COUNTED_BY_NAME:
+        usage[kind.plural] = _ONE
+    return usage
+
+
+def is_terminal(pod: Pod, now: float) -> bool:
+    """Return whether a pod no longer uses anything (QuotaV1Pod)."""
+    return is_finished(pod) or ends_at(pod) < now
+
+
+def ends_at(pod: Pod) -> float:
+    """Return the time after which a pod counts as terminal because it should be gone; inf: never.
+
+    The time of its deletion has the grace period in it already; Kubernetes adds it once more.
+    """
+    metadata = pod.metadata
+    if not metadata.HasField("deletion_timestamp"):
+        return float("inf")
+    return metadata.deletion_timestamp.seconds + metadata.deletion_grace_period_seconds
+
+
+def _compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
+    usage: Amounts = {PODS: _ONE}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith(HUGE_PAGES_PREFIX):
+            usage[name] = usage[_REQUESTS + name] = amount
+        elif "/" in name:
+            usage[_REQUESTS + name] = amount
+    for name, amount in limits.items():
+        if name in _COMPUTE:
+            usage[_LIMITS + name] = amount
+    return usage
+
+
+def missing_requests(hard: Mapping[str, str], pod: Pod) -> str:
+    """Return what the pod's containers must specify because of a quota; "" if nothing is missing.
+
+    Where the pod as a whole has resources, nothing is asked of its containers.
+    """
+    wanted = _TO_BE_SPECIFIED.intersection(hard)
+    resources = pod.spec.resources
+    if not wanted or resources.requests or resources.limits:
+        return ""
+    missing: dict[str, list[str]] = {}
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        for name in wanted.difference(_specified(container)):
+            missing.setdefault(name, []).append(container.name)
+    parts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]
+    return f"must specify {'; '.join(parts)}" if parts else ""
+
+
+def _specified(container: Container) -> set[str]:
+    resources = container.resources
+    found = {prefix + name for name in resources.requests for prefix in ("", _REQUESTS)}
+    return found | {_LIMITS + name for name in resources.limits}
+
+
+class Balance:
+    """A quota while objects are charged to it: the most of each name, and what is used.
+
+    Raises QuantityError for a quota that was not stored through an API server.
+    """
+
+    def __init__(self, quota: ResourceQuota) -> None:
+        self.name = quota.metadata.name
+        self.hard = amounts(quota.spec.hard)
+        #: Whether the status tells what is used of everything that is limited.
+        self.is_known = all(name in quota.status.used for name in self.hard)
+        self.used = amounts(quota.status.used)
+
+    def excess(self, usage: Mapping[str, Fraction]) -> str:
+        """Return why this much would be too much; "" if it is not. ``is_known`` must hold."""
+        requested = self._limited(usage)
+        exceeded = sorted(
+            name for name, amount in requested.items() if self.used[name] + amount > self.hard[name]
+        )
+        if not exceeded:
+            return ""
+        return (
+            f"exceeded quota: {self.name}, requested: {_listed(exceeded, requested)}, "
+            f"used: {_listed(exceeded, self.used)}, limited: {_listed(exceeded, self.hard)}"
+        )
+
+    def charge(self, usage: Mapping[str, Fraction]) -> bool:
+        """Add to what is used; return whether it is limited at all."""
+        limited = self._limited(usage)
+        for name, amount in limited.items():
+            self.used[name] += amount
+        return bool(limited)
+
+    def _limited(self, usage: Mapping[str, Fraction]) -> Amounts:
+        return {name: amount for name, amount in usage.items() if amount and name in self.hard}
+
+
+def _listed(names: list[str], values: Mapping[str, Fraction]) -> str:
+    return ",".join(f"{name}={quantity.format_quantity(values[name])}" for name in names)
+
+
+def set_used(quota: ResourceQuota, used: Mapping[str, Fraction]) -> bool:
+    """Set the status to what is used; return whether that changed anything."""
+    status, hard = quota.status, dict(quota.spec.hard)
+    shown = {name: quantity.format_quantity(used.get(name, Fraction(0))) for name in hard}
+    if dict(status.used) == shown and dict(status.hard) == hard:
+        return False
+    status.Clear()
+    status.used.update(shown)
+    status.hard.update(hard)
+    return True
