@@ -82,11 +82,15 @@ async def test_what_the_environment_says_of_other_clusters_is_not_for_this_one(
 def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
     server: str, command: str
 ) -> None:
-    text = ready_text(LocalClusterOptions(Path("/data"), nodes=1), server, Path("/data/logs"))
+    cluster = LocalCluster(LocalClusterOptions(Path("/data"), nodes=1))
+    cluster.api_addresses = [server]
+    cluster.kubeconfig = Path("/data/kubeconfig")
+    text = ready_text(cluster)
     assert text.splitlines() == [
         "podsched is ready",
         f"  API      {server}",
         "  running  3 scheduler replicas, 1 hollow node",
         "  logs     /data/logs",
+        "  kubectl  export KUBECONFIG=/data/kubeconfig",
         f"  try      {command}",
     ]

@@ -7,7 +7,8 @@ import pytest
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, Node, Pod
 from podsched.cli.describe import describe
-from podsched.cli.printers import TablePrinter, age, aligned, node_status, pod_status, wrapped
+from podsched.cli.printers import TablePrinter, aligned, node_status, pod_status, wrapped
+from podsched.lib.ages import age
 from support.engine_world import container, node, pod
 
 

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from podsched.api.kinds import KINDS
 from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
-from podsched.server.calls import Pipeline, streaming, unary
+from podsched.server.calls import streaming, unary
+from podsched.server.pipeline import Pipeline
 from podsched.v1.api_pb2 import GetRequest
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()

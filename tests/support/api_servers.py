@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from podsched.api.etcd_keys import ROOT, term_key
 from podsched.client.api_client import ApiClient
-from podsched.server.calls import CallObserver
+from podsched.server.pipeline import CallObserver
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.etcd import EtcdOptions, EtcdStore, connect

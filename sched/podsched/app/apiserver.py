@@ -10,6 +10,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.server.audit.log import AuditLog
 from podsched.server.call_metrics import ServerTelemetry
 from podsched.server.fairness.flow_metrics import FlowTelemetry
+from podsched.server.rest.probes import Probes
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
@@ -32,7 +33,12 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     telemetry = ServerTelemetry(process.registry, process.tracer)
     flow_telemetry = FlowTelemetry(process.registry)
     server = ApiServer(
-        settings, store, observer=telemetry, flow_observer=flow_telemetry, audit=audit
+        settings,
+        store,
+        observer=telemetry,
+        flow_observer=flow_telemetry,
+        audit=audit,
+        probes=Probes(process.checks, process.registry.render),
     )
     telemetry.follow(server.core)
     if audit is not None:
@@ -50,7 +56,8 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     try:
         await server.start()
         tls = bool(settings.tls_cert)
-        _log.info("Serving", address=server.address, health=health.url, tls=tls)
+        kube = server.kube_port or None
+        _log.info("Serving", address=server.address, health=health.url, tls=tls, kube_port=kube)
         _say_who_may_do_what(settings, server)
         if server.jwt is not None:
             # Returns at once where the keys are in a file.

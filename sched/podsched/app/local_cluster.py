@@ -14,8 +14,9 @@ from pathlib import Path
 
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.cluster_tls import ClusterTls
+from podsched.app.kubeconfig import write_kubeconfig
 from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
-from podsched.lib.network import free_port, is_loopback
+from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
 from podsched.store.errors import EmbeddedEtcdError
@@ -41,6 +42,8 @@ class LocalClusterOptions:
     api_servers: int = 1
     api_address: str = "127.0.0.1:0"
     """Address of the first API server; port 0 picks a free one."""
+    kube_address: str = ""
+    """Address at which the first API server serves Kubernetes' REST API; "": it does not."""
     tls_dir: Path | None = None
     """Where the certificates of all roles are, or are made; None: no TLS."""
     tls_hosts: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class LocalCluster:
         self.api_servers: list[ManagedProcess] = []
         self.schedulers: list[ManagedProcess] = []
         self.agent: ManagedProcess | None = None
+        self.kubeconfig: Path | None = None
 
     @property
     def server(self) -> str:
@@ -188,7 +192,19 @@ class LocalCluster:
         arguments += [*self.tls.server_arguments(), *self.options.api_arguments]
         if self.options.insecure_listen:
             arguments.append("--insecure-listen")
+        if not index and self.options.kube_address:
+            self._serve_kube(arguments)
         return self._spec(f"apiserver-{index}", arguments, health, self._environment)
+
+    def _serve_kube(self, arguments: list[str]) -> None:
+        """Have the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
+        host, _, port = self.options.kube_address.rpartition(":")
+        if port == "0" or not can_listen(host.strip("[]"), int(port)):
+            port = str(free_port())
+        arguments.append(f"--kube-listen={host}:{port}")
+        reached = _WILDCARDS.get(host.strip("[]"), host)
+        self.kubeconfig = self.options.data_dir / "kubeconfig"
+        write_kubeconfig(self.kubeconfig, f"{reached}:{port}", self.tls.files_of("admin"))
 
     def _spec(
         self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]

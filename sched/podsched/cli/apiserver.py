@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +58,13 @@ DEFAULTS = ServerSettings()
 _TLS, _STORAGE, _WATCHES = "TLS", "Storage", "Watches"
 
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")]
+KubeListen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen address of Kubernetes' REST API over HTTP, for kubectl and client libraries.",
+    ),
+]
 TlsCert = Annotated[
     Path | None,
     typer.Option(
@@ -144,6 +152,7 @@ BookmarkInterval = Annotated[
 def apiserver(
     ctx: typer.Context,
     listen: Listen = "127.0.0.1:7443",
+    kube_listen: KubeListen = None,
     insecure_listen: InsecureListen = False,
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     etcd_ca: EtcdCa = None,
@@ -178,14 +187,14 @@ def apiserver(
     otlp_endpoint: Otlp = "",
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
-    """Serve the gRPC API in front of etcd."""
+    """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    has_tls = tls_cert is not None
-    host, port = _checked_listeners(listen, health_listen, tls=has_tls, insecure=insecure_listen)
+    others = {"--health-listen": health_listen, "--kube-listen": kube_listen}
+    host, port = _checked_listeners(listen, others, bool(tls_cert), insecure_listen)
     jwt = JwtOptions(jwt_issuer, jwt_audience, jwt_jwks, jwt_user_claim, jwt_groups_claim)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    base = _settings(host, port, tls_cert, tls_key, tls_client_ca)
+    base = _settings(host, port, kube_listen, tls_cert, tls_key, tls_client_ca)
     settings = replace(
         with_tokens(base, token_file, token_listen, jwt),
         compaction_interval_seconds=etcd_compaction_interval,
@@ -198,22 +207,34 @@ def apiserver(
         audit=audit_settings(audit_log, audit_policy, audit_maxsize, audit_maxbackup, audit_maxage),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    tls = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-    options = ProcessOptions("apiserver", listen, telemetry, TlsFiles(*tls) if has_tls else None)
+    options = ProcessOptions("apiserver", listen, telemetry, _health_tls(settings))
     run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
 
 
 def _checked_listeners(
-    listen: str, health_listen: str, *, tls: bool, insecure: bool
+    listen: str, others: Mapping[str, str | None], tls: bool, insecure: bool
 ) -> tuple[str, int]:
     """Return host and port of the API; exit if an address may not be listened on."""
     remedy = "--tls-cert, --tls-key and --tls-client-ca"
-    check_listener("--health-listen", health_listen, tls=tls, insecure=insecure, remedy=remedy)
+    for option, address in others.items():
+        if address:
+            check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
     return check_listener("--listen", listen, tls=tls, insecure=insecure, remedy=remedy)
 
 
+def _health_tls(settings: ServerSettings) -> TlsFiles | None:
+    if not settings.tls_cert:
+        return None
+    return TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+
+
 def _settings(
-    host: str, port: int, cert: Path | None, key: Path | None, client_ca: Path | None
+    host: str,
+    port: int,
+    kube_listen: str | None,
+    cert: Path | None,
+    key: Path | None,
+    client_ca: Path | None,
 ) -> ServerSettings:
     if (cert is None) != (key is None):
         fail("--tls-cert and --tls-key must be used together", USAGE)
@@ -222,6 +243,7 @@ def _settings(
     return ServerSettings(
         host=host,
         port=port,
+        kube_listen=kube_listen or "",
         tls_cert=file_or_fail("--tls-cert", cert),
         tls_key=file_or_fail("--tls-key", key),
         tls_client_ca=file_or_fail("--tls-client-ca", client_ca),

@@ -12,7 +12,8 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
-from podsched.cli.printers import age, aligned, node_status, pod_status
+from podsched.cli.printers import aligned, node_status, pod_status
+from podsched.lib.ages import age
 
 NONE = "<none>"
 

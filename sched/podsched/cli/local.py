@@ -29,6 +29,9 @@ from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
 from podsched.store.errors import StoreError
 
+#: Where kube-apiserver listens, too.
+DEFAULT_KUBE = "127.0.0.1:6443"
+
 ClusterConfig = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file for the replicas."),
@@ -49,6 +52,15 @@ EtcdEndpoints = Annotated[
 ]
 EvaluatorOption = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
+]
+Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")]
+Kube = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen address of Kubernetes' REST API of the first API server, for kubectl; "
+        "another port is taken if this one is in use.",
+    ),
 ]
 Tls = Annotated[
     bool,
@@ -73,9 +85,7 @@ TlsHost = Annotated[
 
 
 def up(
-    replicas: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")
-    ] = 3,
+    replicas: Replicas = 3,
     nodes: Annotated[int, typer.Option(min=0, metavar="N", help="Number of hollow nodes.")] = 3,
     node_cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="CPU of each node.")] = "4",
     node_memory: Annotated[
@@ -88,6 +98,7 @@ def up(
     api: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Listen address of the first API server.")
     ] = DEFAULT_SERVER,
+    kube: Kube = DEFAULT_KUBE,
     api_servers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of API servers.")
     ] = 1,
@@ -102,6 +113,7 @@ def up(
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
     secured = tls or tls_dir is not None
     check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
+    check_listener("--kube", kube, tls=secured, insecure=insecure_listen, remedy="--tls")
     if not can_listen(*split_address("--api", api)):
         fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
     read_config(config)
@@ -112,6 +124,7 @@ def up(
             replicas=replicas,
             api_servers=api_servers,
             api_address=api,
+            kube_address=kube,
             etcd_endpoints=members,
             nodes=nodes,
             node_cpu=node_cpu,
@@ -164,7 +177,7 @@ async def _up(cluster: LocalCluster) -> None:
         return
     starting.result()
     try:
-        print(ready_text(cluster.options, cluster.server, cluster.log_dir), flush=True)
+        print(ready_text(cluster), flush=True)
         failing = asyncio.create_task(cluster.wait(), name="wait for a failure")
         await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
         if failing.done():
@@ -176,8 +189,9 @@ async def _up(cluster: LocalCluster) -> None:
         await cluster.stop()
 
 
-def ready_text(options: LocalClusterOptions, server: str, logs: Path) -> str:
+def ready_text(cluster: LocalCluster) -> str:
     """Return what ``sched up`` says once everything runs."""
+    options, server = cluster.options, cluster.server
     replicas = _count(options.replicas, "scheduler replica")
     nodes = _count(options.nodes, "hollow node")
     reached = "" if server == DEFAULT_SERVER else f" --server {server}"
@@ -185,8 +199,10 @@ def ready_text(options: LocalClusterOptions, server: str, logs: Path) -> str:
         "podsched is ready",
         f"  API      {server}",
         f"  running  {replicas}, {nodes}",
-        f"  logs     {logs}",
+        f"  logs     {cluster.log_dir}",
     ]
+    if cluster.kubeconfig is not None:
+        lines.append(f"  kubectl  export KUBECONFIG={cluster.kubeconfig}")
     if (certificates := options.tls_dir) is not None:
         lines += [
             "  TLS      show the administrator's certificate:",

@@ -12,6 +12,7 @@ from typing import Any
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
+from podsched.lib.ages import age
 from podsched.lib.printable import printable_line
 
 NONE = "<none>"
@@ -31,24 +32,6 @@ class Column:
     heading: str
     cell: Callable[[Any, float], str]
     wide: bool = False
-
-
-def age(seconds: float) -> str:
-    """Return a duration as kubectl prints ages: 5s, 3m20s, 2h5m, 7d."""
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole}s"
-    if whole < 600:
-        minutes, rest = divmod(whole, 60)
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if whole < 3 * 3600:
-        return f"{whole // 60}m"
-    if whole < 8 * 3600:
-        hours, minutes = divmod(whole // 60, 60)
-        return f"{hours}h{minutes}m" if minutes else f"{hours}h"
-    if whole < 48 * 3600:
-        return f"{whole // 3600}h"
-    return f"{whole // 86400}d"
 
 
 def _age(obj: Any, now: float) -> str:

@@ -14,9 +14,10 @@ from podsched.api.objects import Lease, Pod, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
 from podsched.cli.output import say
-from podsched.cli.printers import age, aligned
+from podsched.cli.printers import aligned
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
+from podsched.lib.ages import age
 
 
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:

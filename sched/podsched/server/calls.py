@@ -3,86 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from podsched.api.reasons import StatusCode
 from podsched.server import errors
-from podsched.server.access.authentication import Authenticator, nobody_is_asked
-from podsched.server.access.identity import Identity, caller, set_caller
-from podsched.server.access.rights import UNASKED, Rights, set_rights
-from podsched.server.audit.events import AuditedCall
 from podsched.server.errors import ApiError
-from podsched.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
-from podsched.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
+from podsched.server.pipeline import Call, Pipeline
 from podsched.server.request_ids import KEY as REQUEST_ID
-from podsched.server.request_ids import request_id_of
 from podsched.server.status import details, short
-from podsched.telemetry.logs import get_logger
-
-_log = get_logger("apiserver")
 
 #: Seconds that a response of a stream may stay unread.
 UNREAD_SECONDS = 30.0
 
-#: Batches whose items are decoded with the request, and the field that they are in.
-_ITEMS = {
-    "PatchBatch": "patches",
-    "BindPods": "bindings",
-    "EvictPods": "evictions",
-    "PatchPodStatuses": "patches",
-}
-
 _Request = TypeVar("_Request")
-
-
-class CallObserver(Protocol):
-    """Counts and traces calls."""
-
-    def call_ended(
-        self,
-        method: str,
-        request: Any,
-        code: str,
-        started: float,
-        ended: float,
-        parent: str,
-        request_id: str,
-    ) -> None:
-        """Take note of a call that has ended.
-
-        started, ended: monotonic seconds; code: name of the gRPC status; request:
-        the decoded message, None if it could not be decoded; parent: a traceparent or "".
-        """
-
-
-class Auditor(Protocol):
-    """Writes down who did what."""
-
-    def record(self, call: AuditedCall) -> None:
-        """Take a call that has ended; must return at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """What every call to the API passes, in this order.
-
-    Who makes it, what he may do, when it is its turn (``fairness``), its handler, its observer and
-    the audit log. The handlers' parts ask ``access.rights.rights()`` for each object that they read
-    or write.
-    """
-
-    observer: CallObserver | None = None
-    authenticate: Authenticator = nobody_is_asked
-    authorize: Callable[[Identity], Rights] = lambda _: UNASKED
-    gate: Gate | None = None
-    audit: Auditor | None = None
 
 
 def unary(
@@ -94,13 +31,13 @@ def unary(
     """Return the handler of a method with one request and one response."""
 
     async def call(raw: bytes, context: Any) -> bytes:
-        async with _Call(method, context, pipeline) as under_way:
+        async with _GrpcCall(method, context, pipeline) as under_way:
             under_way.authenticate()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             under_way.charge_items()
-            under_way.response = await handle(request)
-            return under_way.response
+            response = under_way.response = await handle(request)
+            return response
 
     return grpc.unary_unary_rpc_method_handler(call)
 
@@ -117,7 +54,7 @@ def streaming(
     """
 
     async def call(raw: bytes, context: Any) -> None:
-        async with _Call(method, context, pipeline) as under_way:
+        async with _GrpcCall(method, context, pipeline) as under_way:
             under_way.authenticate()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
@@ -142,7 +79,7 @@ def conversing(
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        async with _Call(method, context, pipeline) as under_way:
+        async with _GrpcCall(method, context, pipeline) as under_way:
             under_way.authenticate()
             await under_way.enter(0)
             with under_way.stream():
@@ -157,147 +94,19 @@ def conversing(
     return grpc.stream_stream_rpc_method_handler(call)
 
 
-class _Call:
-    """One call while it is handled: its errors become statuses, and its end is observed.
+class _GrpcCall(Call):
+    """A call of gRPC, which ends with a status and has its id in the trailing metadata."""
 
-    identity: who makes it, None until that is known; request: the decoded message, likewise.
-    """
-
-    __slots__ = (
-        "_context",
-        "_method",
-        "_pipeline",
-        "_received",
-        "_request_id",
-        "_seat",
-        "_started",
-        "identity",
-        "request",
-        "response",
-    )
+    __slots__ = ()
 
     def __init__(self, method: str, context: Any, pipeline: Pipeline) -> None:
-        self._method = method
-        self._context = context
-        self._pipeline = pipeline
-        self._started = time.monotonic()
-        self._received = time.time() if pipeline.audit is not None else 0.0
-        self._request_id = request_id_of(context.invocation_metadata() or ())
+        super().__init__(method, context, pipeline)
         # Goes out with the end of the call, however that comes.
-        context.set_trailing_metadata(((REQUEST_ID, self._request_id),))
-        self.identity: Identity | None = None
-        self.request: Any = None
-        #: Of a call with one response; kept for those who look at batches' outcomes.
-        self.response = b""
-        self._seat: Seat | None = None
+        context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
 
-    def authenticate(self) -> None:
-        """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
-        identity = self._pipeline.authenticate(self._context)
-        if identity.expires <= time.time():
-            # Of a certificate, the handshake has seen the beginning of the connection only.
-            raise errors.unauthenticated("the credential has expired")
-        self.identity = identity
-        set_caller(identity)
-        set_rights(self._pipeline.authorize(identity))
-
-    async def enter(self, size: int) -> None:
-        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
-        gate = self._pipeline.gate
-        if gate is not None and self.identity is not None:
-            peer = self._context.peer()
-            self._seat = await gate.enter(self.identity, peer, self._method, size)
-            set_seat(self._seat)
-
-    def charge_items(self) -> None:
-        """Account for a batch whose items are not measured one by one."""
-        field = _ITEMS.get(self._method)
-        if field is not None and self._seat is not None:
-            self._seat.charge(len(getattr(self.request, field)) * ITEM_SECONDS)
-
-    @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count the call as a stream of its flow for the block. Raises ApiError for too many."""
-        seat = self._seat
-        if seat is None:
-            yield
-            return
-        if seat.flow.watches >= MAX_WATCHES:
-            raise errors.too_many_requests(
-                f"this client has {MAX_WATCHES} watches open already", RETRY_AFTER
-            )
-        seat.flow.watches += 1
-        try:
-            yield
-        finally:
-            seat.flow.watches -= 1
-
-    def leave_seat(self) -> None:
-        """Let another call have the seat."""
-        if self._seat is not None:
-            self._seat.leave()
-
-    async def sent(self, size: int) -> None:
-        """Account for a response of a stream, which needs no seat once it has begun."""
-        if self._seat is not None:
-            self._seat.leave()
-            await self._seat.sent(size)
-
-    async def __aenter__(self) -> _Call:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any
-    ) -> None:
-        code = _code_of(error)
-        self.leave_seat()
-        try:
-            if isinstance(error, ApiError):
-                raise await _abort(self._context, error, self._request_id) from None
-            if isinstance(error, Exception):
-                incident = _incident(self._method, error, self._request_id)
-                raise await _abort(self._context, incident, self._request_id) from None
-        finally:
-            if self._pipeline.audit is not None:
-                self._audit(self._pipeline.audit, code, error)
-            if self._pipeline.observer is not None:
-                self._observe(self._pipeline.observer, code)
-
-    def _observe(self, observer: CallObserver, code: StatusCode) -> None:
-        metadata = self._context.invocation_metadata() or ()
-        parent = next((value for key, value in metadata if key == "traceparent"), "")
-        ended = time.monotonic()
-        observer.call_ended(
-            self._method, self.request, code.name, self._started, ended, parent, self._request_id
-        )
-
-    def _audit(self, audit: Auditor, code: StatusCode, error: BaseException | None) -> None:
-        metadata = self._context.invocation_metadata() or ()
-        audit.record(
-            AuditedCall(
-                method=self._method,
-                request=self.request,
-                response=self.response,
-                identity=self.identity,
-                peer=self._context.peer(),
-                user_agent=next((value for key, value in metadata if key == "user-agent"), ""),
-                request_id=self._request_id,
-                code=code,
-                error=error if isinstance(error, ApiError) else None,
-                received=self._received,
-                completed=self._received + time.monotonic() - self._started,
-            )
-        )
-
-
-def _code_of(error: BaseException | None) -> StatusCode:
-    if error is None:
-        return StatusCode.OK
-    if isinstance(error, ApiError):
-        return error.code
-    if isinstance(error, asyncio.CancelledError):
-        return StatusCode.CANCELLED
-    return StatusCode.INTERNAL
+    async def fail(self, error: ApiError) -> BaseException:
+        """See ``Call``."""
+        return await _abort(self.context, error, self.request_id)
 
 
 async def _write(context: Any, response: bytes) -> None:
@@ -330,16 +139,3 @@ async def _abort(context: Any, error: ApiError, request_id: str) -> BaseExceptio
     except BaseException as aborted:
         return aborted
     return error
-
-
-def _incident(method: str, error: Exception, incident: str) -> ApiError:
-    user = caller()
-    _log.error(
-        "Internal error",
-        incident=incident,
-        method=method,
-        user=user.user,
-        authentication=user.how,
-        exc_info=error,
-    )
-    return errors.internal(incident)

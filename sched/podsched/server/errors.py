@@ -58,8 +58,12 @@ class ApiError(Exception):
         violations: Sequence[Violation] = (),
         metadata: Mapping[str, str] | None = None,
         retry_after: float = 0.0,
+        about: tuple[Kind, str] | None = None,
     ) -> None:
-        """retry_after: seconds after which the same call may succeed; 0: nothing is known."""
+        """retry_after: seconds after which the same call may succeed; 0: nothing is known.
+
+        about: kind and name of the object that is meant.
+        """
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -67,6 +71,7 @@ class ApiError(Exception):
         self.violations = tuple(violations)
         self.metadata = dict(metadata or {})
         self.retry_after = retry_after
+        self.about = about
 
 
 def resource(kind: Kind) -> str:
@@ -82,13 +87,15 @@ def named(kind: Kind, name: str) -> str:
 def not_found(kind: Kind, name: str) -> ApiError:
     """Make the error for an object that does not exist."""
     message = f"{named(kind, name)} not found"
-    return ApiError(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
+    return ApiError(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message, about=(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> ApiError:
     """Make the error for a name that is taken."""
     message = f"{named(kind, name)} already exists"
-    return ApiError(StatusCode.ALREADY_EXISTS, StatusReason.ALREADY_EXISTS, message)
+    return ApiError(
+        StatusCode.ALREADY_EXISTS, StatusReason.ALREADY_EXISTS, message, about=(kind, name)
+    )
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
@@ -98,7 +105,10 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
         "please apply your changes to the latest version and try again"
     )
     return ApiError(
-        StatusCode.ABORTED, StatusReason.CONFLICT, _cannot_be_fulfilled(kind, name, why)
+        StatusCode.ABORTED,
+        StatusReason.CONFLICT,
+        _cannot_be_fulfilled(kind, name, why),
+        about=(kind, name),
     )
 
 
@@ -106,7 +116,9 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
     """Make the error for an object that is not the one, or not the version, asked for."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
     message = _cannot_be_fulfilled(kind, name, why)
-    return ApiError(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
+    return ApiError(
+        StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message, about=(kind, name)
+    )
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
@@ -119,6 +131,7 @@ def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
         StatusReason.INVALID,
         f'{shown} "{name}" is invalid: {listed}',
         violations=violations,
+        about=(kind, name),
     )
 
 
@@ -133,7 +146,9 @@ def bad_request(message: str, field: str = "") -> ApiError:
 def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     """Make the error for what policy does not permit."""
     what = named(kind, name) if name else resource(kind)
-    return not_permitted(f"{what} is forbidden: {why}")
+    error = not_permitted(f"{what} is forbidden: {why}")
+    error.about = (kind, name)
+    return error
 
 
 def not_permitted(message: str) -> ApiError:
@@ -163,13 +178,14 @@ def already_bound(kind: Kind, name: str, node: str) -> ApiError:
         StatusReason.ALREADY_BOUND,
         _cannot_be_fulfilled(kind, name, f'pod {name} is already assigned to node "{node}"'),
         metadata={"node": node},
+        about=(kind, name),
     )
 
 
 def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiError:
     """Make the error for a pod that is in no state to be bound."""
     message = _cannot_be_fulfilled(kind, name, f"pod {name} {why}")
-    return ApiError(StatusCode.FAILED_PRECONDITION, reason, message)
+    return ApiError(StatusCode.FAILED_PRECONDITION, reason, message, about=(kind, name))
 
 
 def too_large(message: str) -> ApiError:

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -71,8 +71,11 @@ class Lister:
         self._cache = cache
         self._reflector = reflector
 
-    async def page(self, request: ListRequest) -> Page:
-        """Return one page. Raises ApiError; OUT_OF_RANGE: the token's revision is compacted."""
+    async def page(self, request: ListRequest, at_revision: int = 0) -> Page:
+        """Return one page. Raises ApiError; OUT_OF_RANGE: the revision is compacted.
+
+        at_revision: show the state of then, 0 for that of now.
+        """
         kind = kind_named(request.kind)
         rights().check("list", kind, request.namespace)
         if request.limit < 0:
@@ -84,17 +87,28 @@ class Lister:
         try:
             if token:
                 revision, after = _decode_token(token)
-                if self._cache.last_change(kind) > revision or self._cache.revision < revision:
-                    return await self._from_etcd(request, scope, revision, after)
+                revision = revision or await self._latest(request)
+            elif at_revision:
+                revision, after = at_revision, ""
             else:
-                if not request.allow_stale or not self._reflector.ready.is_set():
-                    await self._reflector.wait_until_fresh()
-                revision, after = self._cache.revision, ""
+                revision, after = await self._latest(request), ""
+            if self._cache.last_change(kind) > revision or self._cache.revision < revision:
+                return await self._from_etcd(request, scope, revision, after)
         except StoreError as error:
             raise errors.of_store(error) from error
         entries = self._cache.in_order(kind)
-        start = bisect_right(entries, after, key=_by_key) if after else 0
-        return await self._from_cache(scope, entries, start, revision, request.limit)
+        start, end = 0, len(entries)
+        if request.namespace and kind.namespaced:
+            start = bisect_left(entries, f"{request.namespace}/", key=_by_key)
+            end = bisect_left(entries, f"{request.namespace}0", start, key=_by_key)
+        if after:
+            start = bisect_right(entries, after, start, end, key=_by_key)
+        return await self._from_cache(scope, entries[start:end], revision, request.limit)
+
+    async def _latest(self, request: ListRequest) -> int:
+        if not request.allow_stale or not self._reflector.ready.is_set():
+            await self._reflector.wait_until_fresh()
+        return self._cache.revision
 
     async def all(self, scope: Scope) -> list[Entry]:
         """Return everything that matches, as of now."""
@@ -107,17 +121,16 @@ class Lister:
         ]
 
     async def _from_cache(
-        self, scope: Scope, entries: Sequence[Entry], start: int, revision: int, limit: int
+        self, scope: Scope, entries: Sequence[Entry], revision: int, limit: int
     ) -> Page:
         found: list[Entry] = []
         size = 0
         began = time.perf_counter()
-        for at in range(start, len(entries)):
-            entry = entries[at]
+        for at, entry in enumerate(entries):
             if scope.matches(entry):
                 if _is_full(found, size, limit):
                     # As in Kubernetes, what remains is counted only if nothing has to be matched.
-                    remaining = len(entries) - at if scope.every_object else 0
+                    remaining = 0 if scope.selects else len(entries) - at
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
                 found.append(entry)
                 size += len(entry.value)
@@ -131,17 +144,19 @@ class Lister:
     ) -> Page:
         found: list[Entry] = []
         size = 0
-        async for entry in self._history(request, scope, revision, after):
+        async for entry, remaining in self._history(request, scope, revision, after):
             if scope.matches(entry):
                 if _is_full(found, size, request.limit):
-                    return Page(found, revision, _encode_token(revision, found[-1].key), 0)
+                    token = _encode_token(revision, found[-1].key)
+                    return Page(found, revision, token, 0 if scope.selects else remaining)
                 found.append(entry)
                 size += len(entry.value)
         return Page(found, revision, "", 0)
 
     async def _history(
         self, request: ListRequest, scope: Scope, revision: int, after: str
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncIterator[tuple[Entry, int]]:
+        """Yield the objects behind a key, each with how many there are from it on."""
         kind = next(iter(scope.kinds.values()))
         start_after = object_key(kind, after)
         more = True
@@ -153,11 +168,11 @@ class Lister:
                 revision=revision,
             )
             began = time.perf_counter()
-            entries = [entry for kv in page.kvs if (entry := Entry.of(kv)) is not None]
-            readable = [entry for entry in entries if entry.is_readable()]
+            entries = [(Entry.of(kv), page.total - at) for at, kv in enumerate(page.kvs)]
+            readable = [(e, left) for e, left in entries if e is not None and e.is_readable()]
             await end_turn(_READ_AND_DECODED * (time.perf_counter() - began))
-            for entry in readable:
-                yield entry
+            for found in readable:
+                yield found
             more = page.more and bool(page.kvs)
             if page.kvs:
                 start_after = page.kvs[-1].key
@@ -165,6 +180,11 @@ class Lister:
 
 def _is_full(found: Sequence[Entry], size: int, limit: int) -> bool:
     return (limit > 0 and len(found) == limit) or (bool(found) and size > frames.MAX_RESPONSE_BYTES)
+
+
+def inconsistent_token(token: str) -> str:
+    """Return a token that goes on behind the same object, in the state of then. Raises ApiError."""
+    return _encode_token(0, _decode_token(token)[1])
 
 
 def _encode_token(revision: int, after: str) -> str:
@@ -178,7 +198,7 @@ def _decode_token(token: str) -> tuple[int, str]:
             raise ValueError("longer than any that is given out")
         content = json.loads(base64.urlsafe_b64decode(token.encode()))
         revision, start = content["rv"], content["start"]
-        if type(revision) is not int or not 0 < revision < 2**63 or not isinstance(start, str):
+        if type(revision) is not int or not 0 <= revision < 2**63 or not isinstance(start, str):
             raise ValueError("not what is given out")
         start.encode()
     except (binascii.Error, ValueError, KeyError, TypeError, RecursionError):

@@ -79,19 +79,26 @@ class Scope:
             return False
         return self._fields is None or self._fields.matches(message)
 
-    def frame(self, change: Change) -> bytes | None:
-        """Return the event that a watcher gets of a change of one of the kinds; None for none.
+    def event_type(self, change: Change) -> int | None:
+        """Return which event a watcher gets of a change of one of the kinds; None for none.
 
         An object that begins to match is ADDED to this watcher, one that ceases to is DELETED.
         """
         if self._everything:
-            return change.frame
+            return change.type
         new = change.new is not None and self.matches(change.new)
         old = change.old is not None and self.matches(change.old)
         if new:
-            if old or change.old is None:
-                return change.frame
-            return change.reframed(ADDED)
+            return change.type if old or change.old is None else ADDED
         if old:
-            return change.frame if change.new is None else change.reframed(DELETED)
+            return change.type if change.new is None else DELETED
         return None
+
+    def frame(self, change: Change) -> bytes | None:
+        """Return the event that a watcher gets of a change of one of the kinds; None for none."""
+        if self._everything:
+            return change.frame
+        found = self.event_type(change)
+        if found is None:
+            return None
+        return change.frame if found == change.type else change.reframed(found)

@@ -13,13 +13,15 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.access.authentication import CallAuthenticator
 from podsched.server.access.reviews import Reviews
 from podsched.server.access.tokens import TokenFile
-from podsched.server.calls import Auditor, CallObserver, Pipeline
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
 from podsched.server.fairness.gate import FlowObserver, Gate
+from podsched.server.pipeline import Auditor, CallObserver, Pipeline
+from podsched.server.rest.probes import Probes
 from podsched.server.service import (
     AUTHORIZATION,
     OBJECTS,
@@ -30,9 +32,11 @@ from podsched.server.service import (
 )
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Store
+from podsched.telemetry.health import HealthChecks
 
 if TYPE_CHECKING:
     from podsched.server.access.jwt import JwtVerifier
+    from podsched.server.rest.listener import KubeListener
 
 #: The largest request; a batch of 5,000 large pods is about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
@@ -54,7 +58,11 @@ class ApiServer:
         observer: CallObserver | None = None,
         flow_observer: FlowObserver | None = None,
         audit: Auditor | None = None,
+        probes: Probes | None = None,
     ) -> None:
+        """Put the server together. probes: what Kubernetes' face answers to /healthz and so on."""
+        self._probes = probes or Probes(HealthChecks())
+        self._kube: KubeListener | None = None
         self._settings = settings
         self._observer = observer
         self.core = ServerCore(settings, store)
@@ -63,7 +71,7 @@ class ApiServer:
         self._audit = audit
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
-        self.port = self.token_port = 0
+        self.port = self.token_port = self.kube_port = 0
 
     @property
     def address(self) -> str:
@@ -81,8 +89,11 @@ class ApiServer:
         Raises OSError when the address cannot be had, CertificateError for TLS files and
         AccessError for files of tokens or keys that cannot be used.
         """
-        self._server = self._build()
+        pipeline = self._pipeline()
+        self._server = self._build(pipeline)
         await self._server.start()
+        if self._settings.kube_listen:
+            await self._listen_for_kube(pipeline)
         await self.core.start()
         await self.set_serving(True)
 
@@ -102,6 +113,8 @@ class ApiServer:
         await self._health.enter_graceful_shutdown()
         self.core.watcher.close()
         self.core.submission.close()
+        if self._kube is not None:
+            await self._kube.stop(grace)
         if self._server is not None:
             await self._server.stop(grace)
         await self.core.stop()
@@ -124,7 +137,23 @@ class ApiServer:
             self._observer, authenticator, self.core.authorizer.rights_of, self.gate, self._audit
         )
 
-    def _build(self) -> grpc.aio.Server:
+    async def _listen_for_kube(self, pipeline: Pipeline) -> None:
+        """Serve Kubernetes' REST API. Raises OSError, CertificateError."""
+        # Loads hypercorn, which only servers with this face need.
+        from podsched.server.rest.app import RestApp
+        from podsched.server.rest.handling import Handler
+        from podsched.server.rest.listener import KubeListener
+
+        settings = self._settings
+        files = None
+        if settings.tls_cert:
+            files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+        self._kube = KubeListener(RestApp(Handler(self.core, pipeline, self._probes)), files)
+        host, _, port = settings.kube_listen.rpartition(":")
+        await self._kube.start(host.strip("[]"), int(port))
+        self.kube_port = self._kube.port
+
+    def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
         settings, core = self._settings, self.core
         server = grpc.aio.server(
             options=[
@@ -142,7 +171,6 @@ class ApiServer:
         )
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods, core.submission)
-        pipeline = self._pipeline()
         reviews = AuthorizationService(Reviews(core.authorizer))
         services = (objects, pods, reviews)
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])

@@ -15,9 +15,10 @@ from podsched.api.kinds import unwrap
 from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
 from podsched.server.access.reviews import Reviews
-from podsched.server.calls import Pipeline, conversing, streaming, unary
+from podsched.server.calls import conversing, streaming, unary
 from podsched.server.creation import Creator
 from podsched.server.listing import Lister
+from podsched.server.pipeline import Pipeline
 from podsched.server.pods import PodOperations
 from podsched.server.registry import Registry
 from podsched.server.requests import Batch, batch_of, bounded, with_items, with_object

@@ -19,6 +19,10 @@ class ServerSettings:
     port: int = 0
     """Port to listen on; 0 takes a free one, to be read from ``ApiServer.port``."""
 
+    kube_listen: str = ""
+    """host:port on which Kubernetes' REST API is served over HTTP; empty: it is not. Port 0 takes a
+    free one, to be read from ``ApiServer.kube_port``."""
+
     tls_cert: str = ""
     """File with the server's certificate chain (PEM); empty: no TLS."""
     tls_key: str = ""

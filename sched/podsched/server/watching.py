@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from podsched.server import errors, frames
 from podsched.server.access.rights import WatchRight
@@ -36,8 +37,49 @@ _RESPONSE_INTERVAL = 0.002
 MAX_PACE_MS = 1000
 
 
+class Encoding(Protocol):
+    """How a face writes down a watch. idle: seconds after which a quiet watch gets a bookmark."""
+
+    idle: float
+
+    def added(self, entry: Entry) -> bytes:
+        """Return the event of an object that exists already."""
+
+    def event(self, scope: Scope, change: Change) -> bytes | None:
+        """Return the event of a change of one of the kinds; None for none."""
+
+    def response(self, events: Sequence[bytes], revision: int) -> bytes:
+        """Return events up to a whole revision as one piece."""
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        """Return what says how far the watch has come, or nothing."""
+
+
+class GrpcEncoding:
+    """Serialized WatchResponses."""
+
+    def __init__(self, idle: float) -> None:
+        self.idle = idle
+
+    def added(self, entry: Entry) -> bytes:
+        """See ``Encoding``."""
+        return frames.event_frame(ADDED, entry.wrapped())
+
+    def event(self, scope: Scope, change: Change) -> bytes | None:
+        """See ``Encoding``."""
+        return scope.frame(change)
+
+    def response(self, events: Sequence[bytes], revision: int) -> bytes:
+        """See ``Encoding``."""
+        return frames.watch_response(events, revision)
+
+    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+        """See ``Encoding``."""
+        return frames.bookmark_response(revision, initial_events_end=initial_events_end)
+
+
 class Watcher:
-    """Streams serialized WatchResponses."""
+    """Streams the changes of what a request selects."""
 
     def __init__(
         self, cache: WatchCache, reflector: CacheReflector, bookmark_seconds: float
@@ -45,7 +87,7 @@ class Watcher:
         """bookmark_seconds: a watch on which nothing happens says so often how far it has come."""
         self._cache = cache
         self._reflector = reflector
-        self._idle = bookmark_seconds
+        self._grpc = GrpcEncoding(bookmark_seconds)
         self._closing = False
         self.watching = 0
         #: Events sent, of all watches together.
@@ -56,10 +98,13 @@ class Watcher:
         self._closing = True
         self._cache.wake()
 
-    async def watch(self, request: WatchRequest) -> AsyncGenerator[bytes, None]:
-        """Yield responses until the client goes, or may no longer have them.
+    def watch(
+        self, request: WatchRequest, encoding: Encoding | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Return responses until the client goes, or may no longer have them.
 
-        Raises ApiError; OUT_OF_RANGE: list again.
+        encoding: by default gRPC's. Raises ApiError, at once for what cannot be watched;
+        OUT_OF_RANGE: list again.
         """
         scope = Scope(
             request.kinds, request.namespace, request.label_selector, request.field_selector
@@ -68,9 +113,14 @@ class Watcher:
         _check(request, scope)
         if self.watching >= MAX_WATCHES:
             raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")
+        return self._watch(request, scope, right, encoding or self._grpc)
+
+    async def _watch(
+        self, request: WatchRequest, scope: Scope, right: WatchRight, encoding: Encoding
+    ) -> AsyncGenerator[bytes, None]:
         self.watching += 1
         try:
-            async for response in self._stream(request, scope):
+            async for response in self._stream(request, scope, encoding):
                 right.check()
                 yield response
         except ExpiredError as error:
@@ -80,7 +130,9 @@ class Watcher:
         finally:
             self.watching -= 1
 
-    async def _stream(self, request: WatchRequest, scope: Scope) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, request: WatchRequest, scope: Scope, encoding: Encoding
+    ) -> AsyncIterator[bytes]:
         if request.from_revision and not request.send_initial_events:
             seen = request.from_revision
             position = self._cache.position_after(seen)
@@ -91,20 +143,23 @@ class Watcher:
             if request.send_initial_events:
                 # Taken now and encoded piece by piece: the lists never change, the cache does.
                 existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
-                for response in self._initial(scope, existing):
+                for response in self._initial(scope, encoding, existing):
                     yield response
-            yield frames.bookmark_response(seen, initial_events_end=request.send_initial_events)
-        async for response in self._follow(scope, position, seen, request.pace_ms / 1000):
+            yield encoding.bookmark(seen, initial_events_end=request.send_initial_events)
+        pace = request.pace_ms / 1000
+        async for response in self._follow(scope, encoding, position, seen, pace):
             yield response
 
-    def _initial(self, scope: Scope, existing: Iterable[Iterable[Entry]]) -> Iterator[bytes]:
+    def _initial(
+        self, scope: Scope, encoding: Encoding, existing: Iterable[Iterable[Entry]]
+    ) -> Iterator[bytes]:
         """Yield what exists, as responses of ADDED events without a revision."""
         pending: list[bytes] = []
         size = 0
         for entries in existing:
             for entry in entries:
                 if scope.matches(entry):
-                    pending.append(frames.event_frame(ADDED, entry.wrapped()))
+                    pending.append(encoding.added(entry))
                     self.sent += 1
                     size += len(pending[-1])
                     if size >= _RESPONSE_BYTES:
@@ -114,18 +169,18 @@ class Watcher:
             yield b"".join(pending)
 
     async def _follow(
-        self, scope: Scope, position: int, seen: int, pace: float
+        self, scope: Scope, encoding: Encoding, position: int, seen: int, pace: float
     ) -> AsyncIterator[bytes]:
         cache, clock = self._cache, asyncio.get_running_loop().time
-        sent_at, bookmark_at = 0.0, clock() + self._idle
+        sent_at, bookmark_at = 0.0, clock() + encoding.idle
         while not self._closing:
             changes = cache.changes_from(position, _CHANGES_AT_ONCE)
             position += len(changes)
             shown = latest_of(changes) if pace else changes
-            for response in self._responses(scope, shown, seen):
+            for response in self._responses(scope, encoding, shown, seen):
                 yield response
                 sent_at = clock()
-                bookmark_at = sent_at + self._idle
+                bookmark_at = sent_at + encoding.idle
             if changes:
                 seen = max(seen, changes[-1].revision)
             if position < cache.end:
@@ -134,8 +189,8 @@ class Watcher:
                 continue
             seen = max(seen, cache.revision)
             if clock() >= bookmark_at:
-                yield frames.bookmark_response(seen)
-                bookmark_at = clock() + self._idle
+                yield encoding.bookmark(seen, initial_events_end=False)
+                bookmark_at = clock() + encoding.idle
                 continue
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
             pause = sent_at + max(_interval(), pace) - clock()
@@ -143,7 +198,9 @@ class Watcher:
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
 
-    def _responses(self, scope: Scope, changes: Sequence[Change], seen: int) -> Iterator[bytes]:
+    def _responses(
+        self, scope: Scope, encoding: Encoding, changes: Sequence[Change], seen: int
+    ) -> Iterator[bytes]:
         """Yield responses of about the largest size, each ending with a whole revision."""
         pending: list[bytes] = []
         size = revision = 0
@@ -152,18 +209,18 @@ class Watcher:
             if change.revision != revision:
                 if size >= _RESPONSE_BYTES:
                     self.sent += len(pending)
-                    yield frames.watch_response(pending, revision)
+                    yield encoding.response(pending, revision)
                     pending, size = [], 0
                 revision = change.revision
             if revision <= seen or change.kind.name not in kinds:
                 continue
-            frame = scope.frame(change)
+            frame = encoding.event(scope, change)
             if frame is not None:
                 pending.append(frame)
                 size += len(frame)
         if pending:
             self.sent += len(pending)
-            yield frames.watch_response(pending, revision)
+            yield encoding.response(pending, revision)
 
 
 def _interval() -> float:

@@ -1,6 +1,6 @@
 """From a call to its identity: by the certificate of its connection, or by a bearer token.
 
-A certificate's common name is the user and its organizations are the groups, as in Kubernetes. gRPC
+A certificate's common name is the user and its organizations are the groups, as in Kubernetes. TLS
 has verified it in the handshake. Reading one takes some 100 us, so identities are kept by
 certificate; looking one up costs 5 us. A token stands in the metadata of each call,
 "authorization: Bearer TOKEN". A connection with a certificate needs none, and one that is sent
@@ -9,9 +9,9 @@ there is not looked at. Nobody is anonymous.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from podsched.lib.certificate_files import CertificateError
 from podsched.server import errors
@@ -27,8 +27,22 @@ from podsched.server.access.tokens import TokenFile
 if TYPE_CHECKING:
     from podsched.server.access.jwt import JwtVerifier
 
+
+class CallContext(Protocol):
+    """What a face tells of a call; gRPC's contexts have it."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
+        """Return the headers, their names in lower case."""
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """Return the verified certificate of the client in PEM as ``x509_pem_cert``, if any."""
+
+    def peer(self) -> str:
+        """Return the connection, as gRPC names it: "ipv4:10.0.0.1:4711"."""
+
+
 Authenticator = Callable[[Any], Identity]
-"""Returns the identity of a call with this gRPC context. Raises ApiError UNAUTHENTICATED."""
+"""Returns the identity of a call with this context. Raises ApiError UNAUTHENTICATED."""
 
 _PEM = "x509_pem_cert"
 _KEPT = 4096

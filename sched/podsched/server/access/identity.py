@@ -1,7 +1,7 @@
 """Who calls: the ``Identity`` that every call to the API has from its first line to its last.
 
-``calls.Pipeline`` asks the authenticator for it before it decodes a request, keeps it in
-``_Call.identity``, and sets it for everything that runs within the call, streams included:
+``pipeline.Pipeline`` asks the authenticator for it before it decodes a request, keeps it in
+``Call.identity``, and sets it for everything that runs within the call, streams included:
 ``caller()`` returns it wherever a decision needs it. Outside of a call, such as when the server
 creates what every cluster has, it is the server itself.
 

@@ -23,7 +23,7 @@ from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Identity
 from podsched.server.access.nodes import NodeScope, node_scope
 from podsched.server.access.policy import Policy
-from podsched.server.access.rules import names_permitted
+from podsched.server.access.rules import names_permitted, path_permitted
 
 _MOST_REMEMBERED = 4096
 #: Characters of a question; longer ones name nothing that exists, and may be of any length.
@@ -79,6 +79,13 @@ class Rights:
                     self._remembered.clear()
                 self._remembered[key] = names
         return names is None or (bool(name) and name in names)
+
+    def check_path(self, verb: str, path: str) -> None:
+        """Raise ApiError PERMISSION_DENIED unless a verb on a path of no resource is permitted."""
+        if self.everything or path_permitted(self.grants.rules_in(""), verb, path):
+            return
+        user = self.identity.user
+        raise errors.not_permitted(f'forbidden: User "{user}" cannot {verb} path "{path}"')
 
     def check(
         self, verb: str, kind: Kind, namespace: str = "", name: str = "", subresource: str = ""

@@ -114,6 +114,18 @@ def names_permitted(
     return frozenset(names)
 
 
+def path_permitted(rules: Iterable[Rule], verb: str, path: str) -> bool:
+    """Return whether rules permit a verb on a path of no resource; a rule's may end with "*"."""
+    return any(
+        (verb in rule.verbs or ALL in rule.verbs)
+        and any(
+            url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1]))
+            for url in rule.urls
+        )
+        for rule in rules
+    )
+
+
 def not_covered(owned: Sequence[Rule], asked: Iterable[Rule]) -> list[Rule] | None:
     """Return the single rights in ``asked`` that ``owned`` do not include.
 

@@ -50,6 +50,7 @@ _VERBS: Final = {
     "BindPods": ("create", "binding"),
     "Evict": ("create", "eviction"),
     "EvictPods": ("create", "eviction"),
+    "Discovery": ("get", ""),
 }
 _PODS_CALLS: Final = frozenset(
     {"CreatePods", "SubmitPods", "Bind", "BindPods", "Evict", "EvictPods", "PatchPodStatuses"}
@@ -96,6 +97,7 @@ class AuditedCall:
     error: ApiError | None
     received: float
     completed: float
+    uri: str = ""
 
     @property
     def size(self) -> int:
@@ -210,7 +212,7 @@ def event_of(call: AuditedCall, level: Level) -> dict[str, Any]:
         "level": level.value,
         "auditID": call.request_id,
         "stage": "ResponseComplete",
-        "requestURI": f"/podsched.v1/{call.method}",
+        "requestURI": call.uri or f"/podsched.v1/{call.method}",
         "verb": attributes.verb,
         "user": {"username": attributes.user, "groups": sorted(attributes.groups)},
         "sourceIPs": [source_ip(call.peer)],

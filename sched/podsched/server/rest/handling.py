@@ -1,0 +1,88 @@
+"""From a request to its answer: which part answers it, within the pipeline of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from podsched.server.core import ServerCore
+from podsched.server.pipeline import Call, Pipeline
+from podsched.server.rest.discovery import discovered, version
+from podsched.server.rest.failures import method_not_allowed, no_such_resource, page_not_found
+from podsched.server.rest.messages import Answer, Request
+from podsched.server.rest.probes import Probes
+from podsched.server.rest.reading import Reading
+from podsched.server.rest.resources import GROUP_NAMES
+from podsched.server.rest.routes import Target, group_of, target_of
+from podsched.server.rest.views import EncodedObjects
+from podsched.server.rest.watches import Watches
+
+Send = Callable[[Answer, Call], Awaitable[None]]
+"""Sends an answer as part of a call."""
+
+Verb = Callable[[Target, Request], Awaitable[Answer]]
+
+#: What metrics and the audit log call a request for no object.
+DISCOVERY: Final = "Discovery"
+
+
+class Handler:
+    """Answers requests, each within a ``Call``."""
+
+    def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
+        self._pipeline = pipeline
+        self._probes = probes
+        encoded = EncodedObjects()
+        reading = Reading(core, encoded)
+        self._verbs: dict[str, Verb] = {
+            "get": reading.get,
+            "list": reading.list_,
+            "watch": Watches(core, encoded).watch,
+        }
+
+    async def handle(self, request: Request, send: Send) -> None:
+        """Answer a request. Raises ApiError for what has to be answered with a ``Status``."""
+        segments = [part for part in request.path.split("/") if part]
+        found = self._route(request, segments)
+        name = found.call if isinstance(found, Target) else DISCOVERY
+        async with Call(name, request, self._pipeline, request.uri) as call:
+            call.authenticate()
+            if isinstance(found, Exception):
+                raise found
+            await call.enter(0)
+            if isinstance(found, Target):
+                answer = await self._verbs[found.verb](found, request)
+            else:
+                answer = self._other(request, segments)
+            if isinstance(answer.body, bytes):
+                await send(answer, call)
+                return
+            with call.stream():
+                await send(answer, call)
+
+    def _route(self, request: Request, segments: Sequence[str]) -> Target | Exception | None:
+        """Return the target of a request, why it has none, or None if it is not about objects."""
+        below = group_of(segments) if segments else None
+        if below is None:
+            return None
+        group, served, rest = below
+        if group and group not in GROUP_NAMES:
+            return None
+        try:
+            return target_of(request, group, served, rest)
+        except Exception as error:
+            return error
+
+    def _other(self, request: Request, segments: Sequence[str]) -> Answer:
+        if not segments:
+            return page_not_found()
+        if segments == ["version"]:
+            if request.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
+            return version()
+        answer = discovered(request, segments) or self._probes.answer(request, segments)
+        if answer is not None:
+            return answer
+        if segments[0] == "api" or (segments[0] == "apis" and segments[1] in GROUP_NAMES):
+            raise no_such_resource()
+        return page_not_found()

@@ -1,0 +1,67 @@
+"""A request and an answer of HTTP, as the handlers see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+
+#: The largest body, as kube-apiserver's.
+MAX_BODY_BYTES: Final = 3 << 20
+
+
+def encode(value: Any) -> bytes:
+    """Return JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. ``path`` is decoded; ``query`` has the first value of each name."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    uri: str
+    connection: str
+    certificate: bytes
+    receive: Callable[[], Awaitable[bytes]]
+    """Returns the body. Raises ApiError for one that is too large."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
+        """See ``CallContext``."""
+        return self.headers.items()
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """See ``CallContext``."""
+        return {"x509_pem_cert": [self.certificate]} if self.certificate else {}
+
+    def peer(self) -> str:
+        """See ``CallContext``."""
+        return self.connection
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back: a body, or a stream of pieces of one that ends after some seconds."""
+
+    body: bytes | AsyncGenerator[bytes, None] = b""
+    status: int = 200
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def query_of(text: bytes) -> dict[str, str]:
+    """Return the first value of each name in a query."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
+        found.setdefault(name, value)
+    return found

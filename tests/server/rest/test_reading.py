@@ -1,0 +1,76 @@
+"""get and list over HTTP: the same objects as over gRPC, in the form that the client accepts."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.api_objects import node, pod
+from support.api_world import World
+from support.kube_client import TABLE, KubeClient
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def test_an_object_has_the_resource_version_that_grpc_shows(
+    world: World, kube: KubeClient
+) -> None:
+    entry = await world.core.creator.create(pod("a"))
+    found = (await kube.get(f"{PODS}/a")).json
+    assert found["metadata"]["resourceVersion"] == str(entry.revision)
+    assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
+
+
+async def test_pages_show_the_state_of_the_first(world: World, kube: KubeClient) -> None:
+    for name in ("a", "c", "d"):
+        await world.core.creator.create(pod(name))
+    first = (await kube.get(f"{PODS}?limit=2")).json
+    assert first["metadata"]["remainingItemCount"] == 1
+    await world.core.creator.create(pod("e"))
+    rest = (await kube.get(f"{PODS}?limit=2&continue={first['metadata']['continue']}")).json
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["d"]
+    assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+
+
+async def test_an_exact_version_is_the_state_of_then(world: World, kube: KubeClient) -> None:
+    then = (await world.core.creator.create(pod("a"))).revision
+    await world.core.creator.create(pod("b"))
+    query = f"resourceVersion={then}&resourceVersionMatch=Exact"
+    found = (await kube.get(f"{PODS}?{query}")).json
+    assert [item["metadata"]["name"] for item in found["items"]] == ["a"]
+    assert found["metadata"]["resourceVersion"] == str(then)
+
+
+async def test_a_table_has_kubernetes_columns_and_the_metadata_of_each_row(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(node("n"))
+    table = (await kube.get("/api/v1/nodes", TABLE)).json
+    assert [column["name"] for column in table["columnDefinitions"]][:4] == [
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+    ]
+    assert table["rows"][0]["object"]["metadata"]["name"] == "n"
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "text"),
+    [
+        ("fieldSelector=spec.hostname%3Dx", 400, "field label not supported: spec.hostname"),
+        ("resourceVersionMatch=Exact", 422, "forbidden unless resourceVersion is provided"),
+        ("limit=many", 400, "limit"),
+        ("continue=garbage", 400, "continue key is not valid"),
+    ],
+)
+async def test_a_query_that_makes_no_sense_is_refused_in_kubernetes_words(
+    kube: KubeClient, query: str, code: int, text: str
+) -> None:
+    response = await kube.get(f"{PODS}?{query}")
+    assert response.status == response.json["code"] == code
+    assert text in response.json["message"]
+
+
+async def test_who_accepts_only_protobuf_is_told_what_there_is(kube: KubeClient) -> None:
+    response = await kube.get(PODS, "application/vnd.kubernetes.protobuf")
+    assert (response.status, response.json["reason"]) == (406, "NotAcceptable")

@@ -1,0 +1,58 @@
+"""Watches over HTTP: a line for each event, and how they begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient
+
+PODS = "/api/v1/namespaces/default/pods?watch=1"
+
+
+def seen(events: list[dict[str, dict[str, dict[str, str]]]]) -> list[tuple[object, str]]:
+    return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
+
+
+async def watched(world: World, kube: KubeClient, query: str) -> list[tuple[object, str]]:
+    """What a watch sees of a pod that is created meanwhile, until the server stops."""
+    watch = asyncio.ensure_future(kube.get(f"{PODS}&{query}"))
+    await asyncio.sleep(0.02)
+    await world.core.creator.create(pod("later"))
+    await asyncio.sleep(0.02)
+    world.core.watcher.close()
+    return seen((await watch).events)
+
+
+async def test_without_a_version_what_exists_comes_first(world: World, kube: KubeClient) -> None:
+    await world.core.creator.create(pod("a"))
+    assert await watched(world, kube, "") == [("ADDED", "a"), ("ADDED", "later")]
+
+
+async def test_initial_events_end_with_a_bookmark_that_says_so(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("a"))
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    assert await watched(world, kube, query) == [
+        ("ADDED", "a"),
+        ("BOOKMARK", ""),
+        ("ADDED", "later"),
+    ]
+
+
+async def test_a_watch_goes_on_after_a_version(world: World, kube: KubeClient) -> None:
+    version = (await world.core.creator.create(pod("a"))).revision
+    assert await watched(world, kube, f"resourceVersion={version}") == [("ADDED", "later")]
+
+
+async def test_a_version_that_is_forgotten_is_an_event_and_not_a_failure(
+    world: World, kube: KubeClient
+) -> None:
+    other = await world.another()
+    await world.core.creator.create(pod("a"))
+    response = await KubeClient(other).get(f"{PODS}&resourceVersion=1")
+    assert response.status == 200
+    [event] = response.events
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
