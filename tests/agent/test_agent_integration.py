@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
@@ -100,3 +101,17 @@ async def test_a_silent_node_does_nothing_until_it_resumes(world: AgentWorld) ->
     await world.client.patch("Node", "n1", {"metadata": {"annotations": None}})
 
     await eventually("the pod runs", lambda: world.phase("web"), "Running")
+
+
+async def test_a_pod_for_which_its_node_has_no_room_is_refused(world: AgentWorld) -> None:
+    """Two of three fit; the third fails, as on a kubelet, and its end makes no room."""
+    await world.play(nodes=1, node_cpu="2")
+    for name, phase in (("a", "Running"), ("b", "Running"), ("c", "Failed")):
+        item = pod(name)
+        item.spec.node_name = "node-0000"
+        item.spec.containers[0].resources.requests["cpu"] = "1"
+        await world.client.create(item)
+        await eventually("it is decided", partial(world.phase, name), phase)
+    found = await world.pod("c")
+    assert found is not None and found.status.reason == "OutOfcpu"
+    assert found.status.message.endswith("cpu, requested: 1000, used: 2000, capacity: 2000")

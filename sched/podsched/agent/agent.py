@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from podsched.agent import leases, pods
+from podsched.agent.admission import Admission
 from podsched.agent.nodes import (
     is_ready,
     is_silent,
@@ -33,6 +34,7 @@ from podsched.agent.nodes import (
 )
 from podsched.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
 from podsched.api.codec import write
+from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.reasons import StatusCode
 from podsched.client import errors
@@ -105,6 +107,7 @@ class Agent:
         self._playing: dict[str, bool] = {}
         """The nodes played, and whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
+        self._admission = Admission()
         self._seen: dict[str, _Seen] = {}
         self._counted: dict[str, str] = {}
         self._timers: list[tuple[float, str, str]] = []
@@ -273,6 +276,10 @@ class Agent:
         if after and before != after:
             self._pods_on.setdefault(after, {})[key] = None
         self._count_pod(key, new)
+        if new is None or is_finished(new):
+            self._admission.release(key)
+        elif after and not pods.is_waiting(new):
+            self._admission.take(key, new)
         if new is None:
             self._seen.pop(key, None)
             self._statuses.drop(key)
@@ -292,6 +299,15 @@ class Agent:
             return  # not ours, gone, or silent
         now = self._now()
         node = self._informer.get("Node", pod.spec.node_name)
+        if isinstance(node, Node) and pods.is_waiting(pod):
+            if not self._informer.synced.is_set():
+                # Pods that run already come first, wherever they are in the list.
+                self._handle_at("Pod", key, now)
+                return
+            rejection = self._admission.admit(key, pod, node)
+            if rejection is not None:
+                self._statuses.put(key, pods.rejected(pod, rejection).request)
+                return
         action = pods.step(
             pod,
             self._since(key, pod, now),
@@ -325,6 +341,7 @@ class Agent:
             self._timer_set.set()
 
     async def _run_timers(self) -> None:
+        await self._informer.synced.wait()
         while True:
             self._timer_set.clear()
             now = self._now()

@@ -5,6 +5,7 @@ only state is the time at which the pod was first seen in its present state. It 
 precision, because the API's times are whole seconds: a restarted agent does the same without it.
 
     the pod                               is
+    bound, Pending, no room on its node   Failed at once, OutOfcpu and so on (``admission``)
     bound, Pending, not being deleted     Running run_delay after its binding
     Running, not Ready for its node's    Ready, once the node is
     Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
@@ -18,6 +19,7 @@ import json
 import math
 from typing import Any, NamedTuple
 
+from podsched.agent.admission import Rejection
 from podsched.api.codec import format_time, write
 from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
 from podsched.api.objects import Pod, PodCondition, Timestamp, seconds_of, timestamp
@@ -167,6 +169,19 @@ def _finished(pod: Pod, now: float) -> Patch:
     ]
     status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
     return _patch(pod, status)
+
+
+def rejected(pod: Pod, rejection: Rejection) -> Patch:
+    """Return the status of a pod that its node does not take."""
+    status = {"phase": "Failed", "reason": rejection.reason, "message": rejection.message}
+    return _patch(pod, status)
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Whether a bound pod has not been started, and is to be."""
+    if pod.metadata.HasField("deletion_timestamp") or is_finished(pod):
+        return False
+    return pod.status.phase != "Running"
 
 
 def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:

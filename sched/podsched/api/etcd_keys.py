@@ -5,6 +5,8 @@
     /podsched/liveness/<namespace>/<name>             lives as long as the holder of a lock
     /podsched/sync                                    written to make a quiet watch move on
     /podsched/compaction                              its version counts the compactions
+    /podsched/schedulers                              the locks whose holders bind pods
+    /podsched/bound/<node>/<namespace>/<name>         put by a binding to a node under that lock
 
 One prefix holds them all, so that one watch sees every change in the order of revisions.
 
@@ -23,6 +25,8 @@ TERMS = f"{ROOT}terms/"
 LIVENESS = f"{ROOT}liveness/"
 SYNC = f"{ROOT}sync"
 COMPACTION = f"{ROOT}compaction"
+SCHEDULERS = f"{ROOT}schedulers"
+BOUND = f"{ROOT}bound/"
 
 _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 
@@ -59,6 +63,11 @@ def lease_key(lock: str) -> str:
 def term_key(lock: str) -> str:
     """Return the term key of the lock "namespace/name", which fences the writes of its holder."""
     return TERMS + lock
+
+
+def bound_key(node: str, lock: str) -> str:
+    """Return the key that bindings to a node put under the lock "namespace/name"."""
+    return f"{BOUND}{node}/{lock}"
 
 
 def liveness_key(lock: str) -> str:

@@ -192,6 +192,7 @@ class TermRunner:
         clock = asyncio.get_running_loop().time
         self._missed.clear()
         objects = self._parts.informer.objects
+        self.state.revision = self._parts.informer.revision
         listed = [(kind, list(objects(kind).items())) for kind in WATCHED_KINDS]
         for kind, items in listed:
             for number, (key, obj) in enumerate(items, 1):

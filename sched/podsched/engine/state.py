@@ -131,6 +131,8 @@ class SchedulingState:
     waiting: WaitingPods = field(default_factory=WaitingPods)
     listener: StateListener = field(default_factory=NoListener)
     set_aside: SetAside = field(default_factory=SetAside)
+    #: Everything up to it has been taken over: what a decision made now is based on.
+    revision: int = 0
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Take over a batch of the informer; ``now`` is the queue's monotonic time."""
@@ -145,6 +147,8 @@ class SchedulingState:
             self.apply(event, now)
             count += 1
         self._handled(sort, count, began)
+        # A part of a list is newer than what its batch says; too old a revision does no harm.
+        self.revision = batch.revision
 
     def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
         ended = time.monotonic()

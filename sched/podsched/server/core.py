@@ -13,6 +13,7 @@ from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
 from podsched.server.access.authorizer import Authorizer
 from podsched.server.admission_sources import AdmissionSources
+from podsched.server.bind_guard import BindGuard
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.compaction import Compactor
 from podsched.server.creation import Creator
@@ -68,10 +69,11 @@ class ServerCore:
         charging = QuotaCharging(storage, quotas, self.quota_recounter, now=now)
         self.creator = Creator(sources, expiry, charging, now=now, new_uid=new_uid)
         self.submission = PodSubmission(self.creator)
-        self.registry = Registry(storage, self.lister, sources, now=now)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
-        self.pods = PodOperations(storage, self.cache, self.reflector, now=now)
+        guard = BindGuard(store)
+        self.registry = Registry(storage, self.lister, sources, guard, now=now)
+        self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)
         self._following: asyncio.Task[None] | None = None

@@ -4,6 +4,7 @@
     ├── not_found        NOT_FOUND            NOT_FOUND
     ├── already_exists   ALREADY_EXISTS       ALREADY_EXISTS
     ├── conflict         ABORTED              CONFLICT              read again and retry
+    ├── overtaken        ABORTED              CONFLICT              decide again on newer state
     ├── precondition     ABORTED              PRECONDITION_FAILED   another uid or resourceVersion
     ├── invalid          INVALID_ARGUMENT     INVALID               with every mistake
     ├── bad_request      INVALID_ARGUMENT     BAD_REQUEST
@@ -28,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.field_errors import FieldError
-from podsched.api.kinds import Kind
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.store import errors as store_errors
 
@@ -110,6 +111,16 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
         _cannot_be_fulfilled(kind, name, why),
         about=(kind, name),
     )
+
+
+def overtaken(node: str, why: str, revision: int) -> ApiError:
+    """Make the error for a binding decided before somebody else took room on its node.
+
+    revision: what the scheduler must have seen before it decides again.
+    """
+    message = _cannot_be_fulfilled(KINDS["Node"], node, f"{why} since the pod was decided on")
+    metadata = {"revision": str(revision)}
+    return ApiError(StatusCode.ABORTED, StatusReason.CONFLICT, message, metadata=metadata)
 
 
 def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:

@@ -7,7 +7,7 @@ one node once; an eviction and the disruption it costs are one write.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from podsched.api.conditions import set_pod_condition
 from podsched.api.etcd_keys import object_key
@@ -17,6 +17,7 @@ from podsched.api.objects import Pod, PodCondition, timestamp
 from podsched.server import errors
 from podsched.server.access.object_checks import check_own
 from podsched.server.access.rights import rights
+from podsched.server.bind_guard import BindGuard
 from podsched.server.binding import bind_step, check_conditions, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
 from podsched.server.cache_reflector import CacheReflector
@@ -26,10 +27,10 @@ from podsched.server.errors import ApiError
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
-from podsched.store.protocol import Compare, Put
+from podsched.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
-POD, NODE, PDB = KINDS["Pod"], KINDS["Node"], KINDS["PodDisruptionBudget"]
+POD, PDB = KINDS["Pod"], KINDS["PodDisruptionBudget"]
 _EVICT_ATTEMPTS = 8
 
 
@@ -41,45 +42,44 @@ class PodOperations:
         storage: ObjectStorage,
         cache: WatchCache,
         reflector: CacheReflector,
+        guard: BindGuard,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._cache = cache
         self._reflector = reflector
+        self._guard = guard
         self._now = now
 
     async def bind(self, bindings: Sequence[Binding], fence: Fence | None) -> list[Outcome]:
         """Bind pods to nodes, each by itself."""
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
-        missing = await self._missing_nodes(bindings)
-        outcomes: list[Outcome | None] = [
-            _binding_error(b, missing, fenced=fenced) for b in bindings
-        ]
+        if fence is not None:
+            await self._guard.admit(fence)
+        outcomes: list[Outcome | None] = [_binding_error(b, fenced=fenced) for b in bindings]
         good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
 
-        def change_to(binding: Binding) -> Callable[[Entry], Step | None]:
-            return lambda entry: bind_step(entry, binding, now, fenced=fenced)
+        def mutation_of(binding: Binding) -> Mutation:
+            def change(entry: Entry) -> Step | None:
+                step = bind_step(entry, binding, now, fenced=fenced)
+                if step is None:
+                    return None
+                compares, ops = self._guard.conditions(binding, fence)
+                return Step(step.value, compares, ops)
 
-        mutations = [Mutation(POD, _key(b.namespace, b.name), change_to(b)) for _, b in good]
+            def refusal(current: Mapping[str, KeyValue | None]) -> ApiError | None:
+                return self._guard.refusal(binding, current)
+
+            return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
+
+        mutations = [mutation_of(b) for _, b in good]
         for (index, _), outcome in zip(
             good, await self._storage.mutate(mutations, fence), strict=True
         ):
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
-
-    async def _missing_nodes(self, bindings: Sequence[Binding]) -> frozenset[str]:
-        """Return the nodes that do not exist. Raises ApiError when the store does not answer."""
-        nodes = self._cache.objects(NODE)
-        missing = {b.node_name for b in bindings if b.node_name and b.node_name not in nodes}
-        if missing:
-            try:
-                # One may have been created through another server a moment ago.
-                await self._reflector.wait_until_fresh()
-            except StoreError as error:
-                raise errors.of_store(error) from error
-        return frozenset(name for name in missing if name not in nodes)
 
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None
@@ -179,9 +179,7 @@ class PodOperations:
         raise errors.conflict(POD, request.name)
 
 
-def _binding_error(
-    binding: Binding, missing_nodes: Collection[str], *, fenced: bool
-) -> ApiError | None:
+def _binding_error(binding: Binding, *, fenced: bool) -> ApiError | None:
     namespace = binding.namespace or DEFAULT_NAMESPACE
     own = rights()
     try:
@@ -194,8 +192,6 @@ def _binding_error(
         return errors.invalid(
             POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
         )
-    if binding.node_name in missing_nodes:
-        return errors.not_found(NODE, binding.node_name)
     return None
 
 

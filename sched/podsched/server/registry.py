@@ -28,6 +28,7 @@ from podsched.server.admission import (
     take_status,
 )
 from podsched.server.admission_sources import AdmissionSources
+from podsched.server.bind_guard import BindGuard
 from podsched.server.deletion import check_preconditions, deletion_step, is_over
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -57,12 +58,14 @@ class Registry:
         storage: ObjectStorage,
         lister: Lister,
         sources: AdmissionSources,
+        guard: BindGuard,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._lister = lister
         self._sources = sources
+        self._guard = guard
         self._now = now
 
     # ------------------------------------------------------------------ reading
@@ -224,7 +227,10 @@ class Registry:
 
     def _removal(self, entry: Entry, asked: int | None) -> Step | None:
         check_own(entry)
-        return deletion_step(entry, asked, self._now())
+        step = deletion_step(entry, asked, self._now())
+        if step is not None and step.value is None and entry.kind.name == "Node":
+            return step._replace(ops=self._guard.leftovers(entry.key))
+        return step
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:

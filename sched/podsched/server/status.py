@@ -76,6 +76,7 @@ def _failed(error: ApiError) -> BatchResult:
         code=error.code,
         message=short(error.message),
         reason=error.reason,
+        resource_version=int(error.metadata.get("revision", 0)),
         node_name=error.metadata.get("node", ""),
         violations=[
             FieldViolation(field=v.field, description=v.description, reason=_token(v))

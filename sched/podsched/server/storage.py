@@ -75,11 +75,14 @@ class Mutation(NamedTuple):
 
     change: the step from a version (None: leave it as it is); raises ApiError when that version
     does not permit it. Called again for each newer version met, so it must not have effects.
+    refusal: why the compares of a step did not hold although the object is unchanged, from the keys
+    compared as they are; None: the change is to be tried again.
     """
 
     kind: Kind
     key: str
     change: Callable[[Entry], Step | None]
+    refusal: Callable[[Mapping[str, KeyValue | None]], ApiError | None] | None = None
 
 
 Outcome = Entry | ApiError
@@ -267,6 +270,11 @@ class ObjectStorage:
         kv = result.current.get(object_key(kind, key))
         if kv is None:
             return errors.not_found(kind, _name(key))
+        base = attempt.base if step is not None else None
+        if mutation.refusal is not None and base is not None and base.revision == kv.mod_revision:
+            refused = mutation.refusal(result.current)
+            if refused is not None:
+                return refused
         return _Attempt(attempt.item, _entry(kind, key, kv), True)
 
     # ------------------------------------------------------------------ faults

@@ -315,6 +315,12 @@ class BindingMetrics:
                 CALL_BUCKETS,
             )
         )
+        self.bind_overtaken_total = registry.add(
+            Counter(
+                "podsched_bind_overtaken_total",
+                "Bindings refused as another scheduler had bound to the node since the decision.",
+            )
+        )
         self.fence_lost_total = registry.add(
             Counter(
                 "podsched_fence_lost_total",

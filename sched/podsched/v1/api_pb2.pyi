@@ -335,16 +335,18 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self, deleted: _Optional[int] = ...) -> None: ...
 
 class Binding(_message.Message):
-    __slots__ = ("namespace", "name", "uid", "node_name")
+    __slots__ = ("namespace", "name", "uid", "node_name", "revision")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     uid: str
     node_name: str
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node_name: _Optional[str] = ...) -> None: ...
+    revision: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node_name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class BindRequest(_message.Message):
     __slots__ = ("binding", "fence")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
+from podsched.api.objects import Pod
 from podsched.client.errors import FenceLost, Unavailable
 from podsched.engine.blame import PodFault
 from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
@@ -682,3 +684,42 @@ async def test_a_binding_cycle_that_raises_ends_the_term_and_its_pod_is_not_left
         assert world.place("a") == "backoff"
         assert "Script.unreserve a" in world.log
         world.ended = asyncio.create_task(asyncio.sleep(0))
+
+
+async def test_a_pod_whose_node_another_scheduler_took_is_decided_on_again_with_its_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not before they have been seen, and then at once; nobody is told of a failure."""
+    world = TermWorld()
+    world.node("n1", cpu="1")
+    bind = world.cluster.bind_pods
+    asked: list[tuple[str, int]] = []
+
+    async def overtaken(
+        bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        asked.extend((b.node_name, b.revision) for b in bindings)
+        if len(asked) > 1:
+            return await bind(bindings, fence=fence)
+        asked_at = world.cluster.revision
+        assert bindings[0].revision == asked_at
+        asyncio.get_running_loop().call_later(1, world.pod, "theirs")
+        asyncio.get_running_loop().call_later(1, lambda: world.change("theirs", move))
+        asyncio.get_running_loop().call_later(2, world.node, "n2")
+        return [api_pb2.BatchResult(code=10, reason="CONFLICT", resource_version=asked_at + 2)]
+
+    def move(pod: Pod) -> None:
+        pod.spec.scheduler_name, pod.spec.node_name = "other", "n1"
+
+    monkeypatch.setattr(world.cluster, "bind_pods", overtaken)
+    async with world.running():
+        world.pod("ours")
+        await asyncio.sleep(0.9)
+        assert world.state.cache.is_assumed("uid-ours")
+        await asyncio.sleep(0.5)
+        assert world.place("ours") == "unschedulable"
+        await asyncio.sleep(2)
+        assert [node for node, _ in asked] == ["n1", "n2"]
+        assert world.nodes_of("ours") == ["n2"]
+        assert len(world.events("ours", "FailedScheduling")) == 1
+        world.check()

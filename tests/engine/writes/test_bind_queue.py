@@ -81,6 +81,9 @@ class World:
         assert assignment.pod.name not in self.failed
         self.failed[assignment.pod.name] = status.message
 
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        self.failed[assignment.pod.name] = f"overtaken at {revision}"
+
     async def stop(self) -> None:
         self.running.cancel()
         await asyncio.gather(self.running, return_exceptions=True)
@@ -257,3 +260,16 @@ async def test_calls_under_way_end_with_the_queue() -> None:
     await asyncio.sleep(5)
     assert world.queue.calls == 0
     assert not world.names
+
+
+async def test_a_pod_that_another_scheduler_overtook_is_told_apart_from_one_that_failed(
+    world: World,
+) -> None:
+    """A conflict that names no revision is one with the pod itself, and has failed."""
+    world.api.answer = lambda bindings: [
+        api_pb2.BatchResult(code=10, reason="CONFLICT", message="taken", resource_version=12),
+        api_pb2.BatchResult(code=10, reason="CONFLICT", message="modified"),
+    ]
+    world.submit("a", "b")
+    await asyncio.sleep(2)
+    assert world.failed == {"a": "overtaken at 12", "b": "modified"}

@@ -88,6 +88,8 @@ class BindingCycle:
         )
         self._cycles: dict[str, _Cycle] = {}
         self._with_extenders = 0
+        #: Assignments that another scheduler made wrong, with the revision that shows it.
+        self._overtaken: list[tuple[int, Assignment]] = []
         self._room = asyncio.Event()
 
     def start(self) -> None:
@@ -314,3 +316,25 @@ class BindingCycle:
         runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         with working_on(assignment.pod.pod):
             self._failures.undo(runtime, assignment, status)
+
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        """Decide on a pod again as soon as what stood in its way has been seen."""
+        self._room.set()
+        self._meter.bind_overtaken()
+        self._overtaken.append((revision, assignment))
+        self.caught_up()
+
+    def caught_up(self) -> None:
+        """Return overtaken pods to the queue, as far as the state shows by now what overtook them.
+
+        Until then they stay assumed: nothing better is known of their nodes.
+        """
+        if not self._overtaken:
+            return
+        seen = self._state.revision
+        ready = [a for revision, a in self._overtaken if revision <= seen]
+        self._overtaken = [(r, a) for r, a in self._overtaken if r > seen]
+        for assignment in ready:
+            runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
+            with working_on(assignment.pod.pod):
+                self._failures.decide_again(runtime, assignment)

@@ -235,6 +235,10 @@ class CycleMeter:
         """Count the extenders being asked for scores: one more (1) or one less (-1)."""
         self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
 
+    def bind_overtaken(self) -> None:
+        """Count a pod to be decided on again, since another scheduler has bound to its node."""
+        self._binding.bind_overtaken_total.inc()
+
     def fence_lost(self) -> None:
         self._binding.fence_lost_total.labels("bind").inc()
 

@@ -23,7 +23,7 @@ from podsched.engine.writes.bind_queue import Assignment
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import Code, Status
+from podsched.framework.status import Code, Status, error
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 
@@ -81,11 +81,13 @@ class FailureHandler:
         status: Status,
         *,
         at_once: bool = False,
+        try_at_once: bool = False,
     ) -> None:
         """Take the assumption back; try the pod again, and those in whose way it stood.
 
         ``at_once``: no time has passed since the pod was assumed, so it stood in nobody's way but
-        those decided on together with it. Source: unreserveAndForget and handleBindingCycleError.
+        those decided on together with it. ``try_at_once``: nothing went wrong that would have to be
+        told, or waited for. Source: unreserveAndForget and handleBindingCycleError.
         """
         pod, cache = assignment.pod, self._state.cache
         run_unreserve(runtime, assignment)
@@ -94,6 +96,9 @@ class FailureHandler:
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.done(pod.uid)
             self._meter.dropped(assignment.queued)
+        elif try_at_once:
+            self.requeue(assignment.queued, set(), set())
+            self._activator.activate([pod])
         else:
             self._return_to_queue(assignment, status)
         if change is not None and at_once:
@@ -104,6 +109,10 @@ class FailureHandler:
                 change.event, change.old, change.new, self._clock(), except_uid=pod.uid
             )
         self._activator.notify()
+
+    def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+        """Take an assumption back that another scheduler has made wrong; try the pod at once."""
+        self.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
     def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
         if not status.code.rejects:

@@ -248,6 +248,7 @@ class SchedulingCycle:
             popped_at,
             self._clock(),
             self._meter.traceparent(decision.queued),
+            self._state.revision,
         )
 
     def _reserve_and_permit(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:

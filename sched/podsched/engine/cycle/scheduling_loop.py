@@ -79,6 +79,7 @@ class SchedulingLoop:
 
     def wake(self) -> None:
         """Look at the queue: something happened that may have put pods into it."""
+        self.binding.caught_up()
         self._activator.notify()
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:

@@ -4,10 +4,10 @@ Pods that differ from each other are decided on one at a time. While further dec
 once, what was decided is gathered, for at most GATHER_FOR seconds; the last of them, or one that
 nothing follows, is not kept waiting.
 
-Every assignment ends in exactly one of ``Outcomes.bound`` and ``Outcomes.bind_failed``, unless the
-fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more to write.
-A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to the node it
-is bound to already is a success, so repeating it is safe.
+Every assignment ends in exactly one of ``Outcomes``' ``bound``, ``bind_failed`` and ``overtaken``,
+unless the fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more
+to write. A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to
+the node it is bound to already is a success, so repeating it is safe.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Assignment:
     decided_at: float
     #: That of the attempt, "" when it is not sampled.
     traceparent: str = ""
+    #: What the decision was based on; 0 where that is not known.
+    revision: int = 0
 
     @property
     def pod(self) -> PodInfo:
@@ -74,7 +76,11 @@ class Assignment:
         """Return the message that asks the API for it."""
         pod = self.queued.info
         return api_pb2.Binding(
-            namespace=pod.namespace, name=pod.name, uid=pod.uid, node_name=self.node_name
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            node_name=self.node_name,
+            revision=self.revision,
         )
 
 
@@ -91,6 +97,10 @@ class Outcomes(Protocol):
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
         """Undo an assignment that could not be bound."""
+        ...
+
+    def overtaken(self, assignment: Assignment, revision: int) -> None:
+        """Decide again once ``revision`` has been seen: another scheduler was there first."""
         ...
 
 
@@ -160,6 +170,8 @@ class BindQueue:
         for assignment, result in zip(batch, results, strict=True):
             if result.code == StatusCode.OK or _is_there_already(assignment, result):
                 bound.append(assignment)
+            elif result.reason == StatusReason.CONFLICT and result.resource_version:
+                self._outcomes.overtaken(assignment, result.resource_version)
             elif result.reason != StatusReason.FENCE_LOST:
                 self._outcomes.bind_failed(assignment, error(result.message))
         if bound:

@@ -1,0 +1,107 @@
+"""Whether a hollow kubelet takes a pod: it refuses one that its node has no room for.
+
+A scheduler that knew everything binds no such pod. Pods bound by hand, and by schedulers that do
+not know of each other, may arrive all the same. Source: pkg/kubelet/lifecycle/predicate.go of
+Kubernetes 1.36; extended resources that the node does not have are not looked at.
+
+Pure bookkeeping: who holds how much of which node, in the order of arrival.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from podsched.api.objects import Node, Pod
+from podsched.api.quantity import QuantityError
+from podsched.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    allocatable_in_units,
+    requests_in_units,
+)
+
+_FIRST = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+class Rejection(NamedTuple):
+    """Why a pod is refused, as its status says it."""
+
+    reason: str
+    message: str
+
+
+class _Held(NamedTuple):
+    uid: str
+    node: str
+    requests: dict[str, int]
+
+
+class Admission:
+    """What the pods taken hold on each node, in the units of ``api.resources``."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+        self._used: dict[str, dict[str, int]] = {}
+
+    def take(self, key: str, pod: Pod) -> None:
+        """Count a pod whether there is room for it or not; its node runs it."""
+        held = self._held.get(key)
+        if held is None or held.uid != pod.metadata.uid:
+            self._hold(key, pod, _requests(pod))
+
+    def admit(self, key: str, pod: Pod, node: Node) -> Rejection | None:
+        """Count a pod, or return why its node has no room for it."""
+        held = self._held.get(key)
+        if held is not None and held.uid == pod.metadata.uid:
+            return None
+        requests = _requests(pod)
+        used = self._used.get(pod.spec.node_name, {})
+        capacity = _allocatable(node)
+        for name in sorted(requests, key=_order):
+            wanted, there = requests[name], used.get(name, 0)
+            if wanted and name in capacity and there + wanted > capacity[name]:
+                return Rejection(
+                    f"OutOf{name}",
+                    f"Pod was rejected: Node didn't have enough resource: {name}, "
+                    f"requested: {wanted}, used: {there}, capacity: {capacity[name]}",
+                )
+        self._hold(key, pod, requests)
+        return None
+
+    def release(self, key: str) -> None:
+        """Forget a pod that is gone, or that has ended."""
+        held = self._held.pop(key, None)
+        if held is None:
+            return
+        used = self._used[held.node]
+        for name, amount in held.requests.items():
+            used[name] -= amount
+        if not used[PODS]:
+            del self._used[held.node]
+
+    def _hold(self, key: str, pod: Pod, requests: dict[str, int]) -> None:
+        self.release(key)
+        self._held[key] = _Held(pod.metadata.uid, pod.spec.node_name, requests)
+        used = self._used.setdefault(pod.spec.node_name, {})
+        for name, amount in requests.items():
+            used[name] = used.get(name, 0) + amount
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def _requests(pod: Pod) -> dict[str, int]:
+    try:
+        return {**requests_in_units(pod), PODS: 1}
+    except QuantityError:
+        return {PODS: 1}
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    try:
+        return allocatable_in_units(node.status.allocatable)
+    except QuantityError:
+        return {}
