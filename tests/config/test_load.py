@@ -41,7 +41,7 @@ def test_the_default_is_kube_schedulers() -> None:
         "qps": 50.0,
         "burst": 100,
     }
-    assert plain["enableProfiling"] is plain["enableContentionProfiling"] is True
+    assert plain["enableProfiling"] is plain["enableContentionProfiling"] is False
 
 
 def test_an_empty_file_with_a_header_is_the_default() -> None:

@@ -48,6 +48,7 @@ def test_the_defaults_are_pinned() -> None:
         "trace_sample_ratio": 0.01,
         "health_host": "127.0.0.1",
         "health_port": 0,
+        "open_paths": (),
     }
     assert asdict(ControllerSettings()) == {
         "node_monitor_period": 5.0,

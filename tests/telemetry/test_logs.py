@@ -70,7 +70,7 @@ def test_what_is_below_the_level_is_not_written() -> None:
 
 def test_components_have_levels_of_their_own() -> None:
     stream = io.StringIO()
-    modules = parse_modules("queue=4,bind*=2", debug_from=4)
+    modules = parse_modules("queue=4,bind*=2")
     configure_logging("json", level="warning", stream=stream, modules=modules)
     for component in ("queue", "binder", "engine"):
         get_logger(component).debug("debug")
@@ -89,7 +89,7 @@ def test_components_have_levels_of_their_own() -> None:
 @pytest.mark.parametrize("text", ["queue", "=4", "queue=high", "queue=-1"])
 def test_a_malformed_level_of_a_component_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not COMPONENT=LEVEL"):
-        parse_modules(text, debug_from=4)
+        parse_modules(text)
 
 
 def test_an_unknown_level_is_refused() -> None:

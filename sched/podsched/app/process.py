@@ -58,6 +58,8 @@ class Process:
         self,
         config: Callable[[], Any] | None = None,
         routes: Mapping[str, Handler] | None = None,
+        *,
+        profiling: bool = False,
     ) -> HealthServer:
         """Serve health, metrics and, if they are given, the configuration and more routes."""
         options, telemetry = self.options, self.options.telemetry
@@ -67,7 +69,7 @@ class Process:
             self.registry,
             telemetry.health_host,
             telemetry.health_port,
-            pages=Pages(component, options.flags, config, routes or {}),
+            pages=Pages(component, options.flags, config, routes or {}, profiling),
             access=Access(
                 options.health_tls, options.health_demands_certificates, telemetry.open_paths
             ),

@@ -12,10 +12,13 @@ import signal
 import socket
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
+from podsched.api.objects import Pod
 from podsched.app.process import Process
 from podsched.app.replica_lease import ReplicaLease
 from podsched.app.term_runner import RunnerParts, TermRunner
@@ -39,6 +42,7 @@ from podsched.store.protocol import Store
 from podsched.telemetry.health import Probe
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
+from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
@@ -111,7 +115,12 @@ class Replica:
         store = await connect(self._options.etcd)
         elector = self._elector(store)
         self._add_checks(elector)
-        health = await self._process.serve_health(lambda: to_public(self._options.config))
+        config = self._options.config
+        health = await self._process.serve_health(
+            lambda: to_public(config),
+            {"/metrics/resources": pod_resources(self._pods, elector.is_leader)},
+            profiling=config.enable_profiling,
+        )
         lease = ReplicaLease(
             self._client,
             self._options.settings.identity or self.identity,
@@ -187,6 +196,9 @@ class Replica:
             async with asyncio.timeout(1.0):
                 await self._runner.recorder.flush()
                 await lease.remove()
+
+    def _pods(self) -> list[Pod]:
+        return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")

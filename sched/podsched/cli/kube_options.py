@@ -25,12 +25,10 @@ from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
 from podsched.config.kube_flags import refusals
 from podsched.config.settings import ControllerSettings
-from podsched.telemetry.logs import parse_modules
+from podsched.telemetry.logs import DEBUG_FROM, parse_modules
 
 _ELECTION, _GATES, _DEPRECATED = "Leader election", "Feature gates", "Deprecated"
 _OBSERVABILITY, _CONTROLLERS, _QUEUE = "Observability", "Controllers", "Queue"
-#: klog's verbosity from which debug messages are logged.
-_DEBUG_FROM = 4
 
 WriteConfig = Annotated[
     Path | None,
@@ -228,7 +226,7 @@ class KubeFlags:
 
     def level(self, level: str) -> str:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
-        return "debug" if (self.verbosity or 0) >= _DEBUG_FROM else level
+        return "debug" if (self.verbosity or 0) >= DEBUG_FROM else level
 
 
 def kube_flags(
@@ -361,7 +359,7 @@ def _check_gates(gates: Sequence[str], emulated: str, compatible: str) -> None:
 
 def _modules(text: str) -> tuple[tuple[str, str], ...]:
     try:
-        return parse_modules(text, debug_from=_DEBUG_FROM)
+        return parse_modules(text)
     except ValueError as exc:
         fail(f"--vmodule: {exc}", USAGE)
 

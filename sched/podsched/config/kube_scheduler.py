@@ -116,7 +116,8 @@ class KubeSchedulerConfiguration(Model):
     """Accepted and ignored: nodes are evaluated as columns."""
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
-    enable_profiling: bool = True
+    enable_profiling: bool = False
+    """Unlike kube-scheduler, nothing is served that shows what runs unless somebody asks."""
     enable_contention_profiling: bool | None = None
     """Unset: like enableProfiling."""
     percentage_of_nodes_to_score: Int32 | None = None

@@ -38,6 +38,8 @@ class SchedulerConfiguration:
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     delay_cache_until_active: bool
+    enable_profiling: bool
+    """Whether to serve /debug/pprof/."""
     extenders: tuple[Extender, ...]
     """In the order of the file; ignorable extenders are not last yet."""
     effective: KubeSchedulerConfiguration
@@ -140,6 +142,7 @@ def _load(
         pod_initial_backoff_seconds=model.pod_initial_backoff_seconds,
         pod_max_backoff_seconds=model.pod_max_backoff_seconds,
         delay_cache_until_active=model.delay_cache_until_active,
+        enable_profiling=model.enable_profiling,
         extenders=model.extenders,
         effective=model.model_copy(
             update={

@@ -20,6 +20,7 @@ from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
+from podsched.telemetry.profiling.routes import GET, PUT
 from podsched.telemetry.zpages import Component, flags_text, status_text
 
 _log = get_logger("health")
@@ -56,6 +57,8 @@ class Pages:
     """Served at /configz."""
     routes: Mapping[str, Handler] = field(default_factory=dict)
     """GET handlers of more paths."""
+    profiling: bool = False
+    """Whether to serve /debug/pprof/ and to let clients PUT /debug/flags/v."""
 
 
 class HealthServerError(Exception):
@@ -124,8 +127,10 @@ def _add_routes(
     router.add_get("/flagz", _text_handler(flags_text(pages.component, pages.flags)))
     if pages.config is not None:
         router.add_get("/configz", _config_handler(pages.config))
-    for path, handler in pages.routes.items():
+    for path, handler in {**pages.routes, **(GET if pages.profiling else {})}.items():
         router.add_get(path, handler)
+    for path, handler in (PUT if pages.profiling else {}).items():
+        router.add_put(path, handler)
 
 
 def _keep(problem: str) -> None:

@@ -185,7 +185,7 @@ class Histogram(_Family[HistogramCell]):
         self, name: str, help_text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
     ) -> None:
         self.buckets = buckets
-        self._upper = [_go_float(bound) for bound in (*buckets, float("inf"))]
+        self._upper = [go_float(bound) for bound in (*buckets, float("inf"))]
         super().__init__(name, help_text, labels, lambda: HistogramCell(buckets))
 
     def observe(self, value: float) -> None:
@@ -203,7 +203,8 @@ class Histogram(_Family[HistogramCell]):
         return family
 
 
-def _go_float(value: float) -> str:
+def go_float(value: float) -> str:
+    """Return a number as Prometheus' own clients write it."""
     text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
     return text
 

@@ -49,6 +49,8 @@ LEVELS: Mapping[str, int] = {
     "error": logging.ERROR,
 }
 MASK = "***"
+#: klog's verbosity from which debug messages are logged, and the highest that is taken.
+DEBUG_FROM, MAX_VERBOSITY = 4, 100
 
 _SECRET_KEY = re.compile(
     r"(token|passw|secret|authorization|credential|cookie|api_?key|private_?key|key_?data)", re.I
@@ -96,10 +98,10 @@ def configure_logging(
     out = stream if stream is not None else sys.stderr
     shared = _shared_processors()
     final = _final_processors(format, out)
-    least = min(LEVELS[level], *(LEVELS[of] for _, of in modules)) if modules else LEVELS[level]
+    levels = _Levels(level, modules)
     structlog.configure(
-        processors=[*([_by_component(level, modules)] if modules else []), *shared, *final],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
+        processors=[levels.drop, *shared, *final],
+        wrapper_class=levels.logger,
         logger_factory=structlog.WriteLoggerFactory(out),
         # Saves about 5 µs per call. In return, loggers keep the configuration of their first use.
         cache_logger_on_first_use=True,
@@ -111,15 +113,19 @@ def configure_logging(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
         )
     )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(LEVELS[level])
-    for name, quiet in _QUIET.items():
-        logging.getLogger(name).setLevel(max(quiet, LEVELS[level]))
+    logging.getLogger().handlers[:] = [handler]
+    levels.apply(level)
 
 
-def parse_modules(text: str, *, debug_from: int) -> Modules:
-    """Return the levels of ``queue=4,sched*=2``: debug from ``debug_from`` on, else info.
+def set_verbosity(verbosity: int) -> None:
+    """Log debug messages from ``DEBUG_FROM`` on, below it those of the configured level."""
+    levels = structlog.get_config()["processors"][0].__self__
+    assert isinstance(levels, _Levels)
+    levels.apply("debug" if verbosity >= DEBUG_FROM else levels.configured)
+
+
+def parse_modules(text: str) -> Modules:
+    """Return the levels of ``queue=4,sched*=2``: debug from ``DEBUG_FROM`` on, else info.
 
     Raises ValueError.
     """
@@ -128,27 +134,45 @@ def parse_modules(text: str, *, debug_from: int) -> Modules:
         pattern, _, number = part.partition("=")
         if not pattern or not re.fullmatch("[0-9]{1,4}", number):
             raise ValueError(f'"{part}" is not COMPONENT=LEVEL')
-        found.append((pattern, "debug" if int(number) >= debug_from else "info"))
+        found.append((pattern, "debug" if int(number) >= DEBUG_FROM else "info"))
     return tuple(found)
 
 
-def _by_component(level: str, modules: Modules) -> Processor:
-    """Return what drops the lines below the level of their component."""
-    levels: dict[str, int] = {}
+class _Levels:
+    """From which level on the loggers log, by component; may change while they are in use."""
 
-    def least(component: str) -> int:
-        if component not in levels:
-            named = (of for pattern, of in modules if fnmatch.fnmatchcase(component, pattern))
-            levels[component] = LEVELS[next(named, level)]
-        return levels[component]
+    def __init__(self, level: str, modules: Modules) -> None:
+        self.configured = level
+        self._modules = modules
+        self._level = level
+        self._by_component: dict[str, int] = {}
+        #: The type of all loggers. It does nothing itself for what is below its base's level.
+        self.logger: Any = type("Logger", (structlog.make_filtering_bound_logger(0),), {})
 
-    def drop(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    def apply(self, level: str) -> None:
+        """Use a level for all components that have none of their own, and for the libraries."""
+        self._level = level
+        self._by_component.clear()
+        named = [LEVELS[of] for _, of in self._modules]
+        # Loggers in use are of this type already: it gets another base.
+        least = min(LEVELS[level], *named) if named else LEVELS[level]
+        self.logger.__bases__ = (structlog.make_filtering_bound_logger(least),)
+        logging.getLogger().setLevel(LEVELS[level])
+        for name, quiet in _QUIET.items():
+            logging.getLogger(name).setLevel(max(quiet, LEVELS[level]))
+
+    def drop(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """Drop a line below the level of its component."""
         severity = LEVELS.get(method, logging.ERROR)  # exception, critical
-        if severity < least(str(event.get("component", ""))):
+        if self._modules and severity < self._least(str(event.get("component", ""))):
             raise structlog.DropEvent
         return event
 
-    return drop
+    def _least(self, component: str) -> int:
+        if component not in self._by_component:
+            named = (of for pattern, of in self._modules if fnmatch.fnmatchcase(component, pattern))
+            self._by_component[component] = LEVELS[next(named, self._level)]
+        return self._by_component[component]
 
 
 def _shared_processors() -> list[Processor]:

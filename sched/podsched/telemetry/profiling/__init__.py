@@ -1,0 +1,1 @@
+"""What a process does and keeps, for ``go tool pprof`` and speedscope: /debug/pprof/."""

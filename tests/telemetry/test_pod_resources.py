@@ -1,0 +1,78 @@
+"""/metrics/resources."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import Pod
+from podsched.telemetry.pod_resources import resource_lines
+
+
+def pod(name: str, spec: dict[str, object], phase: str = "Pending") -> Pod:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"schedulerName": "default-scheduler", "priority": 5, **spec},
+        "status": {"phase": phase},
+    }
+    found = from_manifest(manifest).message
+    assert isinstance(found, Pod)
+    return found
+
+
+def container(**resources: dict[str, str]) -> dict[str, object]:
+    return {"name": "c", "image": "i", "resources": resources}
+
+
+def series(*pods: Pod) -> dict[tuple[str, str, str], float]:
+    """Values by the name of the metric, the resource and the unit."""
+    text = "".join(resource_lines(pods))
+    return {
+        (sample.name, sample.labels["resource"], sample.labels["unit"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_requests_and_limits_are_added_up_with_overhead_where_there_is_a_limit() -> None:
+    first = container(requests={"cpu": "500m", "memory": "1Gi"}, limits={"cpu": "1"})
+    other = {**container(requests={"cpu": "250m", "x/gpu": "2"}), "name": "d"}
+    init = {**container(requests={"memory": "3Gi", "hugepages-2Mi": "4Mi"}), "name": "i"}
+    spec = {
+        "containers": [first, other],
+        "initContainers": [init],
+        "overhead": {"cpu": "250m", "memory": "1Gi"},
+    }
+    request, limit = "kube_pod_resource_request", "kube_pod_resource_limit"
+    assert series(pod("a", spec)) == {
+        (request, "cpu", "cores"): 1.0,
+        (request, "memory", "bytes"): 4.0 * 2**30,
+        (request, "hugepages-2Mi", "bytes"): 4.0 * 2**20,
+        (request, "x/gpu", ""): 2.0,
+        (limit, "cpu", "cores"): 1.25,
+    }
+
+
+def test_limits_of_the_pod_as_a_whole_replace_those_of_its_containers() -> None:
+    spec = {
+        "containers": [container(limits={"cpu": "1", "x/gpu": "1"})],
+        "resources": {"limits": {"cpu": "3"}},
+    }
+    assert series(pod("a", spec)) == {
+        ("kube_pod_resource_limit", "cpu", "cores"): 3.0,
+        ("kube_pod_resource_limit", "x/gpu", ""): 1.0,
+    }
+
+
+def test_a_series_names_its_pod_and_a_finished_pod_has_none() -> None:
+    spec: dict[str, object] = {
+        "nodeName": "n",
+        "containers": [container(requests={"cpu": "1", "memory": "0"})],
+    }
+    text = "".join(resource_lines([pod("a", spec, "Running"), pod("b", spec, "Succeeded")]))
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'kube_pod_resource_request{namespace="ns",pod="a",node="n",scheduler="default-scheduler",'
+        'priority="5",resource="cpu",unit="cores"} 1.0'
+    ]
