@@ -79,11 +79,14 @@ def encode(
     profile = writer.profile
     for of in types:
         profile.sample_type.append(writer.value_type(of))
-    profile.default_sample_type = profile.sample_type[-1].type
     for stack, values in samples.items():
         profile.sample.add(location_id=map(writer.location, stack), value=values)
-    profile.time_nanos = int(began * 1e9)
-    profile.duration_nanos = int(seconds * 1e9)
+    about = Profile(
+        default_sample_type=profile.sample_type[-1].type,
+        time_nanos=int(began * 1e9),
+        duration_nanos=int(seconds * 1e9),
+    )
+    profile.MergeFrom(about)
     if period is not None:
         profile.period_type.CopyFrom(writer.value_type(period.of))
         profile.period = period.amount
@@ -109,8 +112,8 @@ class _Writer:
     def location(self, call: Call) -> int:
         if call not in self._locations:
             number = self._locations[call] = len(self._locations) + 1
-            line = self.profile.location.add(id=number).line.add()
-            line.function_id, line.line = self._function(call), call.line
+            location = self.profile.location.add(id=number)
+            location.line.add(function_id=self._function(call), line=call.line)
         return self._locations[call]
 
     def _function(self, call: Call) -> int:
