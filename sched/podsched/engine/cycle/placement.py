@@ -25,6 +25,8 @@ from podsched.engine.evaluation.projections import EvaluationKey, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.engine.evaluation.shared_columns import SharedColumns
+from podsched.engine.evaluation.variant_index import VariantIndex
+from podsched.engine.evaluation.variants import Variants
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
@@ -88,6 +90,7 @@ class Placer:
         self._stamp: Hashable = None
         self._known_keys: dict[PodClass, PlacementKey] = {}
         self._latest: PlacementKey | None = None
+        self._variants = VariantIndex()
         #: When the latest evaluation began, knew the feasible nodes, and ended.
         self.phases = (0.0, 0.0, 0.0)
         self._projections = {n: Projections(r, cluster) for n, r in state.profiles.items()}
@@ -151,6 +154,7 @@ class Placer:
     def discard(self, pod: PodInfo) -> None:
         """Forget what is known of pods like this one, and of those decided on last."""
         self._selectors.pop(self.key(pod), None)
+        self._variants.clear()
         if self._latest is not None:
             self._selectors.pop(self._latest, None)
 
@@ -159,7 +163,7 @@ class Placer:
 
         Locally there is nothing to prepare. ``traceparent`` is the attempt's.
         """
-        if self._remote_evaluator is None:
+        if self._remote_evaluator is None or self._variants_of(pod, self.key(pod)) is not None:
             return False
         return await self._remote_evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
 
@@ -170,6 +174,8 @@ class Placer:
         """
         key = self._latest = self.key(batch[0].info)
         batch = self._of_key(batch, key)
+        if len(batch) == 1 and (variant := self._variant(runtime, batch[0], key)) is not None:
+            return [variant]
         selector = self.selector(runtime, batch[0].info, key)
         evaluation = selector.evaluation
         cache = self._state.cache
@@ -178,10 +184,13 @@ class Placer:
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
             cache.assume_many(pods, [names[row] for row in rows])
 
+        is_new = not selector.has_chosen
         run = selector.select_batch([queued.info for queued in batch], commit)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
+        if is_new and run.ending is Ending.PLACED:
+            self._variants.learn(self._kin(batch[0].info, key), evaluation)
         decisions = [
             Decision(queued, own_state(evaluation), names[row])
             for queued, row in zip(batch, run.rows, strict=False)
@@ -196,6 +205,34 @@ class Placer:
             diagnosis = evaluation.diagnosis()
             decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
         return decisions
+
+    def _kin(self, pod: PodInfo, key: PlacementKey) -> Hashable:
+        """Return what pods have in common that are variants of each other; None: it has none."""
+        name, own = key
+        kin = self._projections[name].kin(pod, own)
+        return None if kin is None else (name, kin)
+
+    def _variants_of(self, pod: PodInfo, key: PlacementKey) -> Variants | None:
+        """Return what decides on a pod of a new key without an evaluation, if there is such."""
+        return None if key in self._selectors else self._variants.of(key, self._kin(pod, key))
+
+    def _variant(
+        self, runtime: ProfileRuntime, queued: QueuedPodInfo, key: PlacementKey
+    ) -> Decision | None:
+        """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
+        pod = queued.info
+        variants = self._variants_of(pod, key)
+        choice = None if variants is None else variants.select(pod)
+        if variants is None or choice is None:
+            return None
+        self._variants.met(key)
+        cache = self._state.cache
+        node_name = cache.columns.names[choice.row]
+        cache.assume_many([pod], [node_name])
+        self.phases = variants.cost.phases
+        runtime.meter.looked_at(cache.columns.size, all_of_class=True)
+        runtime.meter.evaluated(variants.cost, 1, failed=False)
+        return Decision(queued, choice.state, node_name)
 
     def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
         """Return the first of the pods, up to one of another key."""

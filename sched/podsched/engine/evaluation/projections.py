@@ -38,9 +38,13 @@ _FAILED: Final = object()
 
 
 class _OfClass(NamedTuple):
-    """The projections that depend on a class alone, and a number that stands for all of them."""
+    """The projections that depend on a class alone, and a number that stands for all of them.
+
+    ``kin`` stands for those of plugins that are not ``varying``; 0: such pods have no kin.
+    """
 
     number: int
+    kin: int
     by_plugin: Mapping[str, Hashable]
 
 
@@ -69,6 +73,14 @@ class Projections:
             # What is wrong with the plugin shows in the evaluation, which reports it.
             return (fixed, "class", pod.cls.id, _FAILED)
         return key
+
+    def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
+        """Return what is equal for pods with such a key that differ in varying plugins alone.
+
+        None where some plugin reads what it does not declare, or has failed.
+        """
+        number = self._of(pod).kin
+        return None if not number or key[-1] is _FAILED else (number, *key[1:])
 
     def may_be_alike(self, one: PodInfo, other: PodInfo) -> bool:
         """Return False where the pods' classes alone show that their keys differ."""
@@ -101,7 +113,11 @@ class Projections:
             parts, own = {}, cls.id
         requests = frozenset(cls.requests.items())
         of_class = (own, cls.priority, requests, cls.nonzero, *parts.values())
-        return _OfClass(self._number(of_class), parts)
+        kin, varying = 0, self._runtime.varying
+        if own is None and varying:
+            common = (part for name, part in parts.items() if name not in varying)
+            kin = self._number(("kin", cls.priority, *common))
+        return _OfClass(self._number(of_class), kin, parts)
 
     def _number(self, projection: Hashable) -> int:
         found = self._numbers.get(projection)

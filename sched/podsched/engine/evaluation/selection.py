@@ -70,6 +70,8 @@ class Selector:
 
     def __init__(self, evaluation: ClassEvaluation, rotation: Rotation | None = None) -> None:
         self.evaluation = evaluation
+        #: Whether a batch was placed before.
+        self.has_chosen = False
         self._rotation = rotation or Rotation()
         self._lookahead = BatchLookahead(evaluation)
 
@@ -167,6 +169,7 @@ class Selector:
         Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), and
         after a pod for which a plugin reserves something.
         """
+        self.has_chosen = True
         placed: list[int] = []
         while len(placed) < len(pods):
             left = pods[len(placed) : len(placed) + MAX_ROUND]

@@ -176,7 +176,10 @@ class SharedColumns:
 
 def _in_range(column: ScoreColumn, raw: Scores) -> bool:
     """Whether final scores are 0..100 on all rows, feasible or not; normalised ones become so."""
-    if column.normalizes or not len(raw):
-        return True
+    return column.normalizes or in_range(raw)
+
+
+def in_range(raw: Scores) -> bool:
+    """Whether all scores are 0..100."""
     # One pass: a negative number is a large one without its sign.
-    return int(raw.view(np.uint64).max()) <= MAX_NODE_SCORE
+    return not len(raw) or int(raw.view(np.uint64).max()) <= MAX_NODE_SCORE

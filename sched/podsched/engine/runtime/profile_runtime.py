@@ -150,6 +150,8 @@ class ProfileRuntime:
         self.deciding: Set[str] = self._deciding().keys()
         #: Whether a plugin reads what it does not declare.
         self.reads_whole_pods = len(self.projecting) < len(self.deciding)
+        #: Plugins that are quickly asked about all rows, for a pod of another class.
+        self.varying: Set[str] = {name for name in self.projecting if self._is_varying(name)}
         #: Whether a Reserve plugin has something to do for a pod, by name.
         self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {
             named.name: _reserves_of(named.plugin) for named in self.reserve
@@ -215,6 +217,18 @@ class ProfileRuntime:
             for name, plugin in self._deciding().items()
             if isinstance(plugin, ProjectingPlugin)
         }
+
+    def _is_varying(self, name: str) -> bool:
+        """Whether a plugin reads whole columns, and of a pod its class: nothing depends on it."""
+        filters = [named for named in self.filter if named.name == name]
+        scores = [named for named in self.score if named.name == name]
+        return (
+            self.projecting[name].of_class
+            and bool(filters or scores)
+            and all(named.whole is not None for named in filters)
+            and all(named.whole is not None and named.normalize is None for named in scores)
+            and not any(named.traits.depends_on_feasible for named in scores)
+        )
 
     def _other_inputs(self) -> dict[str, InputsPlugin]:
         pre_filter = {named.name for named in self.pre_filter}

@@ -1,0 +1,256 @@
+"""Pods that differ in nothing but what is read from whole columns: one pass over these for each.
+
+With requests of its own on every pod (from a recommender, say), pods are equal to all plugins but
+those of resources, and those are fast over whole columns. An evaluation for each pod, with all its
+parts, takes five times as long as that. So what the other plugins say is taken from one evaluation,
+and the *variants* of its class are decided on without one:
+
+    row                  0     1     2     3
+    the others: fits     yes   yes   no    yes      ) of the evaluation; these plugins read Nodes
+                total    150   150   .     150      ) alone, or have nothing to say
+    own plugins: fits    yes   no    yes   yes      ) of the pod: ``filter_all``, ``score_all``
+                 total   120   80    90    121      )
+    best row: 3
+
+Guarantee: ``select`` returns the row that an evaluation of the pod would give (property test), or
+None where it cannot be sure: then the pod is evaluated as others are. It is sure as long as
+
+* the other plugins' inputs are those of the evaluation, no Node has changed since, and no pod is
+  nominated;
+* their scores are final, or the same on all rows, so that it does not matter which are feasible;
+* their PreScore has nothing to do for the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsched.engine.evaluation.class_columns import ScoreColumn
+from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.class_scores import NO_TOTAL
+from podsched.engine.evaluation.filtering import filter_all
+from podsched.engine.evaluation.pre_filtering import pre_filter_one
+from podsched.engine.evaluation.row_sets import NO_ROWS
+from podsched.engine.evaluation.scoring import pre_score_one, score_all
+from podsched.engine.evaluation.shared_columns import in_range
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.framework.nodes import Bools, ClusterView
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.framework.verdicts import Rows, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class VariantChoice:
+    """The row for a pod, and the state that its plugins have left."""
+
+    row: int
+    state: CycleState
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What the plugins that all variants are equal to say of all rows.
+
+    ``fits`` is None where every row has a node and fits, ``total`` None where all scores are the
+    same. ``all_fit``: the evaluation that it comes from left out no row that fits here.
+    """
+
+    fits: Bools | None
+    total: Scores | None
+    all_fit: bool
+
+
+class Variants:
+    """Chooses for pods that differ from an evaluation's in the ``varying`` plugins alone."""
+
+    def __init__(self, evaluation: ClassEvaluation, others: _Others, rows: Rows) -> None:
+        """Use ``Variants.of``. ``rows``: those with a node."""
+        self._others = others
+        self._rows = rows
+        self._runtime = runtime = evaluation.runtime
+        self._cluster: ClusterView = evaluation.cluster
+        self._state = evaluation.state
+        varying = runtime.varying
+        self._pre_filter = [named for named in runtime.pre_filter if named.name in varying]
+        self._filter = [named for named in runtime.filter if named.name in varying]
+        self._score = [named for named in runtime.score if named.name in varying]
+        self._waking = [
+            named
+            for named in runtime.score
+            if named.name not in varying and named.traits.depends_on_feasible
+        ]
+        self.cost = evaluation.cost
+        self._versions = self._now()
+        self._inputs = _inputs(evaluation)
+
+    @classmethod
+    def of(cls, evaluation: ClassEvaluation) -> Variants | None:
+        """Take from an evaluation what its class's variants have in common; None: too little.
+
+        To be called after a refresh that has not failed, before anything changes.
+        """
+        runtime, nodes = evaluation.runtime, evaluation.cluster.nodes
+        feasibility = evaluation.feasibility
+        if not evaluation.is_evaluated or runtime.percentage_of_nodes_to_score is not None:
+            return None
+        if feasibility.node_names is not None or evaluation.cluster.nominated_nodes():
+            return None
+        others = _others(evaluation)
+        return None if others is None else cls(evaluation, others, np.flatnonzero(nodes.alive))
+
+    def _now(self) -> Hashable:
+        cluster = self._cluster
+        return cluster.version("Node"), cluster.nodes.size, cluster.nominations_version
+
+    def holds(self, pod: PodInfo) -> bool:
+        """Whether everything that it rests on is as it was. Lets exceptions of plugins through."""
+        if self._now() != self._versions or pod.nominated_node_name:
+            return False
+        cluster = self._cluster
+        return all(read(pod, cluster) == value for read, value in self._inputs)
+
+    def select(self, pod: PodInfo) -> VariantChoice | None:
+        """Return the row for a variant; None: an evaluation of its own has to tell."""
+        self.cost.begin()
+        try:
+            return self._select(pod) if self.holds(pod) else None
+        except Exception:  # a plugin's: the evaluation that follows reports it
+            return None
+
+    def _select(self, pod: PodInfo) -> VariantChoice | None:
+        other = self._state
+        state = CycleState(dict(other.data), set(other.skip_filter), set(other.skip_score))
+        for named in self._pre_filter:
+            result = pre_filter_one(named, state, pod, self._cluster)
+            if not (result.status.ok or result.status.skipped) or result.node_names is not None:
+                return None
+        self.cost.pre_filter_done()
+        fits = self._fits(state, pod)
+        if fits is not self._others.fits or not self._others.all_fit:
+            feasible = self._rows if fits is None else np.flatnonzero(fits)
+            if not len(feasible) or not self._others_stay_out(state, pod, feasible):
+                return None
+        self.cost.filter_done()
+        total = self._total(state, pod)
+        if total is None:
+            return None
+        if fits is not None:
+            np.putmask(total, ~fits, NO_TOTAL)
+        row = int(total.argmax())
+        self.cost.end(feasible=True)
+        return None if total[row] == NO_TOTAL else VariantChoice(row, state)
+
+    def _fits(self, state: CycleState, pod: PodInfo) -> Bools | None:
+        """Return the rows on which the pod fits; the very array of the others, if all of these."""
+        fits, nodes = self._others.fits, self._cluster.nodes
+        for named in self._filter:
+            if named.name in state.skip_filter:
+                continue
+            verdicts = filter_all(named, state, pod, nodes, self._rows)
+            if not verdicts.reasons:
+                continue
+            if any(reason.code is Code.ERROR for reason in verdicts.reasons):
+                raise PluginFailure(named.name, "")
+            passed = verdicts.bits == 0
+            fits = passed & (nodes.alive if fits is None else fits)
+        return fits
+
+    def _others_stay_out(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
+        """Whether PreScore of other plugins has nothing to do where other rows are feasible."""
+        for named in self._waking:
+            pre_score_one(self._runtime, named, state, pod, self._cluster, feasible)
+            if self._runtime.pre_score_of(named) is None or named.name not in state.skip_score:
+                return False
+        return True
+
+    def _total(self, state: CycleState, pod: PodInfo) -> Scores | None:
+        """Return the totals of all rows, in a new array; None where a score is out of range."""
+        nodes, rows, others = self._cluster.nodes, self._rows, self._others.total
+        total: Scores | None = None
+        for named in self._score:
+            pre_score_one(self._runtime, named, state, pod, self._cluster, NO_ROWS)
+            if named.name in state.skip_score:
+                continue
+            raw = score_all(named, state, pod, nodes, rows)
+            if len(rows) < len(raw):
+                raw[~nodes.alive] = 0
+            if not in_range(raw):
+                return None
+            if named.weight != 1:
+                raw *= named.weight
+            if total is None:
+                total = raw
+            else:
+                total += raw
+        if total is None:
+            total = np.zeros(nodes.size, dtype=np.int64)
+        if others is not None:
+            total += others
+        return total
+
+
+def _inputs(
+    evaluation: ClassEvaluation,
+) -> Sequence[tuple[Callable[[PodInfo, ClusterView], Hashable], Hashable]]:
+    """Return how the inputs of the other plugins are read, and what they were."""
+    runtime, values = evaluation.runtime, evaluation.inputs.by_plugin
+    readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
+    readers += [(n, plugin.inputs) for n, plugin in runtime.inputs_without_pre_filter.items()]
+    varying = runtime.varying
+    return [(read, values[name]) for name, read in readers if name not in varying]
+
+
+def _others(evaluation: ClassEvaluation) -> _Others | None:
+    """Add up what the plugins that do not vary say; None if that is not the same for all."""
+    varying, nodes = evaluation.runtime.varying, evaluation.cluster.nodes
+    fits = np.array(nodes.alive, dtype=np.bool_)
+    for column in evaluation.feasibility.columns:
+        if column.named.name in varying or not column.active:
+            continue
+        if not column.only_nodes:
+            return None
+        if column.rejects:
+            fits &= column.bits == 0
+    all_fit = bool(np.array_equal(fits, evaluation.feasibility.feasible))
+    total = _others_total(evaluation.scores.columns, varying, nodes.alive, all_fit=all_fit)
+    if total is None:
+        return None
+    everywhere = None if fits.all() else fits
+    return _Others(everywhere, total if len(total) else None, all_fit)
+
+
+def _others_total(
+    columns: Sequence[ScoreColumn], varying: Set[str], alive: Bools, *, all_fit: bool
+) -> Scores | None:
+    """Return the sum of their scores, empty where all are the same; None if it is not certain.
+
+    What is normalised has to be the same on all rows that may be feasible. Else it is certain only
+    where all rows were asked about: in shared columns, or if ``all_fit``.
+    """
+    total = np.zeros(0, dtype=np.int64)
+    for column in columns:
+        if column.named.name in varying or not column.active:
+            continue
+        if not column.only_nodes:
+            return None
+        if column.normalizes:
+            same = column.flat is not None and (all_fit or _is_flat(column, alive))
+            if not same or not column.by_extremes:
+                return None
+            continue
+        if not (column.shared or all_fit) or not len(column.raw):
+            return None
+        if not len(total):
+            total = np.zeros(len(column.raw), dtype=np.int64)
+        total += column.raw * column.named.weight
+    return total
+
+
+def _is_flat(column: ScoreColumn, alive: Bools) -> bool:
+    raw = column.raw[alive] if column.shared else NO_ROWS
+    return bool(len(raw)) and int(raw.min()) == int(raw.max())
