@@ -233,3 +233,18 @@ async def test_a_bug_in_the_watch_over_a_child_is_a_failure_of_its_owner(
     with pytest.raises(ZeroDivisionError):
         await tasks.run()
     await process.stop()
+
+
+async def test_a_process_that_is_held_is_started_again_only_when_it_is_released(
+    bench: Bench,
+) -> None:
+    child = await bench.child(SLEEP)
+    first = child.pid
+    child.hold()
+    child.kill()
+    await eventually("its end", lambda: child.pid is None)
+    with pytest.raises(ProcessFailed, match="did not end and start again"):
+        await child.wait_restarted(0, timeout=1.0)
+    child.release()
+    await child.wait_restarted(0)
+    assert child.pid not in (first, None)

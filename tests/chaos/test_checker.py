@@ -9,7 +9,7 @@ import pytest
 from podsched.chaos.checker import MOST, PROMISES, check
 from podsched.chaos.history import history_of
 from podsched.chaos.promises import ending, evictions, nodes, objects, terms
-from podsched.chaos.records import Outcome, Revision, decode, encode
+from podsched.chaos.records import FaultMark, Outcome, Revision, decode, encode
 from support.chaos_history import Story, good_story
 
 
@@ -80,6 +80,29 @@ def test_a_deletion_of_an_earlier_object_of_that_name_explains_nothing() -> None
 def test_a_create_without_an_answer_promises_nothing() -> None:
     story = Story()
     story.call("create", "ghost", uid="u", outcome=Outcome.UNKNOWN)
+    assert broken(story) == []
+
+
+def test_a_create_that_is_known_by_its_revision_alone_is_found_there() -> None:
+    story = Story()
+    story.pod("web")
+    story.call("create", "web")
+    assert broken(story) == []
+    story.stored()
+    story.call("create", "web")
+    assert broken(story) == [objects.CREATED]
+
+
+def test_a_create_that_failed_and_was_done_all_the_same_is_found() -> None:
+    story = Story()
+    story.pod("web", outcome=Outcome.FAILED)
+    assert broken(story) == [objects.UNDONE]
+
+
+def test_a_repetition_may_fail_of_what_was_done_before() -> None:
+    story = Story()
+    story.pod("web", outcome=Outcome.UNKNOWN)
+    story.call("create", "web", outcome=Outcome.FAILED)
     assert broken(story) == []
 
 
@@ -321,6 +344,15 @@ def test_what_is_left_at_the_end_is_found(left: dict[str, object]) -> None:
     assert broken(story) == [ending.LEFT]
 
 
+def test_a_process_that_does_not_come_back_is_found() -> None:
+    story = Story()
+    story.add(FaultMark(at=1.0, number=1, name="rolling-restart", what="all", failed="nobody"))
+    assert broken(story) == []
+    story.add(FaultMark(at=9.0, number=1, name="x", what="all", ends=True, failed="s0 hangs"))
+    assert broken(story) == [ending.MENDED]
+    assert told(story) == "all: s0 hangs"
+
+
 def test_of_many_violations_of_a_promise_the_first_are_told() -> None:
     story = Story()
     for number in range(MOST + 5):
@@ -331,6 +363,7 @@ def test_of_many_violations_of_a_promise_the_first_are_told() -> None:
 def test_every_promise_has_a_history_here_that_breaks_it() -> None:
     assert set(PROMISES) == {
         objects.CREATED,
+        objects.UNDONE,
         objects.DELETED,
         objects.BOUND,
         terms.INCREASE,
@@ -342,5 +375,6 @@ def test_every_promise_has_a_history_here_that_breaks_it() -> None:
         evictions.VICTIMS,
         ending.SCHEDULED,
         ending.ASSUMED,
+        ending.MENDED,
         ending.LEFT,
     }

@@ -49,3 +49,32 @@ def test_a_file_that_is_not_there_or_no_history_is_named(tmp_path: Path) -> None
     wrong = Commands()("chaos", "check", str(other))
     assert wrong.code == 1
     assert wrong.err.startswith(f"error: {other}: line 1: not JSON")
+
+
+def test_the_report_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    history = saved(tmp_path / "h.jsonl", good_story())
+    Commands().ok("chaos", "check", history, "--report", str(tmp_path / "r.html"))
+    assert "All promises were kept." in (tmp_path / "r.html").read_text()
+    failed = Commands()("chaos", "check", history, "--report", str(tmp_path / "none" / "r.html"))
+    assert (failed.code, failed.errors) == (
+        1,
+        [f"error: --report {tmp_path}/none/r.html: No such file or directory"],
+    )
+
+
+def test_faults_are_listed_and_an_unknown_one_is_named() -> None:
+    names = Commands().ok("chaos", "--faults", "list").split()
+    assert "kill-leader" in names
+    assert "kill-ray-head" not in names
+    assert "kill-ray-head" in Commands().ok("chaos", "--ray", "--faults", "list").split()
+    unknown = Commands()("chaos", "--faults", "kill-leader,kill-everybody")
+    assert (unknown.code, unknown.errors) == (
+        2,
+        ['error: --faults: there is no "kill-everybody"; --faults list shows all'],
+    )
+
+
+def test_a_directory_with_something_in_it_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    done = Commands()("chaos", "--data-dir", str(tmp_path))
+    assert (done.code, done.errors) == (2, [f"error: --data-dir: {tmp_path} is not empty"])

@@ -68,13 +68,15 @@ class Story:
             Change(key=f"nodes/{name}", uid=name, node=NodeFact(allocatable=room, **fields))
         )
 
-    def pod(self, name: str, cpu: str = "1", **fields: Any) -> str:
-        """A pod that a client creates, and is told so; returns its uid."""
+    def pod(
+        self, name: str, cpu: str = "1", *, outcome: Outcome = Outcome.OK, **fields: Any
+    ) -> str:
+        """A pod that a client creates, and is told of that; returns its uid."""
         uid = f"uid-{name}-{self._revision}"
         fact = PodFact(requests={"cpu": cpu, "pods": "1"}, **fields)
         self._pods[name] = (uid, fact)
         self.stored(self._change(name))
-        self.call("create", name, uid=uid)
+        self.call("create", name, uid=uid, outcome=outcome)
         return uid
 
     def becomes(self, name: str, **fields: Any) -> int:

@@ -69,6 +69,10 @@ class LocalClusterOptions:
     scheduler_arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables of all processes."""
+    route: Callable[[str, str], str] = lambda _, address: address
+    """From the name of a process and an address to that by which the process is to reach it."""
+    process_arguments: Callable[[str], Sequence[str]] = lambda _: ()
+    """Additional arguments of one process, by its name."""
 
 
 def _ignore(_: str) -> None:
@@ -176,7 +180,12 @@ class LocalCluster:
     def _environment(self) -> Mapping[str, str]:
         return {**_UNSET, **self.options.environment}
 
+    def _server(self, process: str) -> str:
+        """Return the API servers as a process is to reach them, in the form of ``--server``."""
+        return ",".join(self.options.route(process, address) for address in self.api_addresses)
+
     def _api_spec(self, index: int) -> ProcessSpec:
+        name = f"apiserver-{index}"
         host, _, port = self.options.api_address.rpartition(":")
         if index or port == "0":
             port = str(free_port())
@@ -186,7 +195,7 @@ class LocalCluster:
         arguments = [
             "apiserver",
             f"--listen={host}:{port}",
-            *self._etcd_arguments(),
+            *self._etcd_arguments(name),
             f"--health-listen=127.0.0.1:{health}",
         ]
         arguments += [*self.tls.server_arguments(), *self.options.api_arguments]
@@ -194,7 +203,7 @@ class LocalCluster:
             arguments.append("--insecure-listen")
         if not index and self.options.kube_address:
             self._serve_kube(arguments)
-        return self._spec(f"apiserver-{index}", arguments, health, self._environment)
+        return self._spec(name, arguments, health, self._environment)
 
     def _serve_kube(self, arguments: list[str]) -> None:
         """Have the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
@@ -210,11 +219,13 @@ class LocalCluster:
         self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]
     ) -> ProcessSpec:
         tls = self.tls.files_of("admin")
+        arguments = [*arguments, *self.options.process_arguments(name)]
         return ProcessSpec(name, tuple(arguments), health, environment, tls=tls)
 
-    def _etcd_arguments(self) -> list[str]:
+    def _etcd_arguments(self, process: str) -> list[str]:
         secured = self.tls.etcd_arguments() if self._etcd is not None else []
-        return [f"--etcd-endpoints={','.join(self.etcd_endpoints)}", *secured]
+        members = (self.options.route(process, address) for address in self.etcd_endpoints)
+        return [f"--etcd-endpoints={','.join(members)}", *secured]
 
     def replica_of(self, identity: str) -> ManagedProcess:
         """Return the process with an identity. Raises ``LookupError``."""
@@ -231,13 +242,14 @@ class LocalCluster:
         return process
 
     def _scheduler_spec(self, index: int) -> ProcessSpec:
+        name = f"scheduler-{index}"
         health = health_port()
         arguments = [
             "scheduler",
-            f"--server={self.server}",
+            f"--server={self._server(name)}",
             *self.tls.client_arguments("scheduler"),
-            *self._etcd_arguments(),
-            f"--identity=scheduler-{index}",
+            *self._etcd_arguments(name),
+            f"--identity={name}",
             f"--health-listen=127.0.0.1:{health}",
         ]
         environment = dict(self._environment)
@@ -252,13 +264,13 @@ class LocalCluster:
         if self.options.scheduler_config is not None:
             arguments.append(f"--config={self.options.scheduler_config}")
         arguments += self.options.scheduler_arguments
-        return self._spec(f"scheduler-{index}", arguments, health, environment)
+        return self._spec(name, arguments, health, environment)
 
     def _agent_spec(self) -> ProcessSpec:
         health = health_port()
         arguments = [
             "agent",
-            f"--server={self.server}",
+            f"--server={self._server('agent')}",
             *self.tls.client_arguments("agent"),
             f"--nodes={self.options.nodes}",
             f"--node-cpu={self.options.node_cpu}",

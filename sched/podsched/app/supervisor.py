@@ -96,6 +96,8 @@ class ManagedProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self._watcher: asyncio.Task[None] | None = None
+        self._may_restart = asyncio.Event()
+        self._may_restart.set()
         self.restarts = 0
 
     @property
@@ -137,6 +139,7 @@ class ManagedProcess:
             if time.monotonic() - began > STEADY_AFTER:
                 backoff.reset()
             await asyncio.sleep(backoff.next_delay())
+            await self._may_restart.wait()
             if self._stopping:
                 return
             self.restarts += 1
@@ -149,6 +152,22 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def hold(self) -> None:
+        """Do not start it again when it ends, until ``release``."""
+        self._may_restart.clear()
+
+    def release(self) -> None:
+        """Start it again if it has ended, and whenever it ends."""
+        self._may_restart.set()
+
+    async def wait_restarted(self, restarts: int, timeout: float = 30.0) -> None:
+        """Wait until it was started more often than so many times. Raises ProcessFailed."""
+        deadline = time.monotonic() + timeout
+        while self.restarts <= restarts:
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{self.spec.name} did not end and start again")
+            await asyncio.sleep(0.05)
+
     async def wait_ready(self, timeout: float = 60.0) -> None:
         """Wait until /readyz answers 200.
 
@@ -156,13 +175,14 @@ class ManagedProcess:
             ProcessFailed: the process kept ending, or was not ready within ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
+        most_restarts = self.restarts + RESTARTS_WHILE_STARTING
         async with self._session() as session:
             while time.monotonic() < deadline:
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get("/readyz") as answer:
                         if answer.status == 200:
                             return
-                if self._ended_for_good():
+                if self._ended_for_good(most_restarts):
                     break
                 await asyncio.sleep(0.05)
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
@@ -192,10 +212,10 @@ class ManagedProcess:
             timeout=aiohttp.ClientTimeout(total=2),
         )
 
-    def _ended_for_good(self) -> bool:
+    def _ended_for_good(self, most_restarts: int) -> bool:
         """Return whether the process has ended without restart, or too often to wait for it."""
         ended = self._process is not None and self._process.returncode is not None
-        return self.restarts > RESTARTS_WHILE_STARTING or (ended and not self.spec.restart)
+        return self.restarts > most_restarts or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the process's log."""

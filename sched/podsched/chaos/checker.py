@@ -15,6 +15,7 @@ Promise = Callable[[History], Iterator[Violation]]
 #: Functions by what they promise; one may find more than one kind of violation.
 PROMISES: Final[Mapping[str, Promise]] = {
     objects.CREATED: objects.acknowledged_creates,
+    objects.UNDONE: objects.failed_creates,
     objects.DELETED: objects.acknowledged_deletes,
     objects.BOUND: objects.bound_once,
     terms.INCREASE: terms.terms_increase,
@@ -26,6 +27,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
     evictions.VICTIMS: evictions.victims,
     ending.SCHEDULED: ending.recovered,
     ending.ASSUMED: ending.nothing_assumed,
+    ending.MENDED: ending.comes_back,
     ending.LEFT: ending.nothing_left,
 }
 #: Violations of one promise that are told: a wrong system tends to have thousands.

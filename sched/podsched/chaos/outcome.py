@@ -29,6 +29,10 @@ class ChaosOutcome:
         return Counter(f.name for f in self.history.faults if not f.ends and not f.failed)
 
     @property
+    def _not_done(self) -> int:
+        return sum(bool(fault.failed) and not fault.ends for fault in self.history.faults)
+
+    @property
     def longest_pause(self) -> float:
         """The longest time without a binding, in seconds."""
         return max((after - before for before, after in pairwise(self.bound_at)), default=0.0)
@@ -45,7 +49,7 @@ class ChaosOutcome:
             "seed": history.begin.seed,
             "seconds": round(history.seconds, 1),
             "faults": dict(sorted(self.faults.items())),
-            "faults_failed": sum(bool(fault.failed) for fault in history.faults),
+            "faults_failed": self._not_done,
             "terms": len(self.terms),
             "bound": len(self.bound_at),
             "longest_pause_seconds": round(self.longest_pause, 2),
@@ -66,7 +70,7 @@ class ChaosOutcome:
     def lines(self) -> list[str]:
         """Return a short report as lines."""
         calls, faults = self.calls, self.faults
-        failed = sum(bool(fault.failed) for fault in self.history.faults)
+        failed = self._not_done
         lines = [
             f"seed {self.history.begin.seed}: {faults.total()} faults of {len(faults)} kinds in "
             f"{self.history.seconds:.0f} s" + (f", {failed} could not be done" if failed else ""),

@@ -160,7 +160,7 @@ class FaultMark(_Model):
     what: str = ""
     ends: bool = False
     failed: str = ""
-    """Why it could not be done."""
+    """Why it could not be done; of its end: why it could not be undone."""
 
 
 class Settled(_Model):

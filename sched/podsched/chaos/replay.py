@@ -62,8 +62,13 @@ def replay(history: History) -> Iterator[Moment]:
     """Yield every revision with the world after it, which the next one changes in place."""
     world = World()
     for revision in history.revisions:
-        changed = [_apply(world, change) for change in revision.changes]
-        yield Moment(revision, tuple(pod for pod in changed if pod is not None), world)
+        yield Moment(revision, apply(world, revision), world)
+
+
+def apply(world: World, revision: Revision) -> tuple[PodChange, ...]:
+    """Bring a world to a revision; return what that did to pods."""
+    changed = [_apply(world, change) for change in revision.changes]
+    return tuple(pod for pod in changed if pod is not None)
 
 
 def _apply(world: World, change: Change) -> PodChange | None:

@@ -65,7 +65,8 @@ def _revisions_of(history: History, keys: frozenset[str]) -> frozenset[int]:
 def fault_text(fault: FaultMark) -> str:
     """Return a fault's beginning or end in words."""
     if fault.failed:
-        return f"fault {fault.number} {fault.name} could not be done: {fault.failed}"
+        done = "undone" if fault.ends else "done"
+        return f"fault {fault.number} {fault.name} could not be {done}: {fault.failed}"
     return f"fault {fault.number} {'over' if fault.ends else 'begins'}: {fault.what or fault.name}"
 
 

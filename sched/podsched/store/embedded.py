@@ -1,7 +1,7 @@
-"""An etcd of its own, for ``sched up``, ``sched demo`` and tests: one member, on this machine.
+"""An etcd of its own, for ``sched up``, ``sched demo`` and tests: a member, on this machine.
 
 Guarantees: it never outlives the process (more exactly: the thread) that started it, and it
-starts again on its data with the same ports. Not for production: a single member.
+starts again on its data with the same ports. Not for production: one machine.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class EmbeddedEtcdOptions:
     snapshot_count: transactions between snapshots. etcd keeps them in memory as well, and a
         group commit is up to 1 MB, so that its default of 100,000 would be a memory leak.
     start_timeout: seconds until it must answer.
+    name, cluster: of a member of several: its name, and all members' names and peer addresses as
+        etcd's --initial-cluster has them. They are to be started together.
     cert, key: serve TLS. client_ca: and demand client certificates signed by it, of peers as well.
     """
 
@@ -51,6 +53,8 @@ class EmbeddedEtcdOptions:
     quota_bytes: int = 8 * 1024**3
     snapshot_count: int = 2_000
     start_timeout: float = 30.0
+    name: str = "podsched"
+    cluster: str = ""
     cert: Path | None = None
     key: Path | None = None
     client_ca: Path | None = None
@@ -152,22 +156,22 @@ class EmbeddedEtcd:
         peers_have_tls = options.cert and options.client_ca
         peer = f"{'https' if peers_have_tls else 'http'}://{options.host}:{self._peer_port}"
         arguments = {
-            "name": "podsched",
+            "name": options.name,
             "data-dir": str(options.data_dir),
             "listen-client-urls": self.endpoint,
             "advertise-client-urls": self.endpoint,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
-            "initial-cluster": f"podsched={peer}",
+            "initial-cluster": options.cluster or f"{options.name}={peer}",
             "auto-compaction-mode": "periodic",
             "auto-compaction-retention": options.history,
             "quota-backend-bytes": str(options.quota_bytes),
             "snapshot-count": str(options.snapshot_count),
             "log-level": "warn",
-            # A single member elects itself; shorter ticks only allow shorter leases (1 s).
-            "heartbeat-interval": "50",
-            "election-timeout": "500",
         }
+        if not options.cluster:
+            # A single member elects itself; shorter ticks only allow shorter leases (1 s).
+            arguments |= {"heartbeat-interval": "50", "election-timeout": "500"}
         if options.cert and options.key:
             arguments |= {"cert-file": str(options.cert), "key-file": str(options.key)}
         if options.client_ca:

@@ -176,3 +176,19 @@ def test_a_line_holds_no_control_characters() -> None:
 )
 def test_addresses_are_written_without_ports(peer: str, ip: str) -> None:
     assert source_ip(peer) == ip
+
+
+def test_a_fenced_batch_names_its_term_and_the_revisions_that_it_left() -> None:
+    request = v1.BindPodsRequest(
+        bindings=[v1.Binding(name=name) for name in ("a", "b", "c")],
+        fence=v1.Fence(lock="kube-system/kube-scheduler", term=812),
+    )
+    results = [
+        v1.BatchResult(resource_version=901),
+        v1.BatchResult(code=StatusCode.NOT_FOUND),
+        v1.BatchResult(resource_version=900),
+    ]
+    response = v1.BatchResponse(results=results).SerializeToString()
+    event = event_of(audited("BindPods", request, response=response), Level.METADATA)
+    assert event["annotations"]["podsched.io/fence"] == "kube-system/kube-scheduler:812"
+    assert event["annotations"]["podsched.io/revisions"] == "900,901"

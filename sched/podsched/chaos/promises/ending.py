@@ -13,6 +13,7 @@ from podsched.chaos.replay import PODS, World, replay
 SCHEDULED = "a pod that fits is bound in time"
 ASSUMED = "nothing left assumed"
 LEFT = "no task or process left"
+MENDED = "what was broken comes back"
 
 #: Seconds of a history between two looks at the pods that wait.
 LOOK_EVERY = 0.5
@@ -91,6 +92,13 @@ def nothing_assumed(history: History) -> Iterator[Violation]:
         if pods:
             text = f"{replica} still assumes {pods} pods to be bound"
             yield Violation(ASSUMED, text, history.settled.at)
+
+
+def comes_back(history: History) -> Iterator[Violation]:
+    """Find faults after which a process could not be brought back."""
+    for fault in history.faults:
+        if fault.ends and fault.failed:
+            yield Violation(MENDED, f"{fault.what}: {fault.failed}", fault.at)
 
 
 def nothing_left(history: History) -> Iterator[Violation]:

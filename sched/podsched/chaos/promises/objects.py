@@ -12,6 +12,7 @@ from podsched.chaos.records import Call, Outcome, PodFact
 from podsched.chaos.replay import PODS, replay
 
 CREATED = "acknowledged create exists"
+UNDONE = "what failed was not done"
 DELETED = "acknowledged delete is done"
 BOUND = "bound at most once, never moved"
 
@@ -20,7 +21,10 @@ BOUND = "bound at most once, never moved"
 class _Life:
     """An object with one uid, as revisions show it; 0: that did not happen."""
 
+    uid: str
     key: str
+    born: int
+    born_at: float
     gone: int = 0
     gone_at: float = 0.0
     last: PodFact | None = None
@@ -38,7 +42,9 @@ def _lives(history: History) -> dict[str, _Life]:
                     life.gone, life.gone_at = revision.number, revision.at
             elif change.uid:
                 current[change.key] = change.uid
-                life = lives.setdefault(change.uid, _Life(change.key))
+                life = lives.setdefault(
+                    change.uid, _Life(change.uid, change.key, revision.number, revision.at)
+                )
                 life.last = change.pod
     return lives
 
@@ -46,17 +52,31 @@ def _lives(history: History) -> dict[str, _Life]:
 def acknowledged_creates(history: History) -> Iterator[Violation]:
     """Find objects whose creation was acknowledged, and which are not there though they should."""
     lives = _lives(history)
+    # Batches are answered with revisions, single creations with the object.
+    born = {(life.key, life.born): life for life in lives.values()}
     removals = _removals(history.calls)
     for call in history.calls:
         if call.verb != "create" or call.outcome is not Outcome.OK:
             continue
-        life = lives.get(call.uid)
+        life = lives.get(call.uid) if call.uid else born.get((call.key, call.revision))
         if life is None:
             text = f"{call.key} was acknowledged at revision {call.revision} and never stored"
             yield Violation(CREATED, text, call.answered, call.revision, (call.key,))
-        elif life.gone and not _may_go(life, call, removals):
+        elif life.gone and not _may_go(life, removals):
             text = f"{call.key} is gone since revision {life.gone}, and nobody has deleted it"
             yield Violation(CREATED, text, life.gone_at, life.gone, (call.key,))
+
+
+def failed_creates(history: History) -> Iterator[Violation]:
+    """Find objects that are stored although their only creation has failed."""
+    asked: dict[str, set[Outcome]] = defaultdict(set)
+    for call in history.calls:
+        if call.verb == "create":
+            asked[call.key].add(call.outcome)
+    for life in _lives(history).values():
+        if asked.get(life.key) == {Outcome.FAILED}:
+            text = f"{life.key} is stored although its creation failed"
+            yield Violation(UNDONE, text, life.born_at, life.born, (life.key,))
 
 
 def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
@@ -68,11 +88,11 @@ def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
     return found
 
 
-def _may_go(life: _Life, created: Call, removals: Mapping[str, Sequence[Call]]) -> bool:
+def _may_go(life: _Life, removals: Mapping[str, Sequence[Call]]) -> bool:
     if life.last is not None and life.last.disrupted:
         return True  # by a rule: preemption, a taint, garbage collection
     return any(
-        removal.uid in ("", created.uid) and removal.invoked <= life.gone_at
+        removal.uid in ("", life.uid) and removal.invoked <= life.gone_at
         for removal in removals.get(life.key, ())
     )
 

@@ -21,7 +21,9 @@ class Term:
 
     number: int
     holder: str
+    began_at: float
     ended: int = 0
+    ended_at: float = 0.0
 
 
 def terms_of(history: History) -> list[Term]:
@@ -33,9 +35,9 @@ def terms_of(history: History) -> list[Term]:
             if change.key != key:
                 continue
             if terms and not terms[-1].ended:
-                terms[-1].ended = revision.number
+                terms[-1].ended, terms[-1].ended_at = revision.number, revision.at
             if not change.deleted:
-                terms.append(Term(revision.number, change.holder))
+                terms.append(Term(revision.number, change.holder, revision.at))
     return terms
 
 

@@ -257,6 +257,12 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
         "podsched.io/grpc-status": call.code.name,
         "podsched.io/latency-seconds": f"{max(call.completed - call.received, 0):.6f}",
     }
+    fence = getattr(call.request, "fence", None)
+    if fence is not None and fence.lock:
+        # Who wrote what, and in which term: the revisions are those of a batch's objects.
+        found["podsched.io/fence"] = f"{fence.lock}:{fence.term}"
+        if revisions := _revisions(call):
+            found["podsched.io/revisions"] = revisions
     if _is_batch(call):
         request = call.request
         field = _ITEM_FIELDS.get(call.method, "")
@@ -278,6 +284,15 @@ def _outcomes(call: AuditedCall) -> str:
     results = v1.BatchResponse.FromString(call.response).results
     counts = collections.Counter(StatusCode(result.code).name for result in results)
     return ",".join(f"{name}={count}" for name, count in sorted(counts.items()))
+
+
+def _revisions(call: AuditedCall) -> str:
+    """Return the revisions of a batch's objects after the call, "" of any other call."""
+    if call.code is not StatusCode.OK or not _is_batch(call):
+        return ""
+    results = v1.BatchResponse.FromString(call.response).results
+    revisions = {result.resource_version for result in results if result.code == StatusCode.OK}
+    return ",".join(map(str, sorted(revisions)))
 
 
 def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:

@@ -1,0 +1,1 @@
+"""How each fault is done and undone. ``kinds`` has all of them by name."""

@@ -1,0 +1,150 @@
+"""Links that are broken on purpose do what cut cables and slow networks do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from podsched.chaos.relay import Relay, Weather
+from podsched.lib.tasks import TaskSet
+
+pytestmark = pytest.mark.integration
+
+CUT = Weather(forth=False, back=False)
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Echo:
+    """A server that sends back what it gets, behind a relay."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.got = b""
+        self._open: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            self.got += data
+            writer.write(data)
+        writer.close()
+
+    async def connect(self) -> Connection:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.relay.port)
+        self._open.append(writer)
+        return reader, writer
+
+    def close(self) -> None:
+        for writer in self._open:
+            writer.close()
+
+
+@asynccontextmanager
+async def echo() -> AsyncIterator[Echo]:
+    tasks = TaskSet("test")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await running.serve(reader, writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    running = Echo(Relay(address, tasks, random.Random(7)))
+    try:
+        yield running
+    finally:
+        running.close()
+        running.relay.close()
+        await tasks.stop()
+        server.close()
+
+
+async def says(connection: Connection, text: bytes) -> None:
+    connection[1].write(text)
+    await connection[1].drain()
+
+
+async def hears(connection: Connection, within: float) -> bytes:
+    """What comes within the seconds; b"" when the connection ends. Raises TimeoutError."""
+    async with asyncio.timeout(within):
+        return await connection[0].read(100)
+
+
+async def test_what_is_sent_over_a_cut_link_arrives_once_it_is_mended() -> None:
+    async with echo() as server:
+        connection = await server.connect()
+        await says(connection, b"one")
+        assert await hears(connection, within=5) == b"one"
+        server.relay.strike(CUT)
+        await says(connection, b"two")
+        with pytest.raises(TimeoutError):
+            await hears(connection, within=0.2)
+        assert server.got == b"one"
+        server.relay.mend(CUT)
+        assert await hears(connection, within=5) == b"two"
+
+
+async def test_a_new_connection_over_a_cut_link_is_neither_refused_nor_answered() -> None:
+    async with echo() as server:
+        server.relay.strike(CUT)
+        await asyncio.sleep(0)
+        connection = await server.connect()
+        await says(connection, b"one")
+        with pytest.raises(TimeoutError):
+            await hears(connection, within=0.2)
+        server.relay.mend(CUT)
+        assert await hears(connection, within=5) == b"one"
+
+
+async def test_over_a_half_open_link_requests_arrive_and_answers_do_not() -> None:
+    async with echo() as server:
+        half_open = Weather(back=False)
+        connection = await server.connect()
+        server.relay.strike(half_open)
+        await says(connection, b"one")
+        with pytest.raises(TimeoutError):
+            await hears(connection, within=0.2)
+        assert server.got == b"one"
+        server.relay.mend(half_open)
+        assert await hears(connection, within=5) == b"one"
+
+
+async def test_a_link_that_is_broken_twice_stays_broken_until_both_are_mended() -> None:
+    async with echo() as server:
+        slow = Weather(delay=0.01)
+        connection = await server.connect()
+        for weather in (CUT, slow):
+            server.relay.strike(weather)
+        server.relay.mend(slow)
+        await says(connection, b"one")
+        with pytest.raises(TimeoutError):
+            await hears(connection, within=0.2)
+        server.relay.mend(CUT)
+        assert await hears(connection, within=5) == b"one"
+
+
+@pytest.mark.parametrize("weather", [Weather(delay=0.15), Weather(loss=0.999)])
+async def test_a_slow_or_lossy_link_delays_bytes(weather: Weather) -> None:
+    async with echo() as server:
+        connection = await server.connect()
+        server.relay.strike(weather)
+        began = asyncio.get_running_loop().time()
+        await says(connection, b"one")
+        assert await hears(connection, within=20) == b"one"
+        assert asyncio.get_running_loop().time() - began >= 0.3
+
+
+async def test_a_reset_ends_connections_and_new_ones_are_taken() -> None:
+    async with echo() as server:
+        connection = await server.connect()
+        await says(connection, b"one")
+        assert await hears(connection, within=5) == b"one"
+        server.relay.reset()
+        with contextlib.suppress(ConnectionError):
+            assert await hears(connection, within=5) == b""
+        again = await server.connect()
+        await says(again, b"two")
+        assert await hears(again, within=5) == b"two"

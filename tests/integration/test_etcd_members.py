@@ -1,0 +1,67 @@
+"""Several members of etcd on this machine, and what an operator does to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from podsched.chaos.members import EtcdMembers
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.errors import NoSpace
+from podsched.store.etcd import EtcdStore, connect
+from podsched.store.protocol import Put
+from support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+
+@asynccontextmanager
+async def three(directory: Path) -> AsyncIterator[tuple[EtcdMembers, EtcdStore]]:
+    etcd = EtcdMembers(directory, 3)
+    try:
+        await etcd.start()
+        store = await connect(EtcdOptions(endpoints=etcd.endpoints))
+        try:
+            yield etcd, store
+        finally:
+            await store.close()
+    finally:
+        await etcd.stop()
+
+
+async def wrote(store: EtcdStore) -> bool:
+    try:
+        await store.txn([], [Put("/a", b"2")])
+    except NoSpace:
+        return False
+    return True
+
+
+async def test_a_member_can_be_killed_hand_over_be_compacted_and_full(tmp_path: Path) -> None:
+    async with three(tmp_path) as (etcd, store):
+        revision = (await store.txn([], [Put("/a", b"1")])).revision
+        leader = await etcd.leader()
+        to = (leader + 1) % 3
+        member, _ = await etcd.control(to).ids()
+        await etcd.control(leader).move_leader(member)
+        await eventually("the other leads", etcd.leader, to)
+        await store.compact(revision)
+        for index in range(3):
+            await etcd.control(index).defragment()
+        await etcd.control(leader).raise_no_space()
+        with pytest.raises(NoSpace):
+            await store.txn([], [Put("/a", b"2")])
+        await etcd.control(to).disarm()
+        # Each member hears of it in its own time.
+        await eventually("writes again", lambda: wrote(store))
+        await etcd.members[leader].kill()
+        with pytest.raises(LookupError):
+            etcd.pid(leader)
+        await store.txn([], [Put("/a", b"3")])
+        await etcd.start([leader])
+        found = (await store.get("/a")).kv
+        assert found is not None
+        assert found.value == b"3"
