@@ -8,9 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from podsched.api.objects import AnyObject, Pod, PodCondition, PodDisruptionBudget
+from podsched.api.objects import (
+    AnyObject,
+    Namespace,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+)
 from podsched.client.cluster import Cluster
-from podsched.client.errors import NotFound
+from podsched.client.errors import FenceLost, NotFound
 from podsched.client.informer import Batch
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
@@ -155,6 +161,11 @@ async def test_a_deposed_leader_writes_nothing(subject: Subject) -> None:
     assert reasons(await cluster.patch_pod_statuses([status], fence=old)) == ["FENCE_LOST"]
     assert reasons(await cluster.patch_many([patch], fence=old)) == ["FENCE_LOST"]
     assert reasons(await cluster.evict_pods([eviction], fence=old)) == ["FENCE_LOST"]
+    deletion = v1.DeleteRequest(kind="Pod", namespace="default", name="web")
+    assert reasons(await cluster.delete_many([deletion], fence=old)) == ["FENCE_LOST"]
+    assert reasons(await cluster.create_many([pod("other")], fence=old)) == ["FENCE_LOST"]
+    with pytest.raises(FenceLost):
+        await cluster.delete_collection("Pod", "default", fence=old)
     assert await subject.pod() == before
     assert reasons(await cluster.patch_many([patch], fence=new)) == [""]
     assert reasons(await cluster.bind_pods([binding("web", "n")], fence=new)) == [""]
@@ -232,3 +243,62 @@ async def test_events_are_recorded(subject: Subject) -> None:
     await subject.cluster.record_events([], [item])
     stored = await subject.cluster.get("Event", "e1", "default")
     assert getattr(stored, "count") == 7  # noqa: B009
+
+
+async def gone(subject: Subject, kind: str, name: str, namespace: str = "") -> bool:
+    try:
+        await subject.cluster.get(kind, name, namespace)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_objects_are_created_and_deleted_in_batches(subject: Subject) -> None:
+    """Each by itself; a uid is a precondition."""
+    fence = await subject.new_term()
+    items = [pod("a"), pod("b"), pod("a")]
+    created = await subject.cluster.create_many(items, fence=fence)
+    assert reasons(created) == ["", "", "ALREADY_EXISTS"]
+    requests = [v1.DeleteRequest(kind="Pod", namespace="default", name=n) for n in "abc"]
+    requests[1].preconditions.uid = "another"
+    deleted = await subject.cluster.delete_many(requests, fence=fence)
+    assert reasons(deleted) == ["", "PRECONDITION_FAILED", "NOT_FOUND"]
+    assert await gone(subject, "Pod", "a", "default")
+    assert await subject.cluster.delete_collection("Pod", "default", fence=fence) == 1
+    assert await gone(subject, "Pod", "b", "default")
+
+
+async def test_a_finalizer_holds_what_is_deleted_until_it_is_taken(subject: Subject) -> None:
+    fence = await subject.new_term()
+    await subject.create(pod())
+    request = v1.DeleteRequest(
+        kind="Pod", namespace="default", name="web", propagation_policy="Foreground"
+    )
+    await subject.cluster.delete_many([request], fence=fence)
+    marked = await subject.pod()
+    assert marked.metadata.HasField("deletion_timestamp")
+    assert list(marked.metadata.finalizers) == ["foregroundDeletion"]
+    patch = v1.PatchRequest(
+        kind="Pod",
+        namespace="default",
+        name="web",
+        merge_patch=b'{"metadata": {"finalizers": null}}',
+    )
+    assert reasons(await subject.cluster.patch_many([patch], fence=fence)) == [""]
+    assert await gone(subject, "Pod", "web", "default")
+
+
+async def test_a_namespace_goes_once_it_is_empty(subject: Subject) -> None:
+    fence = await subject.new_term()
+    item = Namespace()
+    item.metadata.name = "shop"
+    await subject.create(item)
+    await subject.create(pod("a", "shop"))
+    request = v1.DeleteRequest(kind="Namespace", name="shop")
+    for _ in range(2):
+        assert reasons(await subject.cluster.delete_many([request], fence=fence)) == [""]
+    found = await subject.cluster.get("Namespace", "shop")
+    assert isinstance(found, Namespace) and found.status.phase == "Terminating"
+    assert await subject.cluster.delete_collection("Pod", "shop", fence=fence) == 1
+    await subject.cluster.delete_many([request], fence=fence)
+    assert await gone(subject, "Namespace", "shop")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import Node, ObjectMeta, Pod
-from podsched.client.errors import FenceLost
+from podsched.api.objects import ConfigMap, Node, ObjectMeta, Pod
+from podsched.client.errors import FenceLost, Forbidden, NotFound
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
 from support.agent_world import AgentWorld, started_world
@@ -133,3 +133,45 @@ async def test_a_term_that_is_over_is_noticed(world: AgentWorld) -> None:
     found = await world.client.get("Node", "n2")
     assert isinstance(found, Node)
     assert not found.spec.taints
+
+
+async def test_a_namespace_goes_with_owners_dependents_and_running_pods(world: AgentWorld) -> None:
+    """Of all kinds; the pod gets its grace period, and nothing new comes in meanwhile."""
+    client = world.client
+    created = await client.create(config_map("owner"))
+    dependent = config_map("dependent")
+    dependent.metadata.owner_references.add(
+        api_version="v1", kind="ConfigMap", name="owner", uid=created.metadata.uid
+    )
+    await client.create(dependent)
+    await client.delete("ConfigMap", "owner", "shop", propagation_policy="Foreground")
+
+    async def settings() -> int:
+        return len((await client.list("ConfigMap", "shop")).items)
+
+    await eventually("the dependent goes with its owner", settings, 0)
+    await client.create(config_map("left"))
+    item = pod("a", "shop")
+    item.spec.node_name = "n1"
+    item.spec.termination_grace_period_seconds = 1
+    await client.create(item)
+    await client.delete("Namespace", "shop")
+    with pytest.raises(Forbidden, match="because it is being terminated"):
+        await client.create(pod("b", "shop"))
+
+    async def is_there() -> bool:
+        try:
+            await client.get("Namespace", "shop")
+        except NotFound:
+            return False
+        return True
+
+    await eventually("the namespace is gone", is_there, False)
+    assert not (await client.list("Pod", "shop")).items
+    assert not await settings()
+
+
+def config_map(name: str) -> ConfigMap:
+    item = ConfigMap()
+    item.metadata.name, item.metadata.namespace = name, "shop"
+    return item

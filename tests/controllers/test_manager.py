@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import pytest
 
-from podsched.api.objects import Node, ObjectMeta, Pod, PodDisruptionBudget
+from podsched.api.objects import (
+    ConfigMap,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+)
 from podsched.client.errors import FenceLost, NotFound, Unavailable, Unreadable
 from podsched.client.informer import Informer
 from podsched.config.settings import ControllerSettings
@@ -16,6 +24,7 @@ from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 from support.controller_world import START, bound_pod, ready_node
 
 LOCK = "kube-system/kube-scheduler"
@@ -218,3 +227,74 @@ async def test_pods_of_a_node_that_cannot_be_read_are_kept_until_it_is_really_go
         assert term.pod("default/p") is not None
     await asyncio.sleep(300)
     assert term.pod("default/p") is None
+
+
+def settings_of(owner: ReplicaSet) -> ConfigMap:
+    """An object of a kind that nothing but the garbage collector follows."""
+    item = ConfigMap(data={"large": "x"})
+    item.metadata.name, item.metadata.namespace = "settings", "default"
+    item.metadata.owner_references.add(
+        api_version="apps/v1", kind="ReplicaSet", name="rs", uid=owner.metadata.uid
+    )
+    return item
+
+
+async def test_objects_of_every_kind_go_with_their_owner(term: Term) -> None:
+    owner = ReplicaSet()
+    owner.metadata.name, owner.metadata.namespace = "rs", "default"
+    created = term.cluster.create(owner)
+    assert isinstance(created, ReplicaSet)
+    term.cluster.create(settings_of(created))
+    pod = bound_pod("p")
+    pod.metadata.owner_references.extend(settings_of(created).metadata.owner_references)
+    term.cluster.create(pod)
+    await asyncio.sleep(1)
+    assert term.cluster.objects("ConfigMap") and term.pod("default/p") is not None
+    term.cluster.delete("ReplicaSet", "default/rs")
+    await asyncio.sleep(1)
+    assert not term.cluster.objects("ConfigMap") and term.pod("default/p") is None
+
+
+async def test_an_owner_that_could_not_be_asked_for_is_asked_for_again(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(kind: str, name: str, namespace: str = "") -> Node:
+        raise Unavailable("no server")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(term.cluster, "get", unavailable)
+        owner = ReplicaSet()
+        owner.metadata.uid = "gone"
+        term.cluster.create(settings_of(owner))
+        await asyncio.sleep(3)
+        assert term.cluster.objects("ConfigMap")
+    await asyncio.sleep(10)
+    assert not term.cluster.objects("ConfigMap")
+
+
+async def test_a_namespace_goes_with_all_that_is_in_it(term: Term) -> None:
+    namespace = Namespace()
+    namespace.metadata.name = "default"
+    term.cluster.create(namespace)
+    owner = ReplicaSet()
+    owner.metadata.name, owner.metadata.namespace = "rs", "default"
+    term.cluster.create(owner)
+    held = bound_pod("held")
+    held.metadata.finalizers.append("example.com/hold")
+    for item in (held, bound_pod("p")):
+        term.cluster.create(item)
+    fence = term.cluster.new_term("another/lock")
+    request = DeleteRequest(kind="Namespace", name="default")
+    await term.cluster.delete_many([request], fence=fence)
+    await asyncio.sleep(2)
+    left = [p.metadata.name for p in term.cluster.objects("Pod")]
+    assert left == ["held"] and term.cluster.objects("ReplicaSet"), "pods go first"
+    released = PatchRequest(
+        kind="Pod",
+        namespace="default",
+        name="held",
+        merge_patch=b'{"metadata": {"finalizers": null}}',
+    )
+    await term.cluster.patch_many([released], fence=fence)
+    await asyncio.sleep(1)
+    assert not any(term.cluster.objects(k) for k in ("Pod", "ReplicaSet", "Namespace"))

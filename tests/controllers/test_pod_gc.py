@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import Pod, ReplicaSet
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.pod_gc import PodGarbageCollector
 from support.controller_world import ControllerWorld, bound_pod, ready_node
@@ -54,23 +53,3 @@ def test_finished_pods_beyond_the_threshold_go_the_oldest_first(world: Controlle
     world.put(bound_pod("running", "n1"))
     world.wait(25)
     assert keys(world) == ["default/oldest", "default/older"]
-
-
-def owned(name: str, kind: str, uid: str) -> Pod:
-    pod = bound_pod(name, "n1")
-    pod.metadata.owner_references.add(kind=kind, name="owner", uid=uid, controller=True)
-    return pod
-
-
-def test_pods_whose_owner_is_gone_go_too(world: ControllerWorld) -> None:
-    owner = ReplicaSet()
-    owner.metadata.name, owner.metadata.namespace, owner.metadata.uid = "owner", "default", "u1"
-    world.put(owner)
-    world.put(owned("kept", "ReplicaSet", "u1"))
-    world.put(owned("of-the-one-before", "ReplicaSet", "u0"))
-    world.put(owned("of-a-kind-not-known", "Job", "u7"))
-    world.put(bound_pod("nobodys", "n1"))
-    world.wait(30)
-    assert not world.evicted
-    world.wait(40)
-    assert keys(world) == ["default/of-the-one-before"]

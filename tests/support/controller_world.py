@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import AnyObject, Lease, Node, ObjectMeta, Pod, object_key, timestamp
+from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.client.informer import Event, EventType
-from podsched.controllers.controller import Controller, Instant
-from podsched.v1.api_pb2 import EvictRequest, PatchRequest
+from podsched.controllers.controller import Absentee, Controller, Instant
+from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
+FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
 
 
 class Eviction(NamedTuple):
@@ -29,12 +31,20 @@ class ControllerWorld:
     def __init__(self) -> None:
         self.time = START
         self.evicted: list[Eviction] = []
+        self.deleted: list[str] = []
+        """Kind, key and propagation policy of what was deleted."""
+        self.emptied: list[str] = []
+        self.hidden: set[Absentee] = set()
+        """What the API server has although the controller does not see it."""
         self.recorded: list[str] = []
         self.faults: list[str] = []
         self.controller: Controller | None = None
         self._stores: dict[str, dict[str, AnyObject]] = {}
         self._patches: dict[str, PatchRequest] = {}
         self._evictions: dict[str, EvictRequest] = {}
+        self._deletions: dict[str, DeleteRequest] = {}
+        self._created: list[AnyObject] = []
+        self._retries: list[Callable[[], None]] = []
         self._version = 0
 
     @property
@@ -55,8 +65,45 @@ class ControllerWorld:
 
     # what it does
 
-    def patch(self, key: str, request: PatchRequest, again: Callable[[], None]) -> None:
-        self._patches[f"{request.kind} {key}"] = request
+    def patch(
+        self,
+        key: str,
+        request: PatchRequest,
+        again: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None:
+        if self.hidden.isdisjoint(without):
+            self._patches[f"{request.kind} {key}"] = request
+
+    def delete(
+        self,
+        key: str,
+        request: DeleteRequest,
+        again: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None:
+        if self.hidden.isdisjoint(without):
+            self._deletions[f"{request.kind} {key}"] = request
+
+    def create(self, key: str, item: AnyObject, again: Callable[[], None]) -> None:
+        self._created.append(item)
+
+    def empty(self, namespace: str, uid: str, again: Callable[[], None]) -> None:
+        self.emptied.append(namespace)
+        self._retries.append(again)
+
+    @property
+    def pending_deletions(self) -> list[str]:
+        """What is to be deleted next."""
+        return [*self._deletions]
+
+    def not_empty_yet(self) -> None:
+        """What was to be emptied was not."""
+        retries, self._retries = self._retries, []
+        for retry in retries:
+            retry()
 
     def evict(
         self, key: str, request: EvictRequest, again: Callable[[], None], *, without_node: str = ""
@@ -124,9 +171,9 @@ class ControllerWorld:
     def settle(self) -> float | None:
         """Let the controller work, and apply what it writes, until it writes no more."""
         assert self.controller is not None
-        for _ in range(20):
+        for _ in range(50):
             due = self.controller.work(self.now)
-            if not self._patches and not self._evictions:
+            if not (self._patches or self._evictions or self._deletions or self._created):
                 return due
             self._apply()
         raise AssertionError("the controller does not come to rest")
@@ -134,14 +181,48 @@ class ControllerWorld:
     def _apply(self) -> None:
         patches, self._patches = self._patches, {}
         evictions, self._evictions = self._evictions, {}
+        deletions, self._deletions = self._deletions, {}
+        created, self._created = self._created, []
+        for item in created:
+            if self.get(kind_of(item).name, object_key(item)) is None:
+                self.put(item)
         for request in patches.values():
             key = f"{request.namespace}/{request.name}" if request.namespace else request.name
             item = self.get(request.kind, key)
             if item is not None and item.metadata.resource_version == str(request.resource_version):
-                self.put(apply_merge_patch(item, json.loads(request.merge_patch)).message)
+                self._put_or_remove(
+                    request.kind,
+                    key,
+                    apply_merge_patch(item, json.loads(request.merge_patch)).message,
+                )
+        for what, deletion in deletions.items():
+            kind, _, key = what.partition(" ")
+            self._delete(kind, key, deletion)
         for key in evictions:
             self.evicted.append(Eviction(key, self.time - START))
             self.remove("Pod", key)
+
+    def _put_or_remove(self, kind: str, key: str, item: AnyObject) -> None:
+        if item.metadata.HasField("deletion_timestamp") and not item.metadata.finalizers:
+            self.remove(kind, key)
+        else:
+            self.put(item)
+
+    def _delete(self, kind: str, key: str, request: DeleteRequest) -> None:
+        item = self.get(kind, key)
+        if item is None or item.metadata.uid != request.preconditions.uid:
+            return
+        self.deleted.append(f"{kind} {key} {request.propagation_policy}")
+        self.mark(item, request.propagation_policy)
+
+    def mark(self, item: AnyObject, policy: str = "") -> None:
+        """Delete as an API server does, at once if there is no finalizer."""
+        copy = type(item)()
+        copy.CopyFrom(item)  # type: ignore[arg-type]
+        if policy in FINALIZERS:
+            copy.metadata.finalizers.append(FINALIZERS[policy])
+        copy.metadata.deletion_timestamp.CopyFrom(timestamp(self.time))
+        self._put_or_remove(kind_of(copy).name, object_key(copy), copy)
 
     def wait(self, seconds: float, step: float = 0.5) -> None:
         """Let time pass in steps, the controller working at each."""

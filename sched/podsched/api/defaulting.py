@@ -17,6 +17,8 @@ from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PREEMPT_LOWER_PRIORITY, PriorityClasses
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
+KUBERNETES_FINALIZER = "kubernetes"
+NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -38,7 +40,9 @@ def default_object(
 
 def _namespace(item: o.Namespace) -> None:
     item.metadata.labels[NAMESPACE_NAME_LABEL] = item.metadata.name
-    item.status.phase = item.status.phase or "Active"
+    item.status.phase = NAMESPACE_ACTIVE
+    if KUBERNETES_FINALIZER not in item.spec.finalizers:
+        item.spec.finalizers.append(KUBERNETES_FINALIZER)
 
 
 def _node(item: o.Node) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -119,6 +119,13 @@ MaxEvents = Annotated[
         help="Number of Event objects beyond which the oldest are deleted.",
     ),
 ]
+RequireNamespaces = Annotated[
+    bool,
+    typer.Option(
+        "--require-namespaces",
+        help="Refuse objects in namespaces that do not exist, instead of making them.",
+    ),
+]
 CacheEvents = Annotated[
     int,
     typer.Option(
@@ -169,6 +176,7 @@ def apiserver(
     jwt_jwks: Jwks = "",
     jwt_user_claim: UserClaim = "sub",
     jwt_groups_claim: GroupsClaim = "groups",
+    require_namespaces: RequireNamespaces = False,
     etcd_compaction_interval: CompactionInterval = DEFAULTS.compaction_interval_seconds,
     etcd_quota_bytes: Quota = DEFAULTS.etcd_quota_bytes,
     event_ttl: EventTtl = DEFAULTS.event_ttl_seconds,
@@ -197,13 +205,12 @@ def apiserver(
     base = _settings(host, port, kube_listen, tls_cert, tls_key, tls_client_ca)
     settings = replace(
         with_tokens(base, token_file, token_listen, jwt),
+        require_namespaces=require_namespaces,
         compaction_interval_seconds=etcd_compaction_interval,
         etcd_quota_bytes=etcd_quota_bytes,
         event_ttl_seconds=event_ttl,
         max_events=max_events,
-        watch_cache_events=watch_cache_events,
-        watch_cache_bytes=watch_cache_bytes,
-        bookmark_seconds=watch_bookmark_interval,
+        **_watches(watch_cache_events, watch_cache_bytes, watch_bookmark_interval),
         audit=audit_settings(audit_log, audit_policy, audit_maxsize, audit_maxbackup, audit_maxage),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
@@ -226,6 +233,10 @@ def _health_tls(settings: ServerSettings) -> TlsFiles | None:
     if not settings.tls_cert:
         return None
     return TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+
+
+def _watches(events: int, size: int, bookmark: float) -> dict[str, Any]:
+    return {"watch_cache_events": events, "watch_cache_bytes": size, "bookmark_seconds": bookmark}
 
 
 def _settings(

@@ -35,3 +35,11 @@ class CreateMode(StrEnum):
     BATCH = "batch"
     SINGLE = "single"
     STREAM = "stream"
+
+
+class Cascade(StrEnum):
+    """What becomes of the objects that a deleted one owns, as kubectl calls it."""
+
+    BACKGROUND = "background"
+    FOREGROUND = "foreground"
+    ORPHAN = "orphan"

@@ -12,6 +12,7 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.enums import Cascade
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.formats import reference
 from podsched.cli.manifests import Manifests, read_known
@@ -23,6 +24,12 @@ from podsched.client.errors import ClientError, NotFound, Unavailable, of_result
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
+#: The API's propagation policies by kubectl's names.
+_POLICIES = {
+    Cascade.BACKGROUND: "Background",
+    Cascade.FOREGROUND: "Foreground",
+    Cascade.ORPHAN: "Orphan",
+}
 
 Filename = Annotated[
     list[str],
@@ -48,6 +55,15 @@ LabelSelector = Annotated[
         "-l",
         metavar="SELECTOR",
         help="Select objects by labels, such as app=web,tier!=front.",
+    ),
+]
+
+
+CascadeOption = Annotated[
+    Cascade,
+    typer.Option(
+        help="What becomes of objects that are owned by what is deleted: they are deleted "
+        "afterwards, they are deleted first (foreground), or they stay (orphan)."
     ),
 ]
 
@@ -236,11 +252,13 @@ def delete(
             help="Seconds that pods get to terminate; 0: at once, -1: as in the pod's spec."
         ),
     ] = -1,
+    cascade: CascadeOption = Cascade.BACKGROUND,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="Do not fail on missing objects.")
     ] = False,
 ) -> None:
     """Delete objects by name, by selector, or the objects in manifests."""
+    policy = _POLICIES[cascade]
     grace = None if grace_period < 0 else grace_period
     if filename:
         if targets or selector or everything:
@@ -252,7 +270,7 @@ def delete(
         check_scope(wanted, selector, everything=everything)
         if not wanted[0].name:
             for kind, _ in wanted:
-                _delete_all(server, kind, namespace, selector, grace)
+                _delete_all(server, kind, namespace, selector, grace, policy)
             return
         objects = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
 
@@ -260,7 +278,7 @@ def delete(
         failures = 0
         for kind, where, name in objects:
             try:
-                await client.delete(kind.name, name, where, grace_period_seconds=grace)
+                await _delete(client, (kind.name, name, where), grace, policy)
                 say(f"{kind.name.lower()}/{name} deleted")
             except NotFound as exc:
                 if not ignore_not_found:
@@ -280,13 +298,22 @@ def _targets_or_fail(arguments: Sequence[str]) -> list[Target]:
         fail(str(exc))
 
 
-def _delete_all(server: str, kind: Kind, namespace: str, selector: str, grace: int | None) -> None:
+async def _delete(
+    client: ApiClient, target: tuple[str, str, str], grace: int | None, policy: str
+) -> None:
+    await client.delete(*target, grace_period_seconds=grace, propagation_policy=policy)
+
+
+def _delete_all(
+    server: str, kind: Kind, namespace: str, selector: str, grace: int | None, policy: str
+) -> None:
     async def work(client: ApiClient) -> int:
         return await client.delete_collection(
             kind.name,
             namespace if kind.namespaced else "",
             label_selector=selector,
             grace_period_seconds=grace,
+            propagation_policy=policy,
         )
 
     say(f"{with_client(server, work)} {kind.plural} deleted")

@@ -121,6 +121,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
             wide=True,
         ),
     ),
+    "Namespace": (Column("STATUS", lambda o, _: o.status.phase or "Active"),),
     "PriorityClass": (
         Column("VALUE", lambda o, _: str(o.value)),
         Column("GLOBAL-DEFAULT", lambda o, _: str(o.global_default).lower()),

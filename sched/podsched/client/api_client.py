@@ -200,6 +200,7 @@ class ApiClient:
         grace_period_seconds: int | None = None,
         uid: str = "",
         resource_version: int = 0,
+        propagation_policy: str = "",
         fence: v1.Fence | None = None,
     ) -> AnyObject:
         """Delete an object; a running pod is marked and given its grace period. NotFound."""
@@ -211,8 +212,16 @@ class ApiClient:
             grace_period_seconds=grace_period_seconds,
             preconditions=wanted,
             fence=fence,
+            propagation_policy=propagation_policy,
         )
         return await self._object("Delete", request)
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence | None = None
+    ) -> Sequence[v1.BatchResult]:
+        """Delete objects, each by itself."""
+        request = v1.DeleteBatchRequest(deletions=deletions, fence=fence)
+        return await self._batch(f"{_OBJECTS}DeleteBatch", request)
 
     async def delete_collection(
         self,
@@ -222,7 +231,9 @@ class ApiClient:
         label_selector: str = "",
         field_selector: str = "",
         grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
         timeout: float | None = None,
+        fence: v1.Fence | None = None,
     ) -> int:
         """Delete all that match; how many there were."""
         request = v1.DeleteCollectionRequest(
@@ -231,6 +242,8 @@ class ApiClient:
             label_selector=label_selector,
             field_selector=field_selector,
             grace_period_seconds=grace_period_seconds,
+            propagation_policy=propagation_policy,
+            fence=fence,
         )
         method = f"{_OBJECTS}DeleteCollection"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
@@ -268,9 +281,9 @@ class ApiClient:
         finally:
             call.cancel()
 
-    def informer(self, kinds: Sequence[str]) -> Informer:
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
         """Follow kinds, in one stream; lists deliver them in this order."""
-        return Informer(self, kinds)
+        return Informer(self, kinds, metadata_only=metadata_only)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """Store new events, and count and time of those stored before; best effort, not fenced."""

@@ -42,8 +42,11 @@ class InformerPort(Protocol):
 class Cluster(Protocol):
     """What a scheduler needs of a cluster."""
 
-    def informer(self, kinds: Sequence[str]) -> InformerPort:
-        """Follow kinds, in one stream; lists deliver them in this order."""
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> InformerPort:
+        """Follow kinds, in one stream; lists deliver them in this order.
+
+        metadata_only: nothing else of the objects is kept.
+        """
         ...
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
@@ -72,6 +75,22 @@ class Cluster(Protocol):
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Patch objects of any kind."""
+        ...
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Delete objects of any kind."""
+        ...
+
+    async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
+        """Delete all objects of a kind in a namespace; how many there were."""
+        ...
+
+    async def create_many(
+        self, items: Sequence[AnyObject], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """Store new objects of any kind."""
         ...
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:

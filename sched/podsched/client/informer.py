@@ -94,7 +94,8 @@ ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETE
 class Mirror:
     """The stores by kind and key, and what a response changes in them."""
 
-    def __init__(self, kinds: Iterable[str]) -> None:
+    def __init__(self, kinds: Iterable[str], *, metadata_only: bool = False) -> None:
+        self._metadata_only = metadata_only
         self.stores: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.revision = 0
         #: Objects whose latest version cannot be decoded.
@@ -118,6 +119,8 @@ class Mirror:
                 continue
             kind = _KIND_BY_FIELD[field]
             item: AnyObject = getattr(wrapped, field)
+            if self._metadata_only:
+                item = _metadata_of(item)
             metadata = item.metadata
             namespace = metadata.namespace
             key = f"{namespace}/{metadata.name}" if namespace else metadata.name
@@ -181,6 +184,13 @@ class Mirror:
         self.set_aside = listed.set_aside
 
 
+def _metadata_of(item: AnyObject) -> AnyObject:
+    """Return an object that has the metadata alone; a field that is cleared keeps its memory."""
+    bare = type(item)()
+    bare.metadata.CopyFrom(item.metadata)
+    return bare
+
+
 class WatchSource(Protocol):
     """Where the responses come from: an ``ApiClient``, or a fake."""
 
@@ -198,11 +208,14 @@ class Informer:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
         jitter: random.Random | None = None,
     ) -> None:
+        """Follow ``kinds``; ``metadata_only``: nothing else of the objects is kept."""
         names = [find_kind(kind).name for kind in kinds]
         self._source = source
-        self._mirror = Mirror(names)
+        self._metadata_only = metadata_only
+        self._mirror = Mirror(names, metadata_only=metadata_only)
         self._request = v1.WatchRequest(
             kinds=names,
             namespace=namespace,
@@ -280,7 +293,7 @@ class Informer:
         request.CopyFrom(self._request)
         request.send_initial_events = True
         self._paced.clear()
-        listed = Mirror(self._mirror.stores)
+        listed = Mirror(self._mirror.stores, metadata_only=self._metadata_only)
         responses = self._source.watch(request)
         try:
             async for response in responses:

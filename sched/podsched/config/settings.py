@@ -176,7 +176,7 @@ class ControllerSettings(_Checked):
     pod_gc_period: float = 20.0
     """Interval of the pod garbage collection."""
     pod_gc_quarantine: float = 40.0
-    """Time that a pod's node or owner must be gone before the pod is deleted."""
+    """Time that a pod's node must be gone before the pod is deleted."""
     writes_per_second: float = 100.0
     """Maximum number of evictions and deletions per second; limits the damage of a bug."""
 

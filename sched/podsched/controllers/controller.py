@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from podsched.api.objects import AnyObject, ObjectMeta
 from podsched.client.informer import Event
-from podsched.v1.api_pb2 import EvictRequest, PatchRequest
+from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 
 class Instant(NamedTuple):
@@ -19,6 +19,15 @@ class Instant(NamedTuple):
     """For measuring how long something lasts: it does not jump."""
 
 
+class Absentee(NamedTuple):
+    """An object that must be gone; with a uid, one of the same name may be there."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+
 class Objects(Protocol):
     """The cluster's objects as they were last seen; ``Informer`` has it."""
 
@@ -28,9 +37,34 @@ class Objects(Protocol):
 
 
 class Writes(Protocol):
-    """Takes writes and returns at once; ``retry`` is called some time after one has failed."""
+    """Takes writes and returns at once; ``retry`` is called some time after one has failed.
 
-    def patch(self, key: str, request: PatchRequest, retry: Callable[[], None]) -> None: ...
+    ``without``: written only if the API server has none of these any more.
+    """
+
+    def patch(
+        self,
+        key: str,
+        request: PatchRequest,
+        retry: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None: ...
+
+    def delete(
+        self,
+        key: str,
+        request: DeleteRequest,
+        retry: Callable[[], None],
+        *,
+        without: Sequence[Absentee] = (),
+    ) -> None: ...
+
+    def create(self, key: str, item: AnyObject, retry: Callable[[], None]) -> None: ...
+
+    def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
+        """Delete all that is in a namespace, and then itself; ``retry`` if something is left."""
+        ...
 
     def evict(
         self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""

@@ -1,10 +1,8 @@
-"""Deletes leftover pods: of nodes or owners that are gone, and finished ones in excess.
+"""Deletes leftover pods: of nodes that are gone, and finished ones in excess.
 
-Looked for once a period; deleted at once, whatever their grace period, except ownerless ones, which
-get theirs. A node or owner must have been gone for a quarantine as this leader has seen it: it may
-be about to come back. Source: pkg/controller/podgc and garbagecollector of Kubernetes 1.36.
-
-Only owners of kinds that podsched keeps are judged; a pod with any other owner is left alone.
+Looked for once a period; deleted at once, whatever their grace period. A node must have been gone
+for a quarantine as this leader has seen it: it may be about to come back. Source: pkg/controller/
+podgc of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.client.informer import Event
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.controller import Instant, Objects, Writes
-from podsched.controllers.disruption import SCALED_KINDS
 from podsched.controllers.taint_eviction import eviction
 from podsched.v1.api_pb2 import EvictRequest
 
@@ -45,18 +42,6 @@ class Absences:
         return since is not None and now - since >= seconds
 
 
-def dangling_owner(pod: Pod, objects: Objects) -> str:
-    """Return the uid of an owner, if every owner of the pod is gone; else ""."""
-    owners = pod.metadata.owner_references
-    for owner in owners:
-        if owner.kind not in SCALED_KINDS:
-            return ""
-        found = objects.get(owner.kind, f"{pod.metadata.namespace}/{owner.name}")
-        if found is not None and found.metadata.uid == owner.uid:
-            return ""
-    return owners[0].uid if owners else ""
-
-
 def surplus(finished: Iterable[Pod], threshold: int) -> list[Pod]:
     """Return the oldest finished pods beyond the threshold; none if that is 0."""
     if threshold <= 0:
@@ -74,7 +59,6 @@ class _Scan:
     left: Iterator[AnyObject]
     finished: list[Pod] = field(default_factory=list)
     orphans: list[Pod] = field(default_factory=list)
-    ownerless: list[tuple[Pod, str]] = field(default_factory=list)
 
     def go_on(self, objects: Objects, writes: Writes) -> bool:
         """Look at the next pods; return whether these were the last."""
@@ -83,19 +67,17 @@ class _Scan:
         for pod in part:
             assert isinstance(pod, Pod)
             try:
-                self._look_at(pod, nodes, objects)
+                self._look_at(pod, nodes)
             except Exception as error:
                 writes.skipped("Pod", object_key(pod), error)
         return len(part) < _AT_ONCE
 
-    def _look_at(self, pod: Pod, nodes: Container[str], objects: Objects) -> None:
+    def _look_at(self, pod: Pod, nodes: Container[str]) -> None:
         if is_finished(pod):
             self.finished.append(pod)
         node = pod.spec.node_name
         if node and node not in nodes:
             self.orphans.append(pod)
-        if pod.metadata.owner_references and (uid := dangling_owner(pod, objects)):
-            self.ownerless.append((pod, uid))
 
 
 class PodGarbageCollector:
@@ -109,7 +91,6 @@ class PodGarbageCollector:
         self._writes = writes
         self._settings = settings
         self._nodes = Absences()
-        self._owners = Absences()
         self._scan: _Scan | None = None
         self._next = 0.0
 
@@ -137,18 +118,13 @@ class PodGarbageCollector:
 
     def _collect(self, scan: _Scan, now: float) -> None:
         self._nodes.missing({p.spec.node_name for p in scan.orphans}, now)
-        self._owners.missing({uid for _, uid in scan.ownerless}, now)
         quarantine = self._settings.pod_gc_quarantine
         for pod in surplus(scan.finished, self._settings.terminated_pod_gc_threshold):
-            self._delete(pod, _deletion(pod, 0))
+            self._delete(pod, _deletion(pod))
         for pod in scan.orphans:
             if self._nodes.for_long(pod.spec.node_name, quarantine, now):
                 request = eviction(pod, REASON, NODE_GONE, grace=0)
                 self._delete(pod, request, without_node=pod.spec.node_name)
-        for pod, uid in scan.ownerless:
-            deleting = pod.metadata.HasField("deletion_timestamp")
-            if not deleting and self._owners.for_long(uid, quarantine, now):
-                self._delete(pod, _deletion(pod, None))
 
     def _delete(self, pod: Pod, request: EvictRequest, without_node: str = "") -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -156,12 +132,12 @@ class PodGarbageCollector:
         self._writes.evict(key, request, lambda: None, without_node=without_node)
 
 
-def _deletion(pod: Pod, grace: int | None) -> EvictRequest:
+def _deletion(pod: Pod) -> EvictRequest:
     request = EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         ignore_disruption_budgets=True,
-        grace_period_seconds=grace,
+        grace_period_seconds=0,
     )
     request.preconditions.uid = pod.metadata.uid
     return request

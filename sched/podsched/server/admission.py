@@ -12,7 +12,7 @@ from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, PriorityClass
+from podsched.api.objects import AnyObject, Namespace, PersistentVolumeClaim, Pod, PriorityClass
 from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.api.priorities import PriorityClasses
@@ -57,6 +57,8 @@ def admit_update(
     _complete(kind, message, old, classes)
     _check_policies(kind, message, sources, old)
     _keep_metadata(message, old)
+    if isinstance(message, Namespace) and isinstance(old, Namespace):
+        message.spec.finalizers[:] = old.spec.finalizers
     if kind.has_status:
         _take(message, old, "status")
     if _without_metadata(message) != _without_metadata(old):

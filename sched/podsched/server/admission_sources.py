@@ -21,7 +21,7 @@ from podsched.store.errors import StoreError
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
 _LIMIT_RANGE = KINDS["LimitRange"]
 #: What the next object is admitted by: a change of it is answered once this server goes by it.
-_POLICIES = frozenset({_LIMIT_RANGE.name})
+_POLICIES = frozenset({_LIMIT_RANGE.name, "Namespace"})
 #: Seconds to wait for that. A cache that is later than this waits for etcd, as all reads do.
 _SETTLE_SECONDS = 1.0
 

@@ -31,7 +31,7 @@ def resource_of(request: Any) -> str:
     if "object" in fields:
         return _PLURALS.get(request.object.WhichOneof("object") or "", "")
     name = request.DESCRIPTOR.name
-    if name in ("CreateBatchRequest", "PatchBatchRequest", "WatchRequest"):
+    if name in ("CreateBatchRequest", "PatchBatchRequest", "DeleteBatchRequest", "WatchRequest"):
         return ""
     return "" if name.endswith("ReviewRequest") else "pods"
 

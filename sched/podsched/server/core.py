@@ -21,6 +21,7 @@ from podsched.server.errors import ApiError
 from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
 from podsched.server.listing import Lister
+from podsched.server.namespaces import Namespaces
 from podsched.server.pods import PodOperations
 from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.quotas.namespaces import QuotaIndex
@@ -61,18 +62,26 @@ class ServerCore:
         self.reflector = CacheReflector(store, self.cache)
         storage = ObjectStorage(store, self.cache)
         sources = AdmissionSources(self.cache, self.reflector)
+        namespaces = Namespaces(
+            storage,
+            self.cache,
+            self.reflector,
+            required=settings.require_namespaces,
+            now=now,
+            new_uid=new_uid,
+        )
         expiry = EventExpiry(store, self.cache, settings)
         self.lister = Lister(store, self.cache, self.reflector)
         self.watcher = Watcher(self.cache, self.reflector, settings.bookmark_seconds)
         quotas = QuotaIndex(self.cache)
         self.quota_recounter = UsageRecounter(store, self.cache, self.reflector, quotas, now=now)
         charging = QuotaCharging(storage, quotas, self.quota_recounter, now=now)
-        self.creator = Creator(sources, expiry, charging, now=now, new_uid=new_uid)
+        self.creator = Creator(sources, namespaces, expiry, charging, now=now, new_uid=new_uid)
         self.submission = PodSubmission(self.creator)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         guard = BindGuard(store)
-        self.registry = Registry(storage, self.lister, sources, guard, now=now)
+        self.registry = Registry(storage, self.lister, sources, guard, namespaces, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from podsched.api.etcd_keys import local_key
@@ -27,6 +27,7 @@ from podsched.server.errors import ApiError
 from podsched.server.event_rates import EventRates
 from podsched.server.expiry import EVENT, EventExpiry
 from podsched.server.fairness.turns import account, end_turn, turn_seconds
+from podsched.server.namespaces import NAMESPACE, Namespaces
 from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.storage import New, Outcome, only_entry
 from podsched.server.watchcache import WatchCache
@@ -57,6 +58,7 @@ class Creator:
     def __init__(
         self,
         sources: AdmissionSources,
+        namespaces: Namespaces,
         expiry: EventExpiry,
         quotas: QuotaCharging,
         *,
@@ -64,6 +66,7 @@ class Creator:
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._sources = sources
+        self._namespaces = namespaces
         self._expiry = expiry
         self._quotas = quotas
         self._now = now
@@ -75,8 +78,7 @@ class Creator:
     ) -> Entry:
         """Store a new object. Raises ApiError. A dry run goes as far as the store."""
         if dry_run:
-            check_creation(kind_of(message), message)
-            await self._sources.ensure_known(message)
+            await self._check(message)
             new = self._admitted(message, 0)
             await self._quotas.check(new)
             return Entry(new.kind, new.key, new.value, 0, 0)
@@ -92,9 +94,11 @@ class Creator:
         """
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
+        #: Namespaces of the batch itself, which later objects of it may be in.
+        coming: set[str] = set()
         turn_began, turn = time.perf_counter(), turn_seconds()
         for index, message in enumerate(messages):
-            found = await self._admitted_or_error(index, message)
+            found = await self._admitted_or_error(index, message, coming)
             if isinstance(found, ApiError):
                 outcomes.append(found)
             else:
@@ -104,6 +108,7 @@ class Creator:
                 await end_turn(time.perf_counter() - turn_began)
                 turn_began, turn = time.perf_counter(), turn_seconds()
         account(time.perf_counter() - turn_began)
+        await self._namespaces.provide((item.new for item in items), coming)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):
             results = await self._quotas.create([item.new for item in items], fence)
@@ -121,25 +126,35 @@ class Creator:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _admitted_or_error(
-        self, index: int, message: AnyObject | ApiError
+        self, index: int, message: AnyObject | ApiError, coming: set[str]
     ) -> _Item | ApiError:
         if isinstance(message, ApiError):
             return message
         try:
-            check_creation(kind_of(message), message)
-            await self._sources.ensure_known(message)
+            await self._check(message, coming)
             new = self._admitted(message, await self._lease_for(message))
         except ApiError as error:
             return error
+        if new.kind is NAMESPACE:
+            coming.add(new.key)
         return _Item(index, new, message if message.metadata.generate_name else None)
+
+    async def _check(self, message: AnyObject, coming: Container[str] = ()) -> None:
+        """Raise ApiError if the caller may not create it, or not in its namespace."""
+        kind = kind_of(message)
+        check_creation(kind, message)
+        if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
+            await self._namespaces.check(kind, message)
+        await self._sources.ensure_known(message)
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
         """Create what every cluster has. Raises ApiError when the store does not answer."""
-        built_in: list[AnyObject] = [*system_priority_classes(), *bootstrap_policy()]
-        for name in _BUILT_IN_NAMESPACES:
-            namespace = Namespace()
-            namespace.metadata.name = name
-            built_in.append(namespace)
+        await self._ensure(
+            cache, [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
+        )
+        await self._ensure(cache, [*system_priority_classes(), *bootstrap_policy()])
+
+    async def _ensure(self, cache: WatchCache, built_in: Sequence[AnyObject]) -> None:
         missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
         for outcome in await self.create_many(missing):
             if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:

@@ -7,16 +7,18 @@
     any                       grace 0, or not such a pod  removed
     not to be decoded         any                         removed
     any with finalizers       instead of being removed    marked with grace 0 until the last goes
+    any                       Orphan, Foreground          a finalizer for the garbage collector
 
-Pure: ``now`` is an argument.
+Namespaces have a life of their own (``namespaces``). Pure: ``now`` is an argument.
 """
 
 from __future__ import annotations
 
 from podsched.api.conditions import is_finished
-from podsched.api.field_errors import invalid
+from podsched.api.field_errors import invalid, not_supported
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject, Pod, timestamp
+from podsched.api.objects import AnyObject, Namespace, Pod, timestamp
+from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.storage import Step
@@ -24,6 +26,8 @@ from podsched.v1.api_pb2 import Preconditions
 
 #: 68 years: with more, the time of the end is soon one that cannot be represented.
 MAX_GRACE_PERIOD = 2**31 - 1
+_POLICIES = ("", "Background", "Foreground", "Orphan")
+_FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
 
 
 def check_preconditions(entry: Entry, wanted: Preconditions) -> None:
@@ -55,17 +59,48 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
     return min(grace, MAX_GRACE_PERIOD) if grace >= 0 else 1
 
 
-def deletion_step(entry: Entry, asked: int | None, now: float) -> Step | None:
+def check_propagation(policy: str) -> None:
+    """Raise ApiError for a propagation policy that there is not."""
+    if policy not in _POLICIES:
+        found = not_supported("propagationPolicy", policy, [p for p in _POLICIES if p])
+        raise errors.bad_request(str(found), found.path)
+
+
+def deletion_step(
+    entry: Entry, asked: int | None, now: float, propagation: str = ""
+) -> Step | None:
     """Return the step of a deletion with this many seconds of grace (None: the object's own).
 
-    None when the object is being deleted already and nothing is to be shortened. What cannot be
+    None when the object is being deleted already and nothing is to be changed. What cannot be
     read is removed at once.
     """
     if not entry.is_readable():
         return Step(None)
     message = entry.decode()
+    changed = _set_propagation(message, propagation)
+    step = _deletion_step(entry.kind, message, asked, now)
+    if step is None and changed:
+        return Step(None) if is_over(message) else Step(message.SerializeToString())
+    return step
+
+
+def _set_propagation(message: AnyObject, policy: str) -> bool:
+    """Set the finalizers by which the garbage collector knows the policy; whether they change."""
+    if not policy:
+        return False
     metadata = message.metadata
-    grace = grace_of(entry.kind, message, asked)
+    wanted = [f for f in metadata.finalizers if f not in _FINALIZERS.values()]
+    if policy in _FINALIZERS:
+        wanted.append(_FINALIZERS[policy])
+    if wanted == [*metadata.finalizers]:
+        return False
+    metadata.finalizers[:] = wanted
+    return True
+
+
+def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float) -> Step | None:
+    metadata = message.metadata
+    grace = grace_of(kind, message, asked)
     if metadata.HasField("deletion_timestamp"):
         before = metadata.deletion_grace_period_seconds
         if grace > 0 and (asked is None or grace >= before):
@@ -99,4 +134,5 @@ def is_over(message: AnyObject) -> bool:
         metadata.HasField("deletion_timestamp")
         and metadata.deletion_grace_period_seconds == 0
         and not metadata.finalizers
+        and not (isinstance(message, Namespace) and message.spec.finalizers)
     )

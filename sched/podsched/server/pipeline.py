@@ -30,6 +30,7 @@ _log = get_logger("apiserver")
 #: Batches whose items are decoded with the request, and the field that they are in.
 _ITEMS = {
     "PatchBatch": "patches",
+    "DeleteBatch": "deletions",
     "BindPods": "bindings",
     "EvictPods": "evictions",
     "PatchPodStatuses": "patches",

@@ -1,9 +1,8 @@
 """Reads and changes of objects of any kind: the API server without its transport.
 
 Guarantees: an object is stored complete and valid or not at all; a reader sees every write
-completed before it asked, whichever server did it; batches answer each item by itself. Namespaces
-group names and need not exist; ``default`` and ``kube-system`` do from the start. Not here: gRPC
-(``service``), new objects (``creation``), the pod subresources (``pods``).
+completed before it asked, whichever server did it; batches answer each item by itself. Not here:
+gRPC (``service``), new objects (``creation``), the pod subresources (``pods``).
 """
 
 from __future__ import annotations
@@ -29,13 +28,19 @@ from podsched.server.admission import (
 )
 from podsched.server.admission_sources import AdmissionSources
 from podsched.server.bind_guard import BindGuard
-from podsched.server.deletion import check_preconditions, deletion_step, is_over
+from podsched.server.deletion import (
+    check_preconditions,
+    check_propagation,
+    deletion_step,
+    is_over,
+)
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.listing import Lister
+from podsched.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
 from podsched.server.patching import parse_patch, patched
 from podsched.server.scope import Scope, kind_named
-from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step
+from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
 from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import (
     DeleteCollectionRequest,
@@ -59,6 +64,7 @@ class Registry:
         lister: Lister,
         sources: AdmissionSources,
         guard: BindGuard,
+        namespaces: Namespaces,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -66,6 +72,7 @@ class Registry:
         self._lister = lister
         self._sources = sources
         self._guard = guard
+        self._namespaces = namespaces
         self._now = now
 
     # ------------------------------------------------------------------ reading
@@ -182,20 +189,39 @@ class Registry:
 
     async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
         """Delete an object, or mark it where it has to be let go first. Raises ApiError."""
+        entry = only_entry(await self.delete_many([request], fence))
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def delete_many(
+        self, requests: Sequence[DeleteRequest], fence: Fence | None = None
+    ) -> list[Outcome]:
+        """Delete objects, each by itself."""
+        outcomes: list[Outcome | None] = [None] * len(requests)
+        mutations: list[tuple[int, Mutation]] = []
+        for index, request in enumerate(requests):
+            try:
+                mutations.append((index, await self._deletion(request)))
+            except ApiError as error:
+                outcomes[index] = error
+        results = await self._storage.mutate([mutation for _, mutation in mutations], fence)
+        await self._sources.settle(results)
+        for (index, _), result in zip(mutations, results, strict=True):
+            outcomes[index] = result
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _deletion(self, request: DeleteRequest) -> Mutation:
         kind, key = _address(request.kind, request.namespace, request.name)
         namespace = local_namespace(kind, request.namespace)
         rights().check("delete", kind, namespace, request.name)
         check_deletable(kind, request.name)
-        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
-        wanted = request.preconditions
+        check_propagation(request.propagation_policy)
+        emptied = kind is NAMESPACE and await self._namespaces.is_emptied(request.name)
 
         def change(entry: Entry) -> Step | None:
-            check_preconditions(entry, wanted)
-            return self._removal(entry, asked)
+            check_preconditions(entry, request.preconditions)
+            return self._removal(entry, request, emptied=emptied)
 
-        entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
-        await self._sources.settle([entry])
-        return entry if entry.is_readable() else entry.name_only()
+        return Mutation(kind, key, change)
 
     async def delete_collection(
         self, request: DeleteCollectionRequest, fence: Fence | None = None
@@ -203,6 +229,7 @@ class Registry:
         """Delete all that match as of now; return how many there were. Raises ApiError."""
         kind = kind_named(request.kind)
         rights().check("deletecollection", kind, request.namespace)
+        check_propagation(request.propagation_policy)
         scope = Scope(
             [kind.name], request.namespace, request.label_selector, request.field_selector
         )
@@ -210,11 +237,10 @@ class Registry:
             entries = await self._lister.all(scope)
         except StoreError as error:
             raise errors.of_store(error) from error
-        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
         mutations = []
         for entry in entries:
             check_deletable(kind, entry.key)
-            mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, asked)))
+            mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, request)))
         deleted = 0
         for start in range(0, len(mutations), _DELETE_AT_ONCE):
             outcomes = await self._storage.mutate(mutations[start : start + _DELETE_AT_ONCE], fence)
@@ -225,9 +251,18 @@ class Registry:
                     raise outcome
         return deleted
 
-    def _removal(self, entry: Entry, asked: int | None) -> Step | None:
+    def _removal(
+        self,
+        entry: Entry,
+        request: DeleteRequest | DeleteCollectionRequest,
+        *,
+        emptied: bool = False,
+    ) -> Step | None:
         check_own(entry)
-        step = deletion_step(entry, asked, self._now())
+        if entry.kind is NAMESPACE and entry.is_readable():
+            return namespace_deletion_step(entry, self._now(), emptied=emptied)
+        asked = request.grace_period_seconds if request.HasField("grace_period_seconds") else None
+        step = deletion_step(entry, asked, self._now(), request.propagation_policy)
         if step is not None and step.value is None and entry.kind.name == "Node":
             return step._replace(ops=self._guard.leftovers(entry.key))
         return step

@@ -80,6 +80,7 @@ class ObjectsService:
             "Patch": (with_object(v1.PatchRequest), self.patch),
             "PatchBatch": (with_items(v1.PatchBatchRequest, "patches"), self.patch_batch),
             "Delete": (bounded(v1.DeleteRequest), self.delete),
+            "DeleteBatch": (with_items(v1.DeleteBatchRequest, "deletions"), self.delete_batch),
             "DeleteCollection": (bounded(v1.DeleteCollectionRequest), self.delete_collection),
         }
         handlers = {
@@ -138,6 +139,10 @@ class ObjectsService:
     async def delete(self, request: v1.DeleteRequest) -> bytes:
         """Objects.Delete."""
         return (await self._registry.delete(request, _fence(request))).wrapped()
+
+    async def delete_batch(self, request: v1.DeleteBatchRequest) -> bytes:
+        """Objects.DeleteBatch."""
+        return batch_response(await self._registry.delete_many(request.deletions, _fence(request)))
 
     async def delete_collection(self, request: v1.DeleteCollectionRequest) -> bytes:
         """Objects.DeleteCollection."""

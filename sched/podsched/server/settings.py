@@ -38,6 +38,9 @@ class ServerSettings:
     """host:port for clients with tokens, which show no certificate, beside the address that demands
     one: gRPC's servers demand one of all or of none of an address's clients."""
 
+    require_namespaces: bool = False
+    """Whether objects need a namespace that exists; else it is made with the first one."""
+
     watch_cache_events: int = 100_000
     """Changes kept in memory for watchers that lag or resume; who asks for older ones lists again.
     At 1,000 pods a second with three changes each, half a minute."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from podsched.api.kinds import KINDS, Kind
@@ -112,6 +112,11 @@ class WatchCache:
     def last_change(self, kind: Kind) -> int:
         """Return the revision at which an object of this kind was changed last."""
         return self._touched[kind.name]
+
+    def keys(self, kind: Kind) -> Iterator[str]:
+        """Yield the local keys of all that is stored of a kind, readable or not."""
+        yield from self._objects[kind.name]
+        yield from self._unreadable[kind.name]
 
     def unreadable(self, kind: Kind) -> int:
         """Return how many entries of a kind cannot be read."""

@@ -24,19 +24,30 @@ from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import (
     AnyObject,
     Event,
+    Namespace,
     Pod,
     PodCondition,
     PodDisruptionBudget,
     object_key,
     timestamp,
 )
+from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import compile_selector
-from podsched.client.errors import AlreadyExists, ClientError, Compacted, NotFound, Unavailable
+from podsched.client.errors import (
+    AlreadyExists,
+    ClientError,
+    Compacted,
+    NotFound,
+    Unavailable,
+    as_result,
+    of_result,
+)
 from podsched.client.informer import Informer
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
+_FINALIZERS = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER}
 _SCHEDULED = PodCondition(type="PodScheduled", status="True")
 
 
@@ -122,9 +133,9 @@ class FakeCluster:
 
     # ------------------------------------------------------------------ as in Cluster
 
-    def informer(self, kinds: Sequence[str]) -> Informer:
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
         """See ``Cluster.informer``."""
-        return Informer(self, kinds)
+        return Informer(self, kinds, metadata_only=metadata_only)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
         """See ``Cluster.get``."""
@@ -160,6 +171,32 @@ class FakeCluster:
         """See ``Cluster.patch_many``."""
         await self._enter()
         return [self._fenced(fence) or self._patch(patch) for patch in patches]
+
+    async def delete_many(
+        self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster.delete_many``."""
+        await self._enter()
+        return [self._fenced(fence) or self._delete(deletion) for deletion in deletions]
+
+    async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
+        """See ``Cluster.delete_collection``."""
+        await self._enter()
+        refused = of_result(self._fenced(fence) or v1.BatchResult())
+        if refused is not None:
+            raise refused
+        found = [o for o in self.objects(kind) if o.metadata.namespace == namespace]
+        for item in found:
+            name = item.metadata.name
+            self._delete(v1.DeleteRequest(kind=kind, namespace=namespace, name=name))
+        return len(found)
+
+    async def create_many(
+        self, items: Sequence[AnyObject], *, fence: v1.Fence
+    ) -> Sequence[v1.BatchResult]:
+        """See ``Cluster.create_many``."""
+        await self._enter()
+        return [self._fenced(fence) or self._create(item) for item in items]
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """See ``Cluster.record_events``."""
@@ -298,7 +335,47 @@ class FakeCluster:
         if item is None:
             message = f'{kind.plural} "{patch.name}" not found'
             return _refused(StatusCode.NOT_FOUND, StatusReason.NOT_FOUND, message)
-        return self._written(apply_merge_patch(item, json.loads(patch.merge_patch)).message)
+        item = apply_merge_patch(item, json.loads(patch.merge_patch)).message
+        if item.metadata.HasField("deletion_timestamp") and not item.metadata.finalizers:
+            self.delete(kind.name, key)
+            return v1.BatchResult(resource_version=self.revision)
+        return self._written(item)
+
+    def _create(self, item: AnyObject) -> v1.BatchResult:
+        try:
+            created = self.create(item)
+        except AlreadyExists as error:
+            code = StatusCode.ALREADY_EXISTS
+            return _refused(code, StatusReason.ALREADY_EXISTS, str(error))
+        return v1.BatchResult(resource_version=int(created.metadata.resource_version))
+
+    def _delete(self, request: v1.DeleteRequest) -> v1.BatchResult:
+        """Delete at once, or mark what has finalizers, and namespaces that are not empty."""
+        kind = find_kind(request.kind)
+        key = f"{request.namespace}/{request.name}" if kind.namespaced else request.name
+        try:
+            item = _copy(self._existing(kind.name, key))
+        except NotFound as error:
+            return as_result(error)
+        metadata, wanted = item.metadata, request.preconditions.uid
+        if wanted not in ("", metadata.uid):
+            message = f'Precondition failed: UID of {kind.plural} "{request.name}"'
+            return _refused(StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message)
+        if finalizer := _FINALIZERS.get(request.propagation_policy):
+            metadata.finalizers.append(finalizer)
+        marked = metadata.HasField("deletion_timestamp")
+        if isinstance(item, Namespace):
+            content = (o for o in self._objects.values() if o.metadata.namespace == request.name)
+            stays = not marked or any(content)
+            item.status.phase = "Terminating"
+        else:
+            stays = bool(metadata.finalizers)
+        if not stays:
+            self.delete(kind.name, key)
+        elif not marked:
+            metadata.deletion_timestamp.CopyFrom(timestamp(self._now(), whole=True))
+            return self._written(item)
+        return v1.BatchResult(resource_version=self.revision)
 
     def _evict(self, request: v1.EvictRequest) -> v1.BatchResult:
         pod = self._pod(request.namespace, request.name, request.preconditions.uid)

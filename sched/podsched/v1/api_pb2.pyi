@@ -297,36 +297,48 @@ class Preconditions(_message.Message):
     def __init__(self, uid: _Optional[str] = ..., resource_version: _Optional[int] = ...) -> None: ...
 
 class DeleteRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "name", "grace_period_seconds", "preconditions", "fence")
+    __slots__ = ("kind", "namespace", "name", "grace_period_seconds", "preconditions", "fence", "propagation_policy")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PRECONDITIONS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    PROPAGATION_POLICY_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     name: str
     grace_period_seconds: int
     preconditions: Preconditions
     fence: Fence
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    propagation_policy: str
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ...) -> None: ...
+
+class DeleteBatchRequest(_message.Message):
+    __slots__ = ("deletions", "fence")
+    DELETIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    deletions: _containers.RepeatedCompositeFieldContainer[DeleteRequest]
+    fence: Fence
+    def __init__(self, deletions: _Optional[_Iterable[_Union[DeleteRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class DeleteCollectionRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds", "fence")
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds", "fence", "propagation_policy")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FIELD_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    PROPAGATION_POLICY_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     label_selector: str
     field_selector: str
     grace_period_seconds: int
     fence: Fence
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    propagation_policy: str
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ...) -> None: ...
 
 class DeleteCollectionResponse(_message.Message):
     __slots__ = ("deleted",)

@@ -91,6 +91,11 @@ class ObjectsStub:
                 request_serializer=podsched_dot_v1_dot_api__pb2.DeleteRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_api__pb2.Object.FromString,
                 _registered_method=True)
+        self.DeleteBatch = channel.unary_unary(
+                '/podsched.v1.Objects/DeleteBatch',
+                request_serializer=podsched_dot_v1_dot_api__pb2.DeleteBatchRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
+                _registered_method=True)
         self.DeleteCollection = channel.unary_unary(
                 '/podsched.v1.Objects/DeleteCollection',
                 request_serializer=podsched_dot_v1_dot_api__pb2.DeleteCollectionRequest.SerializeToString,
@@ -175,7 +180,15 @@ class ObjectsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Delete(self, request, context):
-        """Deletes an object; a bound pod with a grace period is marked with a deletionTimestamp first.
+        """Deletes an object; a bound pod with a grace period, a namespace, and what has finalizers are marked with a
+        deletionTimestamp first. FAILED_PRECONDITION when the fence is lost.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteBatch(self, request, context):
+        """Deletes many objects; each succeeds or fails by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -245,6 +258,11 @@ def add_ObjectsServicer_to_server(servicer, server):
                     servicer.Delete,
                     request_deserializer=podsched_dot_v1_dot_api__pb2.DeleteRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_api__pb2.Object.SerializeToString,
+            ),
+            'DeleteBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteBatch,
+                    request_deserializer=podsched_dot_v1_dot_api__pb2.DeleteBatchRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_api__pb2.BatchResponse.SerializeToString,
             ),
             'DeleteCollection': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteCollection,
@@ -550,6 +568,33 @@ class Objects:
             '/podsched.v1.Objects/Delete',
             podsched_dot_v1_dot_api__pb2.DeleteRequest.SerializeToString,
             podsched_dot_v1_dot_api__pb2.Object.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Objects/DeleteBatch',
+            podsched_dot_v1_dot_api__pb2.DeleteBatchRequest.SerializeToString,
+            podsched_dot_v1_dot_api__pb2.BatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

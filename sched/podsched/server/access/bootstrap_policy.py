@@ -7,10 +7,12 @@ collection controllers, which run in the leader; the volume controller runs in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from podsched.api.owners import KEPT_KINDS
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
 from podsched.server.access.identity import MASTERS
 from podsched.server.access.nodes import NODES
@@ -57,7 +59,23 @@ _EDIT: tuple[_Rule, ...] = (
     (_WRITE, _POLICY, ("poddisruptionbudgets",)),
     (("create",), _CORE, ("pods/eviction",)),
 )
+
+
+def _in_groups(kinds: Iterable[Kind], *verbs: str) -> tuple[_Rule, ...]:
+    by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        by_group.setdefault(kind.group, []).append(kind.plural)
+    return tuple((verbs, (group,), tuple(plurals)) for group, plurals in by_group.items())
+
+
+#: The garbage collector and the namespace controller, which run in the leader. They create nothing.
+_COLLECTING: tuple[_Rule, ...] = (
+    *_in_groups(KINDS.values(), *_READ, *_CHANGE),
+    *_in_groups((k for k in KINDS.values() if k.name not in KEPT_KINDS), "delete"),
+    *_in_groups((k for k in KINDS.values() if k.namespaced), "deletecollection"),
+)
 _SCHEDULING: tuple[_Rule, ...] = (
+    *_COLLECTING,
     (
         _READ,
         _CORE,
@@ -85,7 +103,8 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (_CHANGE, _CORE, ("pods/status",)),
     (_CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
     (("create", "patch", "update"), _CORE, ("events",)),
-    # The controllers that run in the leader.
+    # The other controllers that run in the leader.
+    (("create",), _CORE, ("persistentvolumeclaims",)),
     (_CHANGE, _CORE, ("nodes", "nodes/status")),
     (_CHANGE, _POLICY, ("poddisruptionbudgets/status",)),
 )

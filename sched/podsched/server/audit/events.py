@@ -45,6 +45,7 @@ _VERBS: Final = {
     "PatchBatch": ("patch", ""),
     "PatchPodStatuses": ("patch", "status"),
     "Delete": ("delete", ""),
+    "DeleteBatch": ("delete", ""),
     "DeleteCollection": ("deletecollection", ""),
     "Bind": ("create", "binding"),
     "BindPods": ("create", "binding"),
@@ -57,6 +58,7 @@ _PODS_CALLS: Final = frozenset(
 )
 _ITEM_FIELDS: Final = {
     "PatchBatch": "patches",
+    "DeleteBatch": "deletions",
     "BindPods": "bindings",
     "EvictPods": "evictions",
     "PatchPodStatuses": "patches",

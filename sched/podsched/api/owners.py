@@ -1,0 +1,26 @@
+"""Owners of objects: which references are of this cluster's kinds, and how owners wait."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.objects import OwnerReference
+
+#: Of an owner that waits until the objects that it owns are gone.
+FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+#: Of an owner that waits until the objects that it owned no longer refer to it.
+ORPHAN_FINALIZER: Final = "orphan"
+#: What a cluster is made of and configured with. It stays whatever it names as its owner, so that
+#: the leader, which runs the garbage collector, needs no right to delete it.
+KEPT_KINDS: Final = frozenset({
+    "Node", "PriorityClass", "StorageClass", "CSIDriver", "RuntimeClass", "ClusterRole",
+    "ClusterRoleBinding",
+})  # fmt: skip
+
+
+def owner_kind(reference: OwnerReference) -> Kind | None:
+    """Return the kind of an owner; None for one that is kept elsewhere, such as a Deployment."""
+    kind = KINDS.get(reference.kind)
+    group = reference.api_version.rpartition("/")[0]
+    return kind if kind is not None and kind.group == group else None
