@@ -57,11 +57,11 @@ def test_every_mistake_is_shown_with_its_field_path(sched: Commands, tmp_path: P
 
 def test_what_has_no_effect_is_a_warning(sched: Commands, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text("delayCacheUntilActive: true")
+    file.write_text("parallelism: 8")
     done = sched("config", "check", str(file))
     assert done.code == 0
     [line] = done.errors
-    assert line.startswith(f"warning: {file}: delayCacheUntilActive: has no effect")
+    assert line.startswith(f"warning: {file}: parallelism: has no effect")
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "a: 1\n---\nb: 2", "\tx"])

@@ -75,5 +75,6 @@ def test_durations_just_wide_enough_are_accepted() -> None:
     LeaderElectionSettings(lease_duration=2.42, renew_deadline=2.41, retry_period=2.0)
 
 
-def test_nothing_is_required_of_a_scheduler_that_does_not_elect() -> None:
-    LeaderElectionSettings(leader_elect=False, lease_duration=0, resource_name="")
+def test_a_scheduler_that_is_to_be_alone_holds_the_lock_all_the_same() -> None:
+    with pytest.raises(ConfigError, match="leaseDuration"):
+        LeaderElectionSettings(leader_elect=False, lease_duration=0)

@@ -378,9 +378,9 @@ def test_zero_and_null_count_as_unset_where_go_says_so() -> None:
     [
         ("apiVersion: kubescheduler.config.k8s.io/v1", ["kind: Required value"]),
         (
-            "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration",
+            "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration",
             [
-                'apiVersion: Invalid value: "kubescheduler.config.k8s.io/v1beta3": '
+                'apiVersion: Invalid value: "kubescheduler.config.k8s.io/v1beta1": '
                 "must be kubescheduler.config.k8s.io/v1"
             ],
         ),
@@ -565,15 +565,16 @@ def test_what_is_accepted_and_has_no_effect_is_said() -> None:
         {
             "extenders": [{"urlPrefix": "http://a"}, {"urlPrefix": "http://b", "filterVerb": "f"}],
             "leaderElection": {"leaderElect": False},
-            "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+            "clientConnection": {"kubeconfig": "/etc/scheduler.conf", "qps": 100, "burst": 100},
             "delayCacheUntilActive": True,
+            "parallelism": 32,
         }
     )
     assert [warning.split(":")[0] for warning in config.warnings] == [
         "extenders[0]",
-        "leaderElection.leaderElect",
+        "parallelism",
         "clientConnection.kubeconfig",
-        "delayCacheUntilActive",
+        "clientConnection.qps",
     ]
 
 

@@ -207,6 +207,10 @@ def test_disabling_a_name_nobody_knows_is_worth_a_warning() -> None:
             {"queueSort": {"disabled": refs("PrioritySort")}},
             "queueSort: Invalid value: []: must be exactly one queue sort plugin",
         ),
+        (
+            {"queueSort": {"disabled": refs("*"), "enabled": refs("Nope")}},
+            'queueSort.enabled[0].name: Not found: "Nope": no such plugin is registered',
+        ),
         ({"filter": {"enabled": [{}]}}, "filter.enabled[0].name: Required value"),
     ],
 )

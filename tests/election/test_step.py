@@ -149,6 +149,21 @@ def test_a_renewed_lease_is_not_taken_over() -> None:
     assert not only(effects, TryAcquire)
 
 
+def test_a_candidate_that_is_to_be_alone_takes_the_lock_it_finds_once() -> None:
+    """Where there is no election nobody waits for the lease of a scheduler of before to expire."""
+    alone = replace(ME, settings=LeaderElectionSettings(leader_elect=False))
+    state: State = Standby(view=LockView(candidate=alone))
+    state, effects = run(state, (0, Started()), (0.1, Observed(seen(OTHERS, 9))))
+    (claim,) = only(effects, TryAcquire)
+    assert isinstance(claim, TryAcquire)
+    assert claim.expected_revision == 9
+    taken = Written(claim.attempt, Revision(10), claim.record)
+    state, effects = run(state, (0.2, taken), (0.3, Observed(seen(OTHERS, 11))))
+    assert only(effects, StopLeading)
+    _, effects = run(state, (0.4, TimerFired()))
+    assert not only(effects, TryAcquire)
+
+
 def test_an_expired_lease_is_claimed_and_the_transition_counted() -> None:
     """15 s of local time after the record was first seen, however often it was read since."""
     state, _ = run(standby(), (114, Observed(seen(OTHERS, 12, record_revision=Revision(9)))))

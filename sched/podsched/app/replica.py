@@ -94,6 +94,7 @@ class Replica:
         )
         self._extenders = make_extenders(options.config.extenders)
         self._tasks = TaskSet("the replica")
+        self._active = asyncio.Event()
         parts = RunnerParts(
             self.identity,
             options.config,
@@ -130,7 +131,7 @@ class Replica:
         debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         tasks = self._tasks
-        tasks.start(self._informer.run(self._runner.handle), "informer", endless=True)
+        tasks.start(self._inform(), "informer", endless=True)
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
@@ -171,7 +172,13 @@ class Replica:
             options=self._options.election,
         )
 
+    async def _inform(self) -> None:
+        if self._options.config.delay_cache_until_active:
+            await self._active.wait()
+        await self._informer.run(self._runner.handle)
+
     def _started_leading(self, fence: api_pb2.Fence) -> None:
+        self._active.set()
         self._runner.start_term(fence)
 
     def _stopped_leading(self, reason: StopReason) -> None:
@@ -184,9 +191,10 @@ class Replica:
         self._election_metrics.renew_duration_seconds.labels(result).observe(seconds)
 
     async def _elect(self, elector: LeaderElector) -> None:
-        # Racing before the caches are warm would only delay whoever is ready.
-        await self._informer.synced.wait()
-        await self._actors.load(self._runner.state.cache.node_count)
+        if not self._options.config.delay_cache_until_active:
+            # Racing before the caches are warm would only delay whoever is ready.
+            await self._informer.synced.wait()
+            await self._actors.load(self._runner.state.cache.node_count)
         await elector.run()
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended although nobody has asked for it")
@@ -197,6 +205,10 @@ class Replica:
                 await self._runner.recorder.flush()
                 await lease.remove()
 
+    def _is_warm(self) -> bool:
+        delayed = self._options.config.delay_cache_until_active and not self._active.is_set()
+        return delayed or self._informer.synced.is_set()
+
     def _pods(self) -> list[Pod]:
         return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
@@ -204,7 +216,7 @@ class Replica:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
         self._process.checks.add(
             "informer-sync",
-            lambda: "" if self._informer.synced.is_set() else "the informer has not synced",
+            lambda: "" if self._is_warm() else "the informer has not synced",
             {Probe.READYZ},
         )
 

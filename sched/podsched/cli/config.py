@@ -19,6 +19,7 @@ from podsched.cli.policy import (
     as_yaml,
     document_of,
 )
+from podsched.config.beta import converted
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
@@ -51,7 +52,8 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
         fail(f"{name}: {exc}", code)
     except ConfigError as exc:
         count = len(exc.errors)
-        fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{exc}", code)
+        shown = exc if exc.source else ConfigError(exc.errors, name)
+        fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{shown}", code)
     for warning in config.warnings:
         warn(f"{name}: {warning}")
     return config, document
@@ -98,14 +100,14 @@ def convert(
     algorithm_provider: AlgorithmProvider = "",
     server: Server = "",
 ) -> None:
-    """Print the KubeSchedulerConfiguration that does what a Policy says.
+    """Print the v1 KubeSchedulerConfiguration that does what an older file says.
 
-    Reports every part of the Policy that is wrong or has no equivalent. A file
-    that is a KubeSchedulerConfiguration already is printed as it is.
+    Of a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has
+    no equivalent. A file of v1 is printed as it is.
     """
     source = Source(file, policy_config_file, policy_configmap, algorithm_provider, server)
     _, document = _read_given(source)
-    print(as_yaml(document), end="")
+    print(as_yaml(converted(document).document), end="")
 
 
 def _read_given(source: Source) -> tuple[SchedulerConfiguration, dict[str, Any]]:

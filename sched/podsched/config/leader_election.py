@@ -24,7 +24,8 @@ class LeaderElectionSettings:
     """Durations in seconds. Raises ``ConfigError`` with all errors if they do not fit together."""
 
     leader_elect: bool = True
-    """Whether to race for the lock; a single scheduler may lead without it."""
+    """Whether there are others. A single scheduler takes the lock at its start, whoever has it:
+    every write carries a term, so that nobody leads without it."""
     lease_duration: float = 15.0
     """Time a standby waits after the last renewal it has seen before it takes the lock."""
     renew_deadline: float = 10.0
@@ -52,9 +53,7 @@ class LeaderElectionSettings:
         return f"{self.resource_namespace}/{self.resource_name}"
 
     def errors(self, path: str = "leaderElection") -> list[FieldError]:
-        """Return the errors with Kubernetes' field paths below ``path``; none without election."""
-        if not self.leader_elect:
-            return []
+        """Return the errors with Kubernetes' field paths below ``path``."""
         return [*self._duration_errors(path), *self._order_errors(path), *self._lock_errors(path)]
 
     def _duration_errors(self, path: str) -> list[FieldError]:

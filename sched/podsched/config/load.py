@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from podsched.api.manifest import ManifestError, load_documents
+from podsched.config.beta import converted
 from podsched.config.errors import ConfigError, FieldError, invalid
 from podsched.config.extenders import Extender, ignored_resources, redacted
 from podsched.config.kube_scheduler import (
@@ -24,6 +25,17 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.config.model import Dumped, Model, decode, is_below
 from podsched.config.plugins import PluginSpec
 from podsched.config.profiles import Profile, resolve_profiles
+
+#: Fields that are accepted and have no effect here, and why.
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "parallelism": "nodes are evaluated as columns, all at once; --ray-shards shares the work",
+    "clientConnection.kubeconfig": "use --server",
+    "clientConnection.acceptContentTypes": "podsched's API server speaks protobuf alone",
+    "clientConnection.contentType": "podsched's API server speaks protobuf alone",
+    "clientConnection.qps": "the API server limits its clients, with fairness among them",
+    "clientConnection.burst": "the API server limits its clients, with fairness among them",
+}
+_DEFAULT = KubeSchedulerConfiguration()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,9 @@ def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
 def _load(
     document: Mapping[str, Any], known_plugins: Mapping[str, PluginSpec] | None
 ) -> SchedulerConfiguration:
-    found = header_errors(document)
+    conversion = converted(document)
+    document = conversion.document
+    found = [*header_errors(document), *conversion.errors]
     fields = {key: document[key] for key in document if key not in ("apiVersion", "kind")}
     model, bad = decode(KubeSchedulerConfiguration, fields, "", found)
     checks = model.errors("")
@@ -154,21 +168,32 @@ def _load(
                 ),
             }
         ),
-        warnings=(*resolution.warnings, *_without_effect(model)),
+        warnings=(*conversion.warnings, *resolution.warnings, *_without_effect(model)),
     )
 
 
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:
-    """Yield warnings about fields that have an effect in kube-scheduler, but not here."""
+    """Yield warnings about fields that have an effect in kube-scheduler, but not here.
+
+    At their defaults they ask for nothing.
+    """
     for at, extender in enumerate(model.extenders):
         if not extender.verbs() and not ignored_resources([extender]):
             yield f"extenders[{at}]: has no effect: no verb is set"
-    if not model.leader_election.leader_elect:
-        yield "leaderElection.leaderElect: has no effect: a replica only schedules while it leads"
-    if model.client_connection.kubeconfig:
-        yield "clientConnection.kubeconfig: has no effect: use --server"
-    if model.delay_cache_until_active:
-        yield "delayCacheUntilActive: has no effect: standbys always keep a warm cache"
+    for path, reason in WITHOUT_EFFECT.items():
+        if _value(model, path) not in (None, _value(_DEFAULT, path)):
+            yield f"{path}: has no effect: {reason}"
+
+
+def _value(model: Model, path: str) -> Any:
+    value: Any = model
+    for step in path.split("."):
+        value = next(
+            getattr(value, name)
+            for name, of in type(value).model_fields.items()
+            if of.alias == step
+        )
+    return value
 
 
 def _plain(model: KubeSchedulerConfiguration) -> dict[str, Any]:

@@ -279,10 +279,16 @@ class _Resolver:
     ) -> Iterator[FieldError]:
         path = join(self._path, "plugins")
         sorting = [plugin.name for plugin in plugins[ExtensionPoint.QUEUE_SORT]]
-        if len(sorting) != 1:
+        # Names of plugins that do not exist are errors already.
+        if len(sorting) != 1 and not self._misnamed(ExtensionPoint.QUEUE_SORT):
             yield invalid(join(path, "queueSort"), sorting, "must be exactly one queue sort plugin")
-        if not plugins[ExtensionPoint.BIND]:
+        if not plugins[ExtensionPoint.BIND] and not self._misnamed(ExtensionPoint.BIND):
             yield required(join(path, "bind"), "at least one bind plugin must be enabled")
+
+    def _misnamed(self, point: ExtensionPoint) -> bool:
+        """Return whether a plugin that cannot be one is enabled at the point."""
+        specs = (self._known.get(ref.name) for ref in self._written.plugins.at(point).enabled)
+        return any(spec is None or point not in spec.points for spec in specs)
 
     def _written_out(self, args: Mapping[str, Any]) -> None:
         self._out.written.append(
@@ -342,6 +348,8 @@ def _queue_sort_errors(
     for at, profile in enumerate(profiles[1:], start=1):
         path = join("profiles", at)
         theirs = profile.names(ExtensionPoint.QUEUE_SORT)
+        if not names or not theirs:
+            continue  # which is an error already
         if theirs != names:
             here = join(path, "plugins", "queueSort")
             yield invalid(here, list(theirs), "must be the same for all profiles")

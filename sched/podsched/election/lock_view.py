@@ -39,6 +39,7 @@ class LockView:
     followed: (identity, term) of the leader to which a connection is held, or None.
     transitions: the most leaderTransitions ever seen, -1 for none.
     attempt: number of the last write; answers to others are ignored.
+    has_led: whether it has led since it started.
     """
 
     candidate: Candidate
@@ -49,6 +50,7 @@ class LockView:
     followed: tuple[str, Term] | None = None
     transitions: int = -1
     attempt: int = 0
+    has_led: bool = False
 
     @property
     def identity(self) -> str:

@@ -32,13 +32,21 @@ def claimable_from(state: Standby) -> float | None:
         return None
     if snapshot.record is None or snapshot.holder in ("", view.identity):
         return _AT_ONCE
-    if snapshot.holder_vanished or _is_suspected(view):
+    if snapshot.holder_vanished or _is_suspected(view) or _is_alone(view):
         return _AT_ONCE
     return view.observed_at + snapshot.record.lease_duration_seconds
 
 
 def _is_suspected(view: LockView) -> bool:
     return view.suspected != NO_REVISION and view.suspected == view.record_revision
+
+
+def _is_alone(view: LockView) -> bool:
+    """Return whether it is configured to be the only candidate, and so takes the lock it finds.
+
+    Once: if another one takes it away, it is not alone, and the two would go on forever.
+    """
+    return not view.settings.leader_elect and not view.has_led
 
 
 # -- STANDBY ---------------------------------------------------------------------------------
@@ -81,7 +89,11 @@ def _retry_wait(view: LockView, transition: Transition) -> float:
 def _race_start(state: Standby, transition: Transition) -> float:
     """Return when to claim: at once on a broken connection, so that nobody notices the failover."""
     view = state.view
-    jitter = 0.0 if _is_suspected(view) else view.candidate.race_jitter * transition.chance
+    jitter = (
+        0.0
+        if _is_suspected(view) or _is_alone(view)
+        else view.candidate.race_jitter * transition.chance
+    )
     return max(transition.now + jitter, state.not_before)
 
 
@@ -144,5 +156,5 @@ def _on_acquired(state: Acquiring, event: Written, transition: Transition) -> St
     if tenure is None or now >= answer_due(state):
         return Standby(view=view, poll_at=state.poll_at)
     transition.emit(StartLeading(term))
-    view = transition.announce(view, leading=True)
+    view = replace(transition.announce(view, leading=True), has_led=True)
     return Leading(view=view, tenure=tenure, renewed_at=state.in_flight.sent_at, not_before=now)

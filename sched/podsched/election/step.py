@@ -57,9 +57,11 @@ others; ``states`` says what is known in each phase.
 
 A claim is justified when the record is absent, empty or (left by a lost answer or an earlier life)
 already ours; when leaseDuration has passed *here* since the record last changed; when the holder
-promised a liveness key and the key is gone; or when the connection to the holder broke and nothing
-listens there any more. The last two may be wrong about a living holder. That is safe because every
-write of a leader carries its term, and an acquisition makes an earlier term worthless.
+promised a liveness key and the key is gone; when the connection to the holder broke and nothing
+listens there any more; or, until it has led for the first time, when this candidate is configured
+to be the only one (leaderElect: false). The last three may be wrong about a living holder. That is
+safe because every write of a leader carries its term, and an acquisition makes an earlier term
+worthless.
 
 Invariants (checked by tests/election on every reachable state of a model):
  1. A term has one holder: StartLeading(term) comes from the one write that created the term.

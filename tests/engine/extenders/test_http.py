@@ -183,8 +183,20 @@ def test_tls_files_that_cannot_be_used_are_a_mistake_of_the_configuration(
     tls: dict[str, str],
 ) -> None:
     extenders = load_config({"extenders": [{}, {"tlsConfig": tls}]}).extenders
-    with pytest.raises(ConfigError, match=r"extenders\[1\].tlsConfig: "):
+    with pytest.raises(ConfigError, match=r"extenders\[1\].tlsConfig(\.caFile|\.caData)?: "):
         make_extenders(extenders)
+
+
+def test_files_that_are_missing_are_named_of_all_extenders() -> None:
+    missing = {"caFile": "/nowhere/ca.crt", "certFile": "/nowhere/a.crt", "keyFile": __file__}
+    extenders = load_config({"extenders": [{"tlsConfig": missing}, {"tlsConfig": missing}]})
+    with pytest.raises(ConfigError) as caught:
+        make_extenders(extenders.extenders)
+    assert [(error.path, error.value) for error in caught.value.errors] == [
+        (f"extenders[{at}].tlsConfig.{field}", file)
+        for at in (0, 1)
+        for field, file in (("caFile", "/nowhere/ca.crt"), ("certFile", "/nowhere/a.crt"))
+    ]
 
 
 # ------------------------------------------------------------------ pods

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from podsched.config.errors import ConfigError, FieldError
 from podsched.config.extenders import Extender, redacted
 from podsched.engine.extenders import wire
 from podsched.engine.extenders.http import HttpTransport
@@ -174,15 +175,21 @@ class Extenders:
 def make_extenders(configs: Sequence[Extender]) -> Extenders | None:
     """Return the extenders of a configuration, None when it has none; nothing is called yet.
 
-    Raises ConfigError for TLS files that cannot be used.
+    Raises ConfigError for TLS files that cannot be used, of all extenders.
     """
     if not configs:
         return None
     texts = NodeTexts()
-    return Extenders(
-        ExtenderClient(config, HttpTransport(config, f"extenders[{at}]"), texts)
-        for at, config in enumerate(configs)
-    )
+    clients: list[ExtenderClient] = []
+    found: list[FieldError] = []
+    for at, config in enumerate(configs):
+        try:
+            clients.append(ExtenderClient(config, HttpTransport(config, f"extenders[{at}]"), texts))
+        except ConfigError as error:
+            found += error.errors
+    if found:
+        raise ConfigError(found)
+    return Extenders(clients)
 
 
 # ------------------------------------------------------------------ one after another

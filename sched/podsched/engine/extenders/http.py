@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -108,6 +109,8 @@ def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
     if tls.insecure and has_ca:
         reason = "specifying a root certificates file with the insecure flag is not allowed"
         raise ConfigError([invalid(path, "", reason)])
+    if missing := [invalid(f"{path}.{name}", file, why) for name, file, why in _unreadable(tls)]:
+        raise ConfigError(missing)
     context = ssl.create_default_context()
     if tls.insecure or (config.enable_https and not has_ca):
         context.check_hostname = False
@@ -117,10 +120,34 @@ def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
             context.load_verify_locations(cadata=tls.ca_data.decode("ascii"))
         elif tls.ca_file:
             context.load_verify_locations(cafile=tls.ca_file)
+    except (OSError, ValueError) as error:
+        name = "caData" if tls.ca_data else "caFile"
+        raise _unusable(f"{path}.{name}", "" if tls.ca_data else tls.ca_file, error) from error
+    try:
         _load_certificate(context, tls)
     except (OSError, ValueError) as error:
-        raise ConfigError([invalid(path, "", f"cannot be used: {error}")]) from error
+        raise _unusable(path, tls.cert_file, error) from error
     return context
+
+
+def _unreadable(tls: ExtenderTLSConfig) -> Iterator[tuple[str, str, str]]:
+    """Yield the files that cannot be opened: field, file and reason."""
+    for field, file, data in (
+        ("caFile", tls.ca_file, tls.ca_data),
+        ("certFile", tls.cert_file, tls.cert_data),
+        ("keyFile", tls.key_file, tls.key_data),
+    ):
+        if not file or data:
+            continue
+        try:
+            with open(file, "rb"):
+                pass
+        except OSError as error:
+            yield field, file, error.strerror or str(error)
+
+
+def _unusable(path: str, file: str, error: Exception) -> ConfigError:
+    return ConfigError([invalid(path, file, f"cannot be used: {error}")])
 
 
 def _load_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:

@@ -2,6 +2,7 @@
 
 A plugin says "does not fit" with a Status. An exception is a bug or an outage; here it is given
 kube-scheduler's words and turned into PluginFailure, which ends the pod's cycle with Code.ERROR.
+The log has its traceback once, although the pod is tried again and others may meet the same bug.
 """
 
 from __future__ import annotations
@@ -10,9 +11,17 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from podsched.framework.status import Code, Status
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("plugins")
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Failures whose tracebacks are remembered as logged. A plugin has few lines that can fail.
+_MOST_LOGGED = 1000
+#: Plugin, type of the exception, file and line that raised it.
+_logged: set[tuple[str, type[Exception], str, int]] = set()
 
 
 class PluginFailure(Exception):
@@ -40,4 +49,17 @@ def guarded(
     except PluginFailure:
         raise
     except Exception as error:
+        _log_once(plugin, error)
         raise PluginFailure(plugin, f"{wording.format(plugin)}: {error}") from error
+
+
+def _log_once(plugin: str, error: Exception) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or len(_logged) >= _MOST_LOGGED:
+        return
+    seen = (plugin, type(error), trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    if seen not in _logged:
+        _logged.add(seen)
+        _log.error("A plugin raised an exception", plugin=plugin, error=repr(error), exc_info=error)
