@@ -90,3 +90,24 @@ def test_a_decimal_point_and_an_exponent_say_the_same(number: int, places: int) 
     digits = str(number).rjust(places + 1, "0")
     pointed = f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}"
     assert quantity.parse(pointed) == quantity.parse(f"{number}e-{places}")
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("2000m", "2"),
+        ("0.1", "100m"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1000Ki", "1000Ki"),
+        ("0.5Ki", "512"),
+        ("1e3", "1e3"),
+        ("1000", "1k"),
+        ("1500M", "1500M"),
+        ("0", "0"),
+        ("-1", "-1"),
+        ("1n", "1n"),
+    ],
+)
+def test_a_quantity_has_one_canonical_form(written: str, canonical: str) -> None:
+    assert quantity.canonical(written) == canonical

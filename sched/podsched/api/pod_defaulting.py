@@ -65,6 +65,7 @@ def default_pod(
             status=FALSE,
             reason=REASON_SCHEDULING_GATED,
             message="Scheduling is blocked due to non-empty scheduling gates",
+            last_transition_time=o.timestamp(now, whole=True),
         )
     return errors
 

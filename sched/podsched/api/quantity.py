@@ -23,6 +23,8 @@ MAX_LENGTH = 128
 _SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,3})")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_NAMES_OF_BITS = {0: ""} | {bits: suffix for suffix, bits in _BINARY.items()}
+_NAMES_OF_EXPONENTS = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 #: Suffixes that need no rounding: (factor, divisor).
 _EXACT: dict[str, tuple[int, int]] = (
     {suffix: (10**exponent, 1) for suffix, exponent in _DECIMAL.items() if exponent >= 0}
@@ -64,6 +66,31 @@ def parse(text: str) -> Fraction:
         scaled = _scaled(number, scale + _decimal_exponent(text, suffix))
     magnitude = Fraction(_ceil(scaled * _NANO), _NANO)
     return -magnitude if sign == "-" else magnitude
+
+
+@lru_cache(_CACHE)
+def canonical(text: str) -> str:
+    """Return the quantity as Kubernetes writes it: the largest suffix without decimals.
+
+    The family of the suffix stays, binary or decimal. Raises QuantityError.
+    """
+    value = parse(text)
+    suffix = text.lstrip("+-0123456789.")
+    if suffix in _BINARY and abs(value) >= 1024:
+        number = _int64_away_from_zero(value)
+        bits = 0
+        while bits < 60 and number % 1024 == 0:
+            number, bits = number // 1024, bits + 10
+        return f"{number}{_NAMES_OF_BITS[bits]}"
+    scaled = value * _NANO
+    number, exponent = scaled.numerator, -9
+    while number and exponent < 18 and number % 1000 == 0:
+        number, exponent = number // 1000, exponent + 3
+    if not number:
+        return "0"
+    if len(suffix) > 1 and suffix[0] in "eE" and suffix[-1].isdigit():
+        return f"{number}e{exponent}" if exponent else str(number)
+    return f"{number}{_NAMES_OF_EXPONENTS[exponent]}"
 
 
 def _exactly(text: str, factor: int) -> int | None:

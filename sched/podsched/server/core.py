@@ -27,6 +27,7 @@ from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.quotas.namespaces import QuotaIndex
 from podsched.server.quotas.recount import UsageRecounter
 from podsched.server.registry import Registry
+from podsched.server.rewriting import Rewriter
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
 from podsched.server.submission import PodSubmission
@@ -82,6 +83,7 @@ class ServerCore:
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         guard = BindGuard(store)
         self.registry = Registry(storage, self.lister, sources, guard, namespaces, now=now)
+        self.rewriter = Rewriter(storage, sources)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

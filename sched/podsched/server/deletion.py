@@ -118,12 +118,23 @@ def _deletion_step(kind: Kind, message: AnyObject, asked: int | None, now: float
     return Step(_marked(message, int(now) + grace, grace))
 
 
+def marked_first(entry: Entry, step: Step | None, now: float, propagation: str = "") -> Step | None:
+    """Return the step that comes before a pod's removal: it is marked, with no grace left."""
+    if step is None or step.value is not None or entry.kind.name != "Pod":
+        return step
+    if not entry.is_readable() or is_over(entry.message):
+        return step
+    message = entry.decode()
+    _set_propagation(message, propagation)
+    return Step(_marked(message, int(now), 0))
+
+
 def _marked(message: AnyObject, end: int, grace: int) -> bytes:
     metadata = message.metadata
+    if metadata.generation and not metadata.HasField("deletion_timestamp"):
+        metadata.generation += 1
     metadata.deletion_timestamp.CopyFrom(timestamp(end, whole=True))
     metadata.deletion_grace_period_seconds = grace
-    if metadata.generation:
-        metadata.generation += 1
     return message.SerializeToString()
 
 

@@ -128,7 +128,11 @@ def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> 
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
     message = _cannot_be_fulfilled(kind, name, why)
     return ApiError(
-        StatusCode.ABORTED, StatusReason.PRECONDITION_FAILED, message, about=(kind, name)
+        StatusCode.ABORTED,
+        StatusReason.PRECONDITION_FAILED,
+        message,
+        metadata={"what": what, "wanted": wanted, "actual": actual},
+        about=(kind, name),
     )
 
 

@@ -50,7 +50,7 @@ def parse_patch(request: PatchRequest) -> dict[str, Any]:
         raise _too_deep() from None
     if not isinstance(patch, dict):
         raise errors.bad_request("the patch must be a JSON object", "mergePatch")
-    if _is_deep(patch):
+    if is_deep(patch):
         raise _too_deep()
     return patch
 
@@ -59,7 +59,7 @@ def _too_deep() -> errors.ApiError:
     return errors.bad_request("the patch is nested too deeply", "mergePatch")
 
 
-def _is_deep(patch: Mapping[str, Any]) -> bool:
+def is_deep(patch: Any) -> bool:
     """Return whether a patch is nested beyond MAX_PATCH_DEPTH; merging it costs as much a level."""
     level: list[Any] = [patch]
     for _ in range(MAX_PATCH_DEPTH):

@@ -33,6 +33,7 @@ from podsched.server.deletion import (
     check_propagation,
     deletion_step,
     is_over,
+    marked_first,
 )
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -209,10 +210,47 @@ class Registry:
             outcomes[index] = result
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _deletion(self, request: DeleteRequest) -> Mutation:
+    async def delete_in_two(
+        self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
+    ) -> Entry:
+        """Delete an object as Kubernetes' clients see it: a pod is marked before it is removed.
+
+        permitted: the caller's right has been checked. Raises ApiError.
+        """
+        deletion = await self._deletion(request, permitted=permitted)
+
+        def change(entry: Entry) -> Step | None:
+            step = deletion.change(entry)
+            return marked_first(entry, step, self._now(), request.propagation_policy)
+
+        marking = deletion._replace(change=change)
+        if dry_run:
+            return await self._storage.preview(marking)
+        entry = await self._storage.mutate_one(marking, None)
+        if entry.kind.name == "Pod" and entry.is_readable() and is_over(entry.message):
+            await self._remove_marked(entry)
+        await self._sources.settle([entry])
+        return entry if entry.is_readable() else entry.name_only()
+
+    async def _remove_marked(self, entry: Entry) -> None:
+        """Remove a pod that has been marked; who removes it first does not matter."""
+        request = DeleteRequest(grace_period_seconds=0)
+
+        def change(found: Entry) -> Step | None:
+            same = found.message.metadata.uid == entry.message.metadata.uid
+            return self._removal(found, request) if same and is_over(found.message) else None
+
+        try:
+            await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
+        except ApiError as error:
+            if error.code is not StatusCode.NOT_FOUND:
+                raise
+
+    async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
         kind, key = _address(request.kind, request.namespace, request.name)
         namespace = local_namespace(kind, request.namespace)
-        rights().check("delete", kind, namespace, request.name)
+        if not permitted:
+            rights().check("delete", kind, namespace, request.name)
         check_deletable(kind, request.name)
         check_propagation(request.propagation_policy)
         emptied = kind is NAMESPACE and await self._namespaces.is_emptied(request.name)
@@ -223,10 +261,8 @@ class Registry:
 
         return Mutation(kind, key, change)
 
-    async def delete_collection(
-        self, request: DeleteCollectionRequest, fence: Fence | None = None
-    ) -> int:
-        """Delete all that match as of now; return how many there were. Raises ApiError."""
+    async def selected(self, request: DeleteCollectionRequest) -> list[Entry]:
+        """Return what a deletion of a collection is about, as of now. Raises ApiError."""
         kind = kind_named(request.kind)
         rights().check("deletecollection", kind, request.namespace)
         check_propagation(request.propagation_policy)
@@ -234,11 +270,17 @@ class Registry:
             [kind.name], request.namespace, request.label_selector, request.field_selector
         )
         try:
-            entries = await self._lister.all(scope)
+            return await self._lister.all(scope)
         except StoreError as error:
             raise errors.of_store(error) from error
+
+    async def delete_collection(
+        self, request: DeleteCollectionRequest, fence: Fence | None = None
+    ) -> int:
+        """Delete all that match as of now; return how many there were. Raises ApiError."""
+        kind = kind_named(request.kind)
         mutations = []
-        for entry in entries:
+        for entry in await self.selected(request):
             check_deletable(kind, entry.key)
             mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, request)))
         deleted = 0

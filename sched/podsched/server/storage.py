@@ -235,6 +235,13 @@ class ObjectStorage:
             for outcome, m in zip(outcomes, mutations, strict=True)
         ]
 
+    async def preview(self, mutation: Mutation) -> Entry:
+        """Return what a change would make of an object as it is now. Raises ApiError."""
+        base = await self.get(mutation.kind, mutation.key)
+        step = mutation.change(base)
+        value = base.value if step is None or step.value is None else step.value
+        return Entry(mutation.kind, mutation.key, value, base.revision, base.created)
+
     async def change_from(
         self, base: Entry, mutation: Mutation, fence: Fence | None
     ) -> Entry | None:

@@ -14,8 +14,10 @@ from podsched.server.rest.probes import Probes
 from podsched.server.rest.reading import Reading
 from podsched.server.rest.resources import GROUP_NAMES
 from podsched.server.rest.routes import Target, group_of, target_of
+from podsched.server.rest.subresources import Subresources
 from podsched.server.rest.views import EncodedObjects
 from podsched.server.rest.watches import Watches
+from podsched.server.rest.writing import Writing
 
 Send = Callable[[Answer, Call], Awaitable[None]]
 """Sends an answer as part of a call."""
@@ -32,12 +34,27 @@ class Handler:
     def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
         self._pipeline = pipeline
         self._probes = probes
-        encoded = EncodedObjects()
-        reading = Reading(core, encoded)
-        self._verbs: dict[str, Verb] = {
-            "get": reading.get,
-            "list": reading.list_,
-            "watch": Watches(core, encoded).watch,
+        reading = Reading(core)
+        writing = Writing(core, reading)
+        below = Subresources(core, writing)
+        self._verbs: dict[tuple[str, str], Verb] = {
+            ("get", ""): reading.get,
+            ("list", ""): reading.list_,
+            ("watch", ""): Watches(core, EncodedObjects()).watch,
+            ("create", ""): writing.create,
+            ("update", ""): writing.update,
+            ("patch", ""): writing.patch,
+            ("delete", ""): writing.delete,
+            ("deletecollection", ""): writing.delete_collection,
+            ("get", "status"): reading.get,
+            ("update", "status"): writing.update,
+            ("patch", "status"): writing.patch,
+            ("update", "finalize"): writing.update,
+            ("create", "binding"): below.bind,
+            ("create", "eviction"): below.evict,
+            ("get", "scale"): below.get_scale,
+            ("update", "scale"): below.set_scale,
+            ("patch", "scale"): below.set_scale,
         }
 
     async def handle(self, request: Request, send: Send) -> None:
@@ -51,7 +68,7 @@ class Handler:
                 raise found
             await call.enter(0)
             if isinstance(found, Target):
-                answer = await self._verbs[found.verb](found, request)
+                answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
                 answer = self._other(request, segments)
             if isinstance(answer.body, bytes):

@@ -18,7 +18,7 @@ from podsched.server.rest.messages import Answer, Request, encode
 from podsched.server.rest.options import ListOptions, version_of
 from podsched.server.rest.routes import Target
 from podsched.server.rest.tables import Tables
-from podsched.server.rest.views import META, EncodedObjects, content_of, partial, typed
+from podsched.server.rest.views import META, content_of, partial, typed
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds that a reader of a version of the future waits for it.
@@ -28,9 +28,8 @@ _WAIT_SECONDS: Final = 3.0
 class Reading:
     """Answers reads. Methods raise ApiError."""
 
-    def __init__(self, core: ServerCore, encoded: EncodedObjects) -> None:
+    def __init__(self, core: ServerCore) -> None:
         self._core = core
-        self._encoded = encoded
         self._tables = Tables()
 
     async def get(self, target: Target, request: Request) -> Answer:
@@ -59,9 +58,7 @@ class Reading:
             return Answer(encode(table), status)
         if form is Form.PARTIAL:
             return Answer(encode(partial(content_of(resource, entry))), status)
-        if not entry.revision:
-            return Answer(encode(typed(resource, content_of(resource, entry))), status)
-        return Answer(self._encoded.of(resource, entry), status)
+        return Answer(encode(typed(resource, content_of(resource, entry))), status)
 
     async def list_(self, target: Target, request: Request) -> Answer:
         """Answer with a page of a list."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from podsched.api.kinds import KINDS, Kind
-from podsched.server.rest.event_views import show_new_event
+from podsched.server.rest.event_views import hide_new_event, show_new_event
 
 _ALL: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CHANGE: Final = ("get", "patch", "update")
@@ -38,7 +38,7 @@ class Subresource:
 class Resource:
     """A kind as it is served in one group and version.
 
-    show: from an object as it is stored to what this group shows.
+    show, hide: from an object as it is stored to what this group shows, and back.
     """
 
     kind: Kind
@@ -48,6 +48,7 @@ class Resource:
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     categories: tuple[str, ...] = ()
     show: Convert = _as_it_is
+    hide: Convert = _as_it_is
 
     @property
     def plural(self) -> str:
@@ -105,7 +106,7 @@ def _resource(kind: Kind) -> Resource:
 
 def _new_events(event: Kind) -> Resource:
     """Return events as events.k8s.io has them: the same objects with fields named anew."""
-    return Resource(event, "events.k8s.io", "v1", _ALL, show=show_new_event)
+    return Resource(event, "events.k8s.io", "v1", _ALL, show=show_new_event, hide=hide_new_event)
 
 
 def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:

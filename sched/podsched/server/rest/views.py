@@ -10,6 +10,7 @@ from podsched.api import codec
 from podsched.server.entries import Entry
 from podsched.server.rest.messages import encode
 from podsched.server.rest.resources import Resource
+from podsched.server.rest.shapes import shaped, with_micro_times
 
 META: Final = "meta.k8s.io/v1"
 #: Objects of which the JSON is kept, for the many that watch them.
@@ -24,11 +25,18 @@ def typed(resource: Resource, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def content_of(resource: Resource, entry: Entry, revision: int = 0) -> dict[str, Any]:
     """Return an object without kind and apiVersion, as of its own or another revision."""
-    content = resource.show(codec.write(entry.message))
+    content = resource.show(shaped(resource.kind, codec.write(entry.message)))
     version = revision or entry.revision
     metadata = content.setdefault("metadata", {})
     if version:
         metadata["resourceVersion"] = str(version)
+    return content
+
+
+def patchable(resource: Resource, entry: Entry) -> dict[str, Any]:
+    """Return an object as patches change it: with nothing that is only shown."""
+    content = resource.show(with_micro_times(resource.kind, codec.write(entry.message)))
+    content.setdefault("metadata", {})["resourceVersion"] = str(entry.revision)
     return content
 
 

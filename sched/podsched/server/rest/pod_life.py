@@ -1,0 +1,84 @@
+"""Defaults of what a pod is run with, which scheduling never reads and kubelets do.
+
+Pods that come through Kubernetes' API get them, so that what its clients read and send back is what
+they know. Sources: pkg/apis/core/v1/defaults.go, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from google.protobuf.struct_pb2 import Struct
+
+from podsched.api.objects import AnyObject, Pod
+from podsched.api.pod_defaulting import default_pod_spec
+
+_MODE: Final = 420  # 0644
+_PROBE: Final = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+
+
+def complete_life(message: AnyObject, old: AnyObject | None = None) -> None:
+    """Set the defaults of a pod, or of the template of others; in place.
+
+    old: what it replaces; a pod that came without them, through gRPC, stays without.
+    """
+    if isinstance(message, Pod):
+        if old is None or (isinstance(old, Pod) and old.spec.HasField("enable_service_links")):
+            _complete(message.spec)
+        return
+    spec: Any = getattr(message, "spec", None)
+    if spec is None or "template" not in spec.DESCRIPTOR.fields_by_name:
+        return
+    before: Any = getattr(old, "spec", None)
+    if spec.HasField("template") and (
+        before is None or before.template.spec.HasField("enable_service_links")
+    ):
+        default_pod_spec(spec.template.spec)
+        _complete(spec.template.spec)
+
+
+def _complete(spec: Any) -> None:
+    if not spec.HasField("enable_service_links"):
+        spec.enable_service_links = True
+    spec.security_context.SetInParent()
+    for container in (*spec.init_containers, *spec.containers):
+        _complete_container(container)
+    for volume in spec.volumes:
+        for name in ("config_map", "secret", "projected", "downward_api"):
+            if volume.HasField(name):
+                _default(getattr(volume, name), "defaultMode", _MODE)
+
+
+def _complete_container(container: Any) -> None:
+    path = container.termination_message_path
+    container.termination_message_path = path or "/dev/termination-log"
+    container.termination_message_policy = container.termination_message_policy or "File"
+    container.resources.SetInParent()
+    for name in ("liveness_probe", "readiness_probe", "startup_probe"):
+        if container.HasField(name):
+            _complete_probe(getattr(container, name))
+    for variable in container.env:
+        if variable.HasField("value_from") and "fieldRef" in variable.value_from:
+            _default(variable.value_from["fieldRef"], "apiVersion", "v1")
+
+
+def _complete_probe(probe: Struct) -> None:
+    for name, value in _PROBE.items():
+        _default(probe, name, value)
+    if "httpGet" in _names(probe):
+        _default(probe["httpGet"], "scheme", "HTTP")
+
+
+def _default(target: Any, name: str, value: Any) -> None:
+    if isinstance(target, Struct) and not (name in target.fields and target[name]):
+        target[name] = value
+
+
+def _names(target: Struct) -> Iterable[str]:
+    return list(target.fields)

@@ -1,0 +1,56 @@
+"""Quantities as Kubernetes stores them: "2000m" becomes "2", "1024Mi" becomes "1Gi"."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor
+
+from podsched.api.quantity import canonical
+from podsched.v1 import objects_pb2
+
+
+class _Plan(NamedTuple):
+    """The fields of a message that are quantities, and those below which there may be some."""
+
+    maps: tuple[str, ...]
+    scalars: tuple[str, ...]
+    messages: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+@lru_cache(None)
+def _plan(descriptor: Descriptor, depth: int = 0) -> _Plan:
+    found: dict[str, list[str]] = {name: [] for name in _Plan._fields}
+    for field in descriptor.fields:
+        options: Any = field.GetOptions().Extensions
+        message: Any = field.message_type
+        is_map = message is not None and message.GetOptions().map_entry
+        if options[objects_pb2.format] == objects_pb2.FORMAT_QUANTITY:
+            found["maps" if is_map else "scalars"].append(field.name)
+        elif message is not None and not is_map and _has_any(message, depth):
+            found["lists" if field.is_repeated else "messages"].append(field.name)
+    return _Plan(*(tuple(names) for names in found.values()))
+
+
+def _has_any(descriptor: Descriptor, depth: int) -> bool:
+    return depth < 10 and any(_plan(descriptor, depth + 1))
+
+
+def make_canonical(message: Any) -> None:
+    """Bring all quantities of an object into Kubernetes' form, in place. Raises QuantityError."""
+    plan = _plan(message.DESCRIPTOR)
+    for name in plan.maps:
+        amounts = getattr(message, name)
+        for key in list(amounts):
+            amounts[key] = canonical(amounts[key])
+    for name in plan.scalars:
+        if getattr(message, name):
+            setattr(message, name, canonical(getattr(message, name)))
+    for name in plan.messages:
+        if message.HasField(name):
+            make_canonical(getattr(message, name))
+    for name in plan.lists:
+        for item in getattr(message, name):
+            make_canonical(item)

@@ -1,0 +1,116 @@
+"""Where Kubernetes' JSON differs from how objects are stored here: what is added and left out.
+
+metadata.generation    only kinds that have one show it
+MicroTime              six digits behind the point, always
+Namespace, Node        members that Kubernetes' types always have
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from podsched.api.kinds import Kind
+
+#: Kinds whose generation Kubernetes counts.
+_COUNTED: Final = frozenset(
+    {
+        "Pod",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+    }
+)
+#: Kinds whose generation stays what it was at first.
+_FIXED: Final = frozenset({"PriorityClass"})
+_MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
+    "Event": (("eventTime",), ("series", "lastObservedTime")),
+}
+_MICRO: Final = re.compile(r".*\.\d{6}(Z|[+-]\d{2}:\d{2})")
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+
+def with_micro_times(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with its times of six digits, changed in place."""
+    for path in _MICRO_TIMES.get(kind.name, ()):
+        _with_micros(content, path)
+    return content
+
+
+def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as Kubernetes writes it, changed in place."""
+    metadata = content.get("metadata", {})
+    if kind.name not in _COUNTED:
+        metadata.pop("generation", None)
+    elif kind.name in _FIXED:
+        metadata["generation"] = 1
+    with_micro_times(kind, content)
+    if kind.name == "Namespace":
+        _shape_namespace(content)
+    elif kind.name == "Node":
+        _shape_node(content)
+    return content
+
+
+def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
+    *above, last = path
+    at: Any = content
+    for name in above:
+        at = at.get(name) or {}
+    time = at.get(last)
+    if isinstance(time, str) and "." not in time:
+        at[last] = time[:-1] + ".000000Z"
+
+
+def _shape_namespace(content: dict[str, Any]) -> None:
+    status = content.setdefault("status", {})
+    status.setdefault("phase", "Active")
+    if status["phase"] == "Active":
+        content.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+
+
+def _shape_node(content: dict[str, Any]) -> None:
+    content.setdefault("spec", {})
+    status = content.setdefault("status", {})
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = status.setdefault("nodeInfo", {})
+    for name in _NODE_INFO:
+        info.setdefault(name, "")
+
+
+def micro_time_problem(kind: Kind, content: Mapping[str, Any]) -> str:
+    """Return what is wrong with a time that needs six digits; "" if nothing is."""
+    for *above, last in _MICRO_TIMES.get(kind.name, ()):
+        at: Any = content
+        for name in above:
+            at = at.get(name) if isinstance(at, Mapping) else None
+        time = at.get(last) if isinstance(at, Mapping) else None
+        if isinstance(time, str) and not _MICRO.fullmatch(time):
+            return _parse_error(time)
+    return ""
+
+
+def _parse_error(time: str) -> str:
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    match = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(.*)", time)
+    if match is None:
+        return f'parsing time "{time[:60]}" as "{layout}": cannot parse'
+    digits, zone = match.group(1) or "", match.group(2)
+    if len(digits) > 7:
+        return f'parsing time "{time}" as "{layout}": cannot parse "{digits[7:]}{zone}" as "Z07:00"'
+    return f'parsing time "{time}" as "{layout}": cannot parse "{digits}{zone}" as ".000000"'

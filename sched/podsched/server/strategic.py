@@ -1,0 +1,167 @@
+"""Kubernetes' strategic merge patch, on JSON: lists with a key are merged item by item.
+
+What a patch may say beside values:
+
+    "$patch": "replace" | "delete" | "merge"     in an object or an item of a list
+    "$setElementOrder/LIST": [...]               the order in which the list comes out
+    "$deleteFromPrimitiveList/LIST": [...]       values to be taken out of a list of strings
+    "$retainKeys": [...]                         all other members of the object go
+
+Items that are new stand before those that were there, as in Kubernetes. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+#: Lists whose items have a key in Kubernetes' types; others are replaced as a whole.
+MERGE_KEYS: Final[Mapping[str, str]] = {
+    "conditions": "type",
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "env": "name",
+    "ownerReferences": "uid",
+    "addresses": "type",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "resourceClaims": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "hostAliases": "ip",
+    "podIPs": "ip",
+}
+#: Keys of lists that are called the same in several kinds: the first that an item has.
+_PORTS: Final = ("containerPort", "port")
+#: Lists of strings to which a patch adds.
+SETS: Final = frozenset({"finalizers"})
+_DIRECTIVE: Final = "$patch"
+_ORDER: Final = "$setElementOrder/"
+_TAKEN: Final = "$deleteFromPrimitiveList/"
+_RETAINED: Final = "$retainKeys"
+
+
+class PatchError(ValueError):
+    """A patch whose values do not fit what they are for."""
+
+
+def merge_key(name: str, items: Sequence[Any]) -> str | None:
+    """Return the key of a list of this name; None for one that is replaced as a whole."""
+    if name == "ports":
+        return next((k for k in _PORTS if any(isinstance(i, dict) and k in i for i in items)), None)
+    return MERGE_KEYS.get(name)
+
+
+def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with a strategic merge patch applied. Raises PatchError."""
+    if patch.get(_DIRECTIVE) == "replace":
+        return dict(_plain({k: v for k, v in patch.items() if k != _DIRECTIVE}))
+    if patch.get(_DIRECTIVE) == "delete":
+        return {}
+    result = dict(current)
+    if _RETAINED in patch:
+        retained = patch[_RETAINED]
+        result = {name: value for name, value in result.items() if name in retained}
+    for name, value in patch.items():
+        if name.startswith(_TAKEN):
+            _take_out(result, name[len(_TAKEN) :], value)
+        elif not name.startswith("$"):
+            _merge_member(result, name, value, patch)
+    for name, order in patch.items():
+        if name.startswith(_ORDER):
+            _set_order(result, name[len(_ORDER) :], order, patch)
+    return result
+
+
+def _merge_member(result: dict[str, Any], name: str, value: Any, patch: Mapping[str, Any]) -> None:
+    before = result.get(name)
+    if value is None:
+        result.pop(name, None)
+    elif isinstance(value, dict):
+        if before is not None and not isinstance(before, dict):
+            raise PatchError(f"{name}: an object does not fit what is there")
+        result[name] = strategic_merge(before or {}, value)
+    elif isinstance(value, list):
+        if before is not None and not isinstance(before, list):
+            raise PatchError(f"{name}: a list does not fit what is there")
+        result[name] = _merged_list(name, before or [], value)
+    else:
+        if isinstance(before, (dict, list)):
+            raise PatchError(f"{name}: a value does not fit what is there")
+        result[name] = value
+
+
+def _merged_list(name: str, before: list[Any], items: list[Any]) -> list[Any]:
+    if name in SETS and all(isinstance(item, str) for item in (*before, *items)):
+        return list(dict.fromkeys([*items, *before]))
+    key = merge_key(name, [*before, *items])
+    if key is None or not all(isinstance(item, dict) for item in (*before, *items)):
+        return list(_plain(items))
+    if any(item.get(_DIRECTIVE) == "replace" for item in items):
+        return [_plain(item) for item in items if item.get(_DIRECTIVE) != "replace"]
+    return _merged_items(before, items, key)
+
+
+def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
+    kept: list[Any] = list(before)
+    # Places by key: searched one by one, many new items would cost quadratic time. Of items that
+    # share a key, the first is patched.
+    places: dict[Any, int] = {}
+    for place, item in enumerate(before):
+        places.setdefault(_hashable(item.get(key)), place)
+    added: dict[Any, Any] = {}
+    for item in items:
+        found = _hashable(item.get(key))
+        if item.get(key) is None and item.get(_DIRECTIVE) != "delete":
+            raise PatchError(f"an item does not have the merge key {key}")
+        at = places.get(found)
+        if item.get(_DIRECTIVE) == "delete":
+            added.pop(found, None)
+            if at is not None:
+                kept[at] = None
+                del places[found]
+        elif at is not None:
+            kept[at] = strategic_merge(kept[at], item)
+        else:
+            added[found] = strategic_merge(added.get(found, {}), item)
+    return [*added.values(), *(item for item in kept if item is not None)]
+
+
+def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str, Any]) -> None:
+    """Put a list into the order asked for; items that the order does not name keep their places."""
+    items = result.get(name)
+    if not isinstance(items, list) or not isinstance(order, list):
+        return
+    key = merge_key(name, items)
+
+    def key_of(item: Any) -> Any:
+        return _hashable(item.get(key) if isinstance(item, dict) else item)
+
+    wanted = {key_of(item): place for place, item in enumerate(order)}
+    named = sorted((i for i in items if key_of(i) in wanted), key=lambda i: wanted[key_of(i)])
+    rest = [item for item in items if key_of(item) not in wanted]
+    result[name] = [*named, *rest]
+
+
+def _take_out(result: dict[str, Any], name: str, values: Any) -> None:
+    items = result.get(name)
+    if isinstance(items, list) and isinstance(values, list):
+        result[name] = [item for item in items if item not in values]
+
+
+def _hashable(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without directives and nulls."""
+    if isinstance(value, dict):
+        return {
+            name: _plain(item)
+            for name, item in value.items()
+            if item is not None and not name.startswith("$")
+        }
+    return [_plain(item) for item in value] if isinstance(value, list) else value

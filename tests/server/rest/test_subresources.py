@@ -1,0 +1,60 @@
+"""binding, eviction and scale over HTTP."""
+
+from __future__ import annotations
+
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def to(node: str, name: str = "a") -> dict[str, object]:
+    target = {"kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+
+
+async def test_a_pod_is_bound_once(world: World, kube: KubeClient) -> None:
+    await world.core.creator.create(pod("a"))
+    bound = await kube.request("POST", f"{PODS}/a/binding", to("worker-1"))
+    assert (bound.status, bound.json["status"]) == (201, "Success")
+    again = await kube.request("POST", f"{PODS}/a/binding", to("worker-2"))
+    assert again.json["message"] == (
+        'Operation cannot be fulfilled on pods/binding "a": '
+        'pod a is already assigned to node "worker-1"'
+    )
+
+
+async def test_a_binding_without_a_node_is_a_failure_of_the_server(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("a"))
+    response = await kube.request("POST", f"{PODS}/a/binding", to(""))
+    assert (response.status, response.json["message"]) == (500, "target.name: Required value")
+
+
+async def test_an_eviction_removes_the_pod(world: World, kube: KubeClient) -> None:
+    await world.core.creator.create(pod("a"))
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    assert (await kube.request("POST", f"{PODS}/a/eviction", body)).status == 201
+    assert (await kube.get(f"{PODS}/a")).status == 404
+
+
+async def test_an_owner_is_scaled(kube: KubeClient) -> None:
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    owner = {
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+            },
+        },
+    }
+    assert (await kube.request("POST", sets, owner)).status == 201
+    scale = (await kube.get(f"{sets}/web/scale")).json
+    assert (scale["spec"], scale["status"]["selector"]) == ({"replicas": 1}, "app=web")
+    scale["spec"]["replicas"] = 3
+    assert (await kube.request("PUT", f"{sets}/web/scale", scale)).json["spec"] == {"replicas": 3}
+    assert (await kube.get(f"{sets}/web")).json["spec"]["replicas"] == 3

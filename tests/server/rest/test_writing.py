@@ -1,0 +1,189 @@
+"""Writes over HTTP: the objects that gRPC's clients see, and Kubernetes' answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.v1 import api_pb2 as v1
+from support.api_objects import pod
+from support.api_world import World, pod_of
+from support.kube_client import KubeClient, Response
+
+PODS = "/api/v1/namespaces/default/pods"
+MERGE = {"content-type": "application/merge-patch+json"}
+STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+JSON_PATCH = {"content-type": "application/json-patch+json"}
+APPLY = {"content-type": "application/apply-patch+yaml"}
+
+
+def manifest(name: str = "web", **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+
+
+async def test_a_created_object_is_the_one_that_grpc_shows(world: World, kube: KubeClient) -> None:
+    created = (await kube.request("POST", PODS, manifest())).json
+    entry = await world.core.registry.get("Pod", "default", "web")
+    assert created["metadata"]["resourceVersion"] == str(entry.revision)
+    assert created["metadata"]["uid"] == pod_of(entry).metadata.uid
+
+
+@pytest.mark.parametrize(
+    ("query", "change", "code", "text"),
+    [
+        ("", {"metadata": {"name": "Bad"}}, 422, "a lowercase RFC 1123 subdomain"),
+        ("", {"kind": "Node"}, 400, "Node in version"),
+        ("", {"metadata": {"name": "x", "namespace": "other"}}, 400, "does not match"),
+        ("?fieldValidation=Strict", {"colour": "red"}, 400, 'unknown field "colour"'),
+        ("?dryRun=Some", {}, 422, 'supported values: "All"'),
+    ],
+)
+async def test_what_is_wrong_with_a_new_object_is_said_in_kubernetes_words(
+    kube: KubeClient, query: str, change: dict[str, Any], code: int, text: str
+) -> None:
+    response = await kube.request("POST", PODS + query, manifest() | change)
+    assert response.status == response.json["code"] == code
+    assert text in response.json["message"]
+
+
+async def test_unknown_fields_are_warned_of_and_a_missing_namespace_is_named(
+    kube: KubeClient,
+) -> None:
+    response = await kube.request("POST", PODS, manifest() | {"colour": "red"})
+    assert response.headers["warning"] == '299 - "unknown field \\"colour\\""'
+    missing = await kube.request("POST", "/api/v1/namespaces/nowhere/pods", manifest())
+    assert missing.json["message"] == 'namespaces "nowhere" not found'
+
+
+async def test_a_dry_run_stores_nothing(kube: KubeClient) -> None:
+    assert (await kube.request("POST", f"{PODS}?dryRun=All", manifest())).status == 201
+    assert (await kube.get(f"{PODS}/web")).status == 404
+
+
+async def test_who_replaces_an_old_version_meets_a_conflict(world: World, kube: KubeClient) -> None:
+    first = (await kube.request("POST", PODS, manifest())).json
+    first["metadata"]["labels"] = {"round": "1"}
+    assert (await kube.request("PUT", f"{PODS}/web", first)).status == 200
+    again = await kube.request("PUT", f"{PODS}/web", first)
+    assert (again.status, again.json["reason"]) == (409, "Conflict")
+
+
+@pytest.mark.parametrize(
+    ("headers", "patch"),
+    [
+        (MERGE, {"metadata": {"labels": {"a": None, "b": "2"}}}),
+        (STRATEGIC, {"metadata": {"labels": {"a": None, "b": "2"}}}),
+        (
+            JSON_PATCH,
+            [
+                {"op": "remove", "path": "/metadata/labels/a"},
+                {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+            ],
+        ),
+    ],
+    ids=["merge", "strategic", "json"],
+)
+async def test_each_kind_of_patch_changes_labels(
+    kube: KubeClient, headers: dict[str, str], patch: Any
+) -> None:
+    await kube.request("POST", PODS, manifest(a="1"))
+    patched = (await kube.request("PATCH", f"{PODS}/web", patch, headers)).json
+    assert patched["metadata"]["labels"] == {"b": "2"}
+
+
+async def test_a_write_that_changes_nothing_keeps_the_version(kube: KubeClient) -> None:
+    first = (await kube.request("POST", PODS, manifest(a="1"))).json
+    patch = {"metadata": {"labels": {"a": "1"}}}
+    again = (await kube.request("PATCH", f"{PODS}/web", patch, MERGE)).json
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def test_the_status_is_written_by_its_path_alone(kube: KubeClient) -> None:
+    await kube.request("POST", PODS, manifest())
+    patch = {"status": {"phase": "Running"}}
+    ignored = (await kube.request("PATCH", f"{PODS}/web", patch, MERGE)).json
+    assert ignored["status"]["phase"] == "Pending"
+    written = (await kube.request("PATCH", f"{PODS}/web/status", patch, MERGE)).json
+    assert written["status"]["phase"] == "Running"
+
+
+async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClient) -> None:
+    created = await world.core.creator.create(pod("a"))
+    answer = (await kube.request("DELETE", f"{PODS}/a")).json
+    assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert int(answer["metadata"]["resourceVersion"]) == created.revision + 1
+    await world.core.reflector.wait_until_fresh()
+    changes = world.core.cache.changes_from(world.core.cache.position_after(created.revision), 9)
+    assert [change.type for change in changes] == [v1.MODIFIED, v1.DELETED]
+
+
+async def test_a_deletion_of_another_object_of_the_name_is_a_conflict(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("a"))
+    options = {"preconditions": {"uid": "another"}}
+    response = await kube.request("DELETE", f"{PODS}/a", options)
+    assert response.status == 409
+    assert "does not match the UID in record" in response.json["message"]
+
+
+async def test_a_collection_is_listed_as_it_was(world: World, kube: KubeClient) -> None:
+    await world.core.creator.create_many([pod("a"), pod("b")])
+    listed = (await kube.request("DELETE", PODS)).json
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["a", "b"]
+    assert (await kube.get(PODS)).json["items"] == []
+
+
+# ------------------------------------------------------------------ server-side apply
+
+
+async def applied(
+    kube: KubeClient, manager: str, labels: dict[str, str], query: str = ""
+) -> Response:
+    config = manifest("applied") | {"metadata": {"name": "applied", "labels": labels}}
+    path = f"{PODS}/applied?fieldManager={manager}{query}"
+    return await kube.request("PATCH", path, config, APPLY)
+
+
+async def test_a_first_apply_creates_and_the_same_again_changes_nothing(kube: KubeClient) -> None:
+    first = await applied(kube, "one", {"app": "web"})
+    again = await applied(kube, "one", {"app": "web"})
+    assert (first.status, again.status) == (201, 200)
+    version = first.json["metadata"]["resourceVersion"]
+    assert again.json["metadata"]["resourceVersion"] == version
+    [owner] = again.json["metadata"]["managedFields"]
+    assert owner["fieldsV1"]["f:metadata"] == {"f:labels": {"f:app": {}}}
+
+
+async def test_another_manager_meets_a_conflict_unless_it_insists(kube: KubeClient) -> None:
+    await applied(kube, "one", {"app": "web", "owner": "one"})
+    refused = await applied(kube, "two", {"owner": "two"})
+    assert refused.status == 409
+    [cause] = refused.json["details"]["causes"]
+    assert cause == {
+        "reason": "FieldManagerConflict",
+        "message": 'conflict with "one"',
+        "field": ".metadata.labels.owner",
+    }
+    forced = await applied(kube, "two", {"owner": "two"}, "&force=true")
+    assert forced.json["metadata"]["labels"] == {"app": "web", "owner": "two"}
+
+
+async def test_a_field_that_its_only_owner_applies_no_longer_is_removed(kube: KubeClient) -> None:
+    await applied(kube, "one", {"app": "web", "old": "yes"})
+    found = (await applied(kube, "one", {"app": "web"})).json
+    assert found["metadata"]["labels"] == {"app": "web"}
+
+
+async def test_a_change_by_another_way_takes_the_field_over(kube: KubeClient) -> None:
+    await applied(kube, "one", {"app": "web"})
+    patch = {"metadata": {"labels": {"app": "db"}}}
+    await kube.request("PATCH", f"{PODS}/applied?fieldManager=hand", patch, MERGE)
+    refused = await applied(kube, "one", {"app": "web"})
+    assert 'conflict with "hand"' in refused.json["message"]
