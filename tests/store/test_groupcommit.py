@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.store.errors import Closed, MaybeApplied, StoreError, TooLarge
-from podsched.store.groupcommit import Commit, GroupCommit, GroupLimits, GroupQueue, Member
+from podsched.store.groupcommit import (
+    MOST_OVERDUE,
+    OVERDUE,
+    Commit,
+    GroupCommit,
+    GroupLimits,
+    GroupQueue,
+    Member,
+)
 from podsched.store.protocol import Compare, Put, Write, WriteResult
 
 
@@ -128,6 +137,7 @@ class Etcd:
         self.groups: list[str] = []
         self.go = asyncio.Event()
         self.go.set()
+        self.held: list[asyncio.Event] = []
         self.asked = asyncio.Event()
         self.refuse: Callable[[str], StoreError | None] = lambda keys: None
 
@@ -135,7 +145,8 @@ class Etcd:
         keys = "".join(m.written[0] for m in group)
         self.groups.append(keys)
         self.asked.set()
-        await self.go.wait()
+        go = self.go
+        await go.wait()
         fault = self.refuse(keys)
         if fault:
             raise fault
@@ -243,3 +254,73 @@ async def test_closing_ends_the_wait_for_the_driver(commits: GroupCommit) -> Non
     await asyncio.sleep(0)
     await commits.close()
     await waiting
+
+
+# ---------------------------------------------------------------------- overdue groups
+
+
+async def lasting(etcd: Etcd, commits: GroupCommit, key: str) -> asyncio.Future[list[Any]]:
+    """A write whose group is in flight, and overdue, until it is told to go on."""
+    etcd.go.clear()
+    future = commits.submit((write(key),))
+    await etcd.asked.wait()
+    held, etcd.go = etcd.go, asyncio.Event()
+    etcd.go.set()
+    etcd.held.append(held)
+    await asyncio.sleep(OVERDUE + 0.01)
+    return future
+
+
+@pytest.mark.looptime
+async def test_a_group_that_takes_long_does_not_stop_writes_of_other_keys(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    overdue = await lasting(etcd, commits, "a")
+    again = commits.submit((write("a"),))
+    reads = commits.submit((write("b", "a"),))
+    assert isinstance((await commits.submit((write("c"),)))[0], WriteResult)
+    assert etcd.groups == ["a", "c"]
+    assert not overdue.done()
+    etcd.held[0].set()
+    await asyncio.gather(overdue, again, reads)
+    assert etcd.groups == ["a", "c", "a", "b"]
+
+
+@pytest.mark.looptime
+async def test_within_its_time_a_group_holds_up_all_others(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    etcd.go.clear()
+    futures = [commits.submit((write("a"),))]
+    await etcd.asked.wait()
+    futures.append(commits.submit((write("b"),)))
+    await asyncio.sleep(OVERDUE - 0.01)
+    assert etcd.groups == ["a"]
+    etcd.go.set()
+    await asyncio.gather(*futures)
+
+
+@pytest.mark.looptime
+async def test_an_etcd_that_answers_nothing_gets_no_more_than_a_few_groups(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    etcd.go.clear()
+    futures = []
+    for key in "abcdefgh":
+        futures.append(commits.submit((write(key),)))
+        await asyncio.sleep(2 * OVERDUE)
+    assert etcd.groups == list("abcde")
+    assert MOST_OVERDUE == 4
+    etcd.go.set()
+    await asyncio.gather(*futures)
+    assert sorted("".join(etcd.groups)) == list("abcdefgh")
+
+
+@pytest.mark.looptime
+async def test_closing_tells_overdue_writes_that_they_may_have_been_done(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    overdue = await lasting(etcd, commits, "a")
+    held_back = commits.submit((write("a"),))
+    await commits.close()
+    assert [type((await f)[0]) for f in (overdue, held_back)] == [MaybeApplied, Closed]

@@ -27,6 +27,10 @@ from podsched.client.errors import ClientError
 
 #: Pods beyond which no client creates more: what cannot be scheduled must not pile up.
 MOST_PODS = 250
+#: Steady clients: one that waits for an answer must not keep the others.
+STEADY = 5
+#: How often a steady client creates many pods at a time, and how many.
+BURSTS, BURST = 0.08, 60
 _PORTS = (8080, 8081, 8082)
 
 
@@ -50,7 +54,9 @@ class Workload:
 
     def clients(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Yield each client's name and what it does, which has no end."""
-        for run in (self._steady, self._reap, self._preempting, self._draining, self._claiming):
+        for number in range(STEADY):
+            yield f"steady {number}", self._steady()
+        for run in (self._reap, self._preempting, self._draining, self._claiming):
             yield run.__name__.removeprefix("_"), run()
 
     def _name(self, prefix: str) -> str:
@@ -65,11 +71,11 @@ class Workload:
 
     async def _steady(self) -> None:
         while True:
-            await asyncio.sleep(self._chance.uniform(0.1, 0.4))
+            await asyncio.sleep(STEADY * self._chance.uniform(0.1, 0.4))
+            burst = self._chance.random() < BURSTS
+            count = BURST if burst else self._chance.randint(1, 4)
             if len(self._live.pods) < MOST_PODS:
-                await self._caller.create_pods(
-                    [self._any_pod() for _ in range(self._chance.randint(1, 4))]
-                )
+                await self._caller.create_pods([self._any_pod() for _ in range(count)])
 
     def _any_pod(self) -> Pod:
         kind = self._chance.random()

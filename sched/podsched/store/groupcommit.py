@@ -10,6 +10,11 @@ writes done one by one in the order submitted: no write of a group may touch (co
 a key that an earlier write of that group, or an earlier write that was held back, writes; nor
 write a key that one of those compares. A held-back write leads the next group.
 
+A group that takes long does not stop the others. When etcd's leader changes, a write that a
+follower has passed on to the old one is lost without an answer, and its outcome stays unknown until
+the request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
+writes that touch the overdue one's keys in a way that the rule forbids.
+
 ``GroupQueue`` decides (pure); ``GroupCommit`` is the thin driver around it.
 Not here: retries. A group whose outcome is unknown is reported so to each of its callers.
 """
@@ -34,6 +39,14 @@ from podsched.store.protocol import Write, WriteOutcome, WriteResult
 HELD_BACK_AT_MOST = 256
 """Writes held back per group before the batcher stops looking further down the queue: with a
 few hot keys the scan would otherwise be quadratic in the length of the queue."""
+
+
+OVERDUE = 0.25
+"""Seconds after which a group no longer holds up the others; a transaction takes some
+milliseconds, with a slow disk tens of them."""
+
+MOST_OVERDUE = 4
+"""Overdue groups beyond which no other is sent: an etcd that is too slow gets no more to do."""
 
 
 class GroupLimits(NamedTuple):
@@ -100,13 +113,16 @@ class GroupQueue:
         """Queue a write behind all others."""
         self._queue.append(member)
 
-    def take(self) -> list[Member]:
-        """Remove and return the next group, in order; empty if nothing is queued."""
+    def take(self, overdue: Sequence[Sequence[Member]] = ()) -> list[Member]:
+        """Remove and return the next group, in order; empty if nothing is queued that may go.
+
+        overdue: groups that are in flight still.
+        """
         queue, limits = self._queue, self._limits
         group: list[Member] = []
         held_back: list[Member] = []
-        written: set[str] = set()
-        compared: set[str] = set()
+        written = {key for flying in overdue for member in flying for key in member.written}
+        compared = {key for flying in overdue for member in flying for key in member.compared}
         room, widest, size = limits.max_writes, 1, 0
         while queue and len(group) < room and len(held_back) < HELD_BACK_AT_MOST:
             member = queue[0]
@@ -143,7 +159,11 @@ permissions on plain transactions only, not on the nested ones of a group.
 
 
 class GroupCommit:
-    """The driver: one task that sends group after group.
+    """The driver: a task that sends group after group.
+
+        sending --an answer--> sending the next group
+           |
+           '--OVERDUE--> overdue, and another task sends the next groups --an answer--> ended
 
     encode: a write as a nested transaction. It runs at submission, so that it overlaps with
         the group in flight.
@@ -158,7 +178,10 @@ class GroupCommit:
         self._wake = asyncio.Event()
         self._closed = False
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run(), name="store-group-commit")
+        self._ended = self._loop.create_future()
+        self._overdue: list[Sequence[Member]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start()
 
     def submit(self, writes: Sequence[Write]) -> asyncio.Future[list[WriteOutcome]]:
         """Queue writes; the future resolves with an outcome for each and never raises."""
@@ -177,29 +200,57 @@ class GroupCommit:
 
     async def wait(self) -> None:
         """Wait until the driver has ended. Raises what ended it; until then it is not lost."""
-        await asyncio.wait([self._task])
-        if not self._task.cancelled():
-            self._task.result()
+        await asyncio.wait([self._ended])
+        if (bug := self._ended.result()) is not None:
+            raise bug
 
     async def close(self) -> None:
         """Stop; writes still queued fail with ``Closed``, those in flight with what is known."""
         self._closed = True
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self) -> None:
+        task = self._loop.create_task(self._run(), name="store-group-commit")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        bug = None if task.cancelled() else task.exception()
+        if bug is None and not task.cancelled():
+            return  # its group was overdue, and another task goes on
+        # Also after a bug in commit: a caller must never wait for a task that has ended.
+        self._closed = True
+        if not self._ended.done():
+            self._ended.set_result(bug)
+        while group := self._queue.take():
+            for member in group:
+                member.settle(Closed("the store was closed before the write was sent"))
 
     async def _run(self) -> None:
-        try:
-            while True:
-                while not self._queue:
-                    self._wake.clear()
-                    await self._wake.wait()
-                await self._send(self._queue.take())
-        finally:
-            # Also after a bug in commit: a caller must never wait for a task that has ended.
-            self._closed = True
-            while group := self._queue.take():
-                for member in group:
-                    member.settle(Closed("the store was closed before the write was sent"))
+        while True:
+            group = self._queue.take(self._overdue)
+            if not group:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            timer = self._loop.call_later(OVERDUE, self._overtake, group)
+            try:
+                await self._send(group)
+            finally:
+                timer.cancel()
+            if any(group is overdue for overdue in self._overdue):
+                self._overdue = [other for other in self._overdue if other is not group]
+                self._wake.set()
+                return
+
+    def _overtake(self, group: Sequence[Member]) -> None:
+        """Let another task send the next groups, if there are not too many in flight already."""
+        if len(self._overdue) < MOST_OVERDUE and not self._closed:
+            self._overdue.append(group)
+            self._start()
 
     async def _send(self, group: Sequence[Member]) -> None:
         outcomes: Sequence[WriteOutcome]
