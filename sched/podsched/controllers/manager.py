@@ -20,6 +20,7 @@ from podsched.client.informer import Batch
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.controller import Controller, Instant, Recorder, earliest
 from podsched.controllers.disruption import DisruptionController
+from podsched.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.controllers.garbage_collector import COLLECTED_KINDS, GarbageCollector
 from podsched.controllers.namespaces import NamespaceController
 from podsched.controllers.node_lifecycle import NodeLifecycleController
@@ -115,6 +116,7 @@ class ControllerManager:
             NodeLifecycleController(informer, lifecycle, settings, evictor.pods_on),
             PodGarbageCollector(informer, self._writes_of(PodGarbageCollector.name), settings),
             NamespaceController(informer, self._writes_of(NamespaceController.name)),
+            EphemeralVolumeController(informer, self._writes_of(EphemeralVolumeController.name)),
         )
         self._others = cluster.informer(_OTHER_KINDS, metadata_only=True)
         self._collector = GarbageCollector(
