@@ -145,9 +145,8 @@ class Selector:
             return None
         if wanted < num_all_nodes:
             return self._best_of_some(pod, feasible, wanted)
-        totals = evaluation.total[feasible]
-        place = int(totals.argmax())
-        return ScheduleResult(int(feasible[place]), len(feasible), num_all_nodes)
+        # Rows that are not feasible have a lower total than any other.
+        return ScheduleResult(int(evaluation.total.argmax()), len(feasible), num_all_nodes)
 
     def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> ScheduleResult | None:
         order = np.flatnonzero(self.evaluation.cluster.nodes.alive)

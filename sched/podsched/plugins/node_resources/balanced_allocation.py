@@ -70,6 +70,10 @@ class NodeResourcesBalancedAllocation:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 50..100 for two resources; 75 where the pod changes nothing."""
         requests = pod.cls.requests
+        live = self._plain.knows(nodes) if self._plain is not None else None
+        amounts = self._exact_amounts(live, pod) if live is not None else None
+        if amounts is not None:
+            return _gain(amounts.at(rows), self._wanted(pod), self._without[rows])
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
         there = [column.allocatable != 0 for column in columns]
         shares = [np.maximum(column.allocatable, 1) for column in columns]
@@ -84,19 +88,24 @@ class NodeResourcesBalancedAllocation:
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows; what is so without the pod is kept from pod to pod."""
-        requests = pod.cls.requests
-        wanted = [requests.get(resource.name, 0) for resource in self._resources]
-        if self._plain is not None and 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
-            amounts, changed = self._plain.refresh(nodes)
-            if amounts.exact:
-                self._refresh_without(amounts, changed)
-                # 50 + (50 + with - without) / 2, of what is not negative.
-                scores = _two_shares(amounts, wanted)
-                scores -= self._without
-                scores += 3 * _HALF
-                scores >>= 1
-                return scores
+        amounts = self._exact_amounts(nodes, pod)
+        if amounts is not None:
+            return _gain(amounts, self._wanted(pod), self._without)
         return self.score(state, pod, nodes, np.arange(nodes.size))
+
+    def _wanted(self, pod: PodInfo) -> list[int]:
+        return [pod.cls.requests.get(resource.name, 0) for resource in self._resources]
+
+    def _exact_amounts(self, nodes: JournaledColumns, pod: PodInfo) -> Amounts | None:
+        """Bring amounts and ``_without`` of all rows up to date, if scores of them are exact."""
+        wanted = self._wanted(pod)
+        if self._plain is None or not 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
+            return None
+        amounts, changed = self._plain.refresh(nodes)
+        if not amounts.exact:
+            return None
+        self._refresh_without(amounts, changed)
+        return amounts
 
     def _refresh_without(self, amounts: Amounts, changed: Rows | None) -> None:
         if changed is None or len(self._without) != amounts.used.shape[1]:
@@ -104,6 +113,15 @@ class NodeResourcesBalancedAllocation:
         elif len(changed):
             allocatable, used = amounts.allocatable[:, changed], amounts.used[:, changed]
             self._without[changed] = _two_shares(Amounts(allocatable, used, True), (0, 0))
+
+
+def _gain(amounts: Amounts, wanted: Sequence[int], without: Int64s) -> Int64s:
+    """Return 50 + (50 + with - without) / 2, of what is not negative."""
+    scores = _two_shares(amounts, wanted)
+    scores -= without
+    scores += 3 * _HALF
+    scores >>= 1
+    return scores
 
 
 def _two_shares(amounts: Amounts, requests: Sequence[int]) -> Int64s:

@@ -26,7 +26,11 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
-from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE, ResourceAmounts
+from podsched.plugins.node_resources.free_resources import (
+    MAX_ALLOCATABLE,
+    Amounts,
+    ResourceAmounts,
+)
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
     is_extended,
@@ -139,6 +143,10 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the configured strategy's score."""
         requests = state.data[self.score_key]
+        live = self._plain.knows(nodes) if self._plain is not None else None
+        amounts = self._exact_amounts(live, requests) if live is not None else None
+        if amounts is not None:
+            return least_allocated_exactly(amounts.at(rows), self._wanted(requests))
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=True)
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
@@ -147,12 +155,25 @@ class NodeResourcesFit:
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
         requests: Mapping[str, int] = state.data[self.score_key]
-        if self._plain is not None:
-            amounts, _ = self._plain.refresh(nodes)
-            wanted = [requests.get(resource.name, 0) for resource in self._resources]
-            if amounts.exact and 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
-                return least_allocated_exactly(amounts, wanted)
+        amounts = self._exact_amounts(nodes, requests)
+        if amounts is not None:
+            return least_allocated_exactly(amounts, self._wanted(requests))
         return self.score(state, pod, nodes, np.arange(nodes.size))
+
+    def _wanted(self, requests: Mapping[str, int]) -> list[int]:
+        return [requests.get(resource.name, 0) for resource in self._resources]
+
+    def _exact_amounts(
+        self, nodes: JournaledColumns, requests: Mapping[str, int]
+    ) -> Amounts | None:
+        """Return the amounts of all rows as they are now, if scores of them are exact."""
+        if self._plain is None:
+            return None
+        wanted = self._wanted(requests)
+        if not 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
+            return None
+        amounts, _ = self._plain.refresh(nodes)
+        return amounts if amounts.exact else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that leave more room on a node (``fit_events``)."""

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.framework.nodes import JournaledColumns
+from podsched.framework.nodes import JournaledColumns, NodeColumns
 from podsched.framework.verdicts import Rows
 
 Floats = NDArray[np.float64]
@@ -41,6 +41,10 @@ class Amounts:
     allocatable: Floats
     used: Floats
     exact: bool
+
+    def at(self, rows: Rows) -> Amounts:
+        """Return the amounts of these rows."""
+        return Amounts(self.allocatable[:, rows], self.used[:, rows], self.exact)
 
 
 class ResourceAmounts:
@@ -70,6 +74,10 @@ class ResourceAmounts:
         self._nodes, self._position = nodes, nodes.position
         self._nodes_version = nodes.nodes_version
         return self._amounts, changed
+
+    def knows(self, nodes: NodeColumns) -> JournaledColumns | None:
+        """Return the columns if they are those of the last ``refresh``, and no fork of them."""
+        return self._nodes if nodes is self._nodes else None
 
     def _used(self, nodes: JournaledColumns, name: str) -> NDArray[np.int64]:
         return nodes.nonzero_requested(name) if name in self._nonzero else nodes.requested(name)

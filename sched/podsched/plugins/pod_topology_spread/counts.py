@@ -33,6 +33,7 @@ from podsched.plugins.pod_topology_spread.constraints import Constraint, Constra
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
 
+NO_ROWS: Final[Rows] = np.empty(0, dtype=np.intp)
 #: The least count of a domain when there is no domain.
 NO_MINIMUM: Final = 2**31 - 1
 
@@ -82,22 +83,53 @@ class HardSpread:
 class SoftSpread:
     """A ScheduleAnyway constraint and its counts over rows, of shape ``(size,)``.
 
-    ``counts`` is None where every node is a domain of its own (hostname): then the pods that
-    ``query`` counts on the row are read when it is scored.
+    ``sums`` are the counts by domain, and ``ids`` the rows' domains. Both are None where every node
+    is a domain of its own (hostname): then the pods that ``query`` counts on the row are read when
+    it is scored.
     """
 
     max_skew: int
     weight: float
     present: Bools
     query: MatchingPods
-    counts: Int64s | None
+    sums: Int64s | None
+    ids: NDArray[np.intp] | None
 
     def add_score(self, total: NDArray[np.float64], nodes: NodeColumns, rows: Rows) -> None:
         """Add count * weight + maxSkew - 1 where the node has the label."""
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
-        counts = nodes.counter(self.query)[rows] if self.counts is None else self.counts[base]
+        if self.sums is None or self.ids is None:
+            counts = nodes.counter(self.query)[rows]
+        else:
+            counts = self.sums[self.ids[base]]
         present = self.present[base]
-        total += np.where(present, counts * self.weight + float(self.max_skew - 1), 0.0)
+        total += np.where(present, self._of(counts), 0.0)
+
+    def by_domain(self) -> NDArray[np.float64]:
+        """Return what rows of each domain that have the label are given; 0 for one more, without.
+
+        To be called where ``sums`` are known.
+        """
+        assert self.sums is not None
+        table = np.zeros(len(self.sums) + 1, dtype=np.float64)
+        table[:-1] = self._of(self.sums)
+        return table
+
+    def _of(self, counts: Int64s) -> NDArray[np.float64]:
+        given: NDArray[np.float64] = np.add(counts * self.weight, float(self.max_skew - 1))
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """The rows that soft constraints score, of those that are feasible.
+
+    ``domains``: for each constraint, how many of its domains they are in.
+    """
+
+    feasible: Rows
+    rows: Rows
+    domains: tuple[int, ...]
 
 
 class Participation:
@@ -120,6 +152,30 @@ class Participation:
         self.hard_counted = [
             domain.having(part) for domain, part in zip(self.hard_domains, self.hard, strict=True)
         ]
+        #: The rows that soft constraints do not score.
+        self.ignored = ~required
+        self._scored = ScoredRows(NO_ROWS, NO_ROWS, ())
+        self._entries: NDArray[np.intp] | None = None
+
+    def scored(self, feasible: Rows) -> ScoredRows:
+        """Return which of the feasible rows are scored; the latest answer is remembered."""
+        if self._scored.feasible is not feasible:
+            rows = feasible[~self.ignored[feasible]]
+            domains = tuple(_number_of_domains(domain, rows) for domain in self.soft_domains)
+            self._scored = ScoredRows(feasible, rows, domains)
+        return self._scored
+
+    def entries(self) -> NDArray[np.intp]:
+        """Return where the rows' scores are in a table by domain, for a single soft constraint.
+
+        The table has an entry for rows without the label after those of ``sums``, and one for rows
+        that are not scored.
+        """
+        if self._entries is None:
+            domains = self.soft_domains[0]
+            entries = np.where(domains.present, domains.ids, domains.count + 1)
+            self._entries = np.where(self.ignored, domains.count + 2, entries)
+        return self._entries
 
 
 def _complete(domains: list[Domains], alive: Bools) -> Bools:
@@ -208,36 +264,31 @@ def soft_spreads(
     constraints: Constraints,
     nodes: NodeColumns,
     participation: Participation,
-    scored: Rows,
+    scored: ScoredRows,
     hostname: str,
 ) -> list[SoftSpread]:
     """Return the counts and weights of the ScheduleAnyway constraints for the rows ``scored``."""
     result = []
     for index, constraint in enumerate(constraints.soft):
         domains, query = participation.soft_domains[index], constraints.soft_queries[index]
-        counts = None
+        sums = ids = None
         if constraint.topology_key == hostname:
-            size = len(scored)
+            size = len(scored.rows)
         else:
-            size, counts = _over_domains(
-                domains, nodes.counter(query) * participation.soft[index], scored, nodes
-            )
+            size = scored.domains[index]
+            sums = domains.sums(nodes.counter(query) * participation.soft[index])
+            ids = domains.ids
         result.append(
-            SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, counts)
+            SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, sums, ids)
         )
     return result
 
 
-def _over_domains(
-    domains: Domains, counts: Int64s, scored: Rows, nodes: NodeColumns
-) -> tuple[int, Int64s]:
-    """Return the number of domains among the rows ``scored``, and each row's sum over its domain.
-
-    Rows without the label, if any of them is scored, count as one more domain.
-    """
+def _number_of_domains(domains: Domains, rows: Rows) -> int:
+    """Return the number of domains of rows; those without the label count as one more."""
     seen = np.zeros(domains.count + 1, dtype=np.bool_)
-    seen[domains.ids[scored]] = True
-    return int(np.count_nonzero(seen)), domains.sums(counts)[domains.ids]
+    seen[domains.ids[rows]] = True
+    return int(np.count_nonzero(seen))
 
 
 def _log_weight(size: int) -> float:

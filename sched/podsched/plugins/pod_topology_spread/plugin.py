@@ -13,6 +13,7 @@ from typing import ClassVar, Final, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from podsched.api.selectors import SelectorError
 from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
@@ -83,12 +84,18 @@ class _OfClass:
     version: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Scoring:
-    """What PreScore computed; ``ignored`` has shape ``(size,)``."""
+    """What PreScore computed; ``ignored`` has shape ``(size,)``.
+
+    With a single constraint, ``table`` has the scores by domain, and ``entries`` where in it the
+    rows' are.
+    """
 
     spreads: list[SoftSpread]
     ignored: Bools
+    table: Scores | None = None
+    entries: NDArray[np.intp] | None = None
 
 
 @dataclass(slots=True)
@@ -183,34 +190,40 @@ class PodTopologySpread:
         if not constraints.soft:
             return SKIP
         participation = self._participation(entry, pod, nodes)
-        if constraints.require_all:
-            ignored = ~participation.soft_complete
-            feasible = feasible[participation.soft_complete[feasible]]
-        else:
-            ignored = ~nodes.alive
-        spreads = soft_spreads(constraints, nodes, participation, feasible, HOSTNAME)
+        scored = participation.scored(feasible)
+        spreads = soft_spreads(constraints, nodes, participation, scored, HOSTNAME)
+        scoring = _Scoring(spreads, participation.ignored)
+        if len(spreads) == 1 and spreads[0].sums is not None:
+            scoring.table = np.append(_rounded(spreads[0].by_domain()), IGNORED)
+            scoring.entries = participation.entries()
         own = state.data.get(self.name)
         hard = own.hard if isinstance(own, _State) else []
-        state.data[self.name] = _State(hard, _Scoring(spreads, ignored))
+        state.data[self.name] = _State(hard, scoring)
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1, or IGNORED."""
         scoring = cast(_State, state.data[self.name]).scoring
         assert scoring is not None
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        if scoring.table is not None and scoring.entries is not None:
+            return scoring.table[scoring.entries[base]]
         total = np.zeros(len(rows), dtype=np.float64)
         for spread in scoring.spreads:
             spread.add_score(total, nodes, rows)
-        whole = np.floor(total)
-        scores = (whole + (total - whole >= 0.5)).astype(np.int64)
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        scores = _rounded(total)
         scores[scoring.ignored[base]] = IGNORED
         return scores
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Return 100 * (max + min - score) / max over nodes that have all keys; 100 if max is 0."""
-        ignored = scores == IGNORED
         highest = int(scores.max(initial=IGNORED))
+        least = int(scores.min(initial=highest))
+        if least > IGNORED and 0 < highest < len(scores):
+            # Few values: looked up, for a division of each score takes as long as all the rest.
+            values = np.arange(highest + 1)
+            return (MAX_NODE_SCORE * (highest + least - values) // highest)[scores]
+        ignored = scores == IGNORED
         if highest <= 0:
             return np.where(ignored, 0, MAX_NODE_SCORE).astype(np.int64)
         lowest = int(scores.min(initial=highest, where=~ignored))
@@ -304,6 +317,12 @@ def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashabl
     selector = frozenset(cls.spec.node_selector.items())
     tolerations = tuple(t.SerializeToString() for t in cls.spec.tolerations)
     return constraints, matches, affinity, selector, tolerations, problem
+
+
+def _rounded(scores: NDArray[np.float64]) -> Scores:
+    """Round halves up."""
+    whole = np.floor(scores)
+    return (whole + (scores - whole >= 0.5)).astype(np.int64)
 
 
 def _queue_if(helps: bool) -> QueueingHint:
