@@ -41,11 +41,11 @@ def test_a_mistake_on_the_command_line_is_named_with_its_field(sched: Commands) 
 
 
 def test_every_flag_that_podsched_does_not_have_gets_a_line(sched: Commands) -> None:
-    done = sched("scheduler", "--kubeconfig", "x", "--kubeconfig=y", "--master=")
+    done = sched("scheduler", "--kube-api-qps", "1", "--kube-api-qps=2", "--kube-api-burst=")
     assert done.code == 2
     assert [line.split(":")[1].strip() for line in done.errors] == [
-        "--kubeconfig",
-        "--master",
+        "--kube-api-qps",
+        "--kube-api-burst",
     ]
 
 

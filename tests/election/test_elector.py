@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import LeaderElector
+from podsched.election.lock import etcd_lock
 from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.election.record import LockKeys
 from podsched.election.states import Leading
@@ -39,7 +40,8 @@ class Replica:
             on_renewal=lambda result, seconds: self.renewals.append(result),
         )
         options = ElectionOptions(listen_host=None)
-        self.elector = LeaderElector(self.store, settings, name, callbacks, options=options)
+        lock = etcd_lock(self.store, settings, options.liveness_ttl)
+        self.elector = LeaderElector(lock, settings, name, callbacks, options=options)
         self.task = asyncio.create_task(self.elector.run())
 
     @property
@@ -207,7 +209,7 @@ async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas)
         raise RuntimeError("no")
 
     elector = LeaderElector(
-        replicas.store,
+        etcd_lock(replicas.store, LeaderElectionSettings(), 2),
         LeaderElectionSettings(),
         "a",
         ElectionCallbacks(on_started_leading=fail),

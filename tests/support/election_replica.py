@@ -18,7 +18,8 @@ from podsched.api.etcd_keys import term_key
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import LeaderElector
 from podsched.election.events import StopReason
-from podsched.election.options import ElectionCallbacks
+from podsched.election.lock import etcd_lock
+from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.store.errors import StoreError
 from podsched.store.etcd import EtcdOptions, connect
 from podsched.store.protocol import Compare, Put, Store
@@ -56,7 +57,9 @@ async def main(endpoint: str, identity: str) -> None:
         say("stopped", reason=reason.value)
 
     callbacks = ElectionCallbacks(started, stopped, lambda leader: say("leader", identity=leader))
-    elector = LeaderElector(store, LeaderElectionSettings(), identity, callbacks)
+    settings = LeaderElectionSettings()
+    lock = etcd_lock(store, settings, ElectionOptions().liveness_ttl)
+    elector = LeaderElector(lock, settings, identity, callbacks)
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGTERM, lambda: writers.append(asyncio.create_task(elector.stop()))
     )

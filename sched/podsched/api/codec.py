@@ -137,6 +137,14 @@ def _time(value: object) -> Timestamp:
     return Timestamp(seconds=int(whole.timestamp()), nanos=int((fraction or "0").ljust(9, "0")))
 
 
+def parse_time(text: str) -> Timestamp:
+    """Return the time that RFC 3339 text says. Raises ValueError."""
+    try:
+        return _time(text)
+    except _Mismatch as mismatch:
+        raise ValueError(mismatch.reason) from None
+
+
 def format_time(stamp: Timestamp) -> str:
     """Format a time as RFC 3339 in UTC, with a fraction only where there is one.
 

@@ -12,34 +12,30 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
+from podsched.app.backend import Backend
 from podsched.app.process import Process
-from podsched.app.replica_lease import ReplicaLease
 from podsched.app.term_runner import RunnerParts, TermRunner
-from podsched.client.api_client import ApiClient
-from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.election.election_lock import ElectionLock
 from podsched.election.elector import LeaderElector
 from podsched.election.events import StopReason
 from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.engine.cache_debugger import CacheDebugger
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.extenders.calls import make_extenders
-from podsched.engine.state import WATCHED_KINDS
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
-from podsched.store.endpoints import EtcdOptions
-from podsched.store.etcd import connect
-from podsched.store.protocol import Store
 from podsched.telemetry.health import Probe
+from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
 from podsched.telemetry.pod_resources import pod_resources
@@ -48,15 +44,20 @@ from podsched.v1 import api_pb2
 _log = get_logger("replica")
 
 
+BackendFactory = Callable[[str, str, MetricRegistry], Backend]
+"""Makes the backend of a replica of this name and identity, which counts its calls there."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaOptions:
     """Everything a replica is configured with."""
 
     config: SchedulerConfiguration
     settings: SchedulerSettings
-    etcd: EtcdOptions
     election: ElectionOptions
-    controllers: ControllerSettings
+    backend: BackendFactory
+    controllers: ControllerSettings | None
+    """None where others run the controllers."""
     client: ClientOptions = field(default_factory=ClientOptions)
 
 
@@ -76,10 +77,10 @@ class Replica:
         self._process = process
         self._options = options
         self.identity = unique_identity(options.settings.identity)
-        telemetry = ClientTelemetry(process.registry)
-        self._client = ApiClient(options.settings.api_endpoints, options.client, observer=telemetry)
-        self._informer = self._client.informer(WATCHED_KINDS)
-        telemetry.follow(self._informer)
+        self._backend = options.backend(
+            options.settings.identity or self.identity, self.identity, process.registry
+        )
+        self._informer = self._backend.informer
         meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
         self._actors = ReplicaActors(
@@ -101,7 +102,7 @@ class Replica:
             options.settings,
             options.controllers,
             factories(),
-            self._client,
+            self._backend.cluster,
             self._informer,
             self._actors,
             self._extenders,
@@ -113,20 +114,13 @@ class Replica:
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
-        store = await connect(self._options.etcd)
-        elector = self._elector(store)
+        elector = self._elector(await self._backend.connect())
         self._add_checks(elector)
         config = self._options.config
         health = await self._process.serve_health(
             lambda: to_public(config),
             {"/metrics/resources": pod_resources(self._pods, elector.is_leader)},
             profiling=config.enable_profiling,
-        )
-        lease = ReplicaLease(
-            self._client,
-            self._options.settings.identity or self.identity,
-            self.identity,
-            lambda: self._about(elector, health.url),
         )
         debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
@@ -135,22 +129,20 @@ class Replica:
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
-        tasks.start(lease.run(), "replica lease", endless=True)
+        self._backend.start(tasks, elector, lambda: self._about(elector, health.url))
         tasks.start(self._elect(elector), "elector")
-        tasks.start(store.wait(), "write to etcd", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector), "wait for the stop")
         try:
             await tasks.run()
         finally:
             self._runner.end()
-            await self._flush_on_exit(lease)
+            await self._flush_on_exit()
             await health.stop()
             await self._actors.close()
             if self._extenders is not None:
                 await self._extenders.close()
-            await self._client.close()
-            await store.close()
+            await self._backend.close()
 
     async def _end_when_asked(self, elector: LeaderElector) -> None:
         await self._process.stopping.wait()
@@ -159,9 +151,9 @@ class Replica:
 
     # ------------------------------------------------------------------ leadership
 
-    def _elector(self, store: Store) -> LeaderElector:
+    def _elector(self, lock: ElectionLock) -> LeaderElector:
         return LeaderElector(
-            store,
+            lock,
             self._options.config.leader_election,
             self.identity,
             ElectionCallbacks(
@@ -199,26 +191,24 @@ class Replica:
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended although nobody has asked for it")
 
-    async def _flush_on_exit(self, lease: ReplicaLease) -> None:
+    async def _flush_on_exit(self) -> None:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(1.0):
                 await self._runner.recorder.flush()
-                await lease.remove()
+                await self._backend.leave()
 
-    def _is_warm(self) -> bool:
-        delayed = self._options.config.delay_cache_until_active and not self._active.is_set()
-        return delayed or self._informer.synced.is_set()
+    def _not_warm(self) -> str:
+        """Return why the replica is not ready to lead, "" if it is."""
+        if self._options.config.delay_cache_until_active and not self._active.is_set():
+            return ""
+        return self._backend.not_ready()
 
     def _pods(self) -> list[Pod]:
         return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
-        self._process.checks.add(
-            "informer-sync",
-            lambda: "" if self._is_warm() else "the informer has not synced",
-            {Probe.READYZ},
-        )
+        self._process.checks.add("informer-sync", self._not_warm, {Probe.READYZ})
 
     def _about(self, elector: LeaderElector, health: str) -> dict[str, str]:
         leading = elector.is_leader()
@@ -235,9 +225,7 @@ class Replica:
             "term": str(elector.term) if leading else "",
             "leader": elector.leader_identity,
             "health": health,
-            "api": self._client.endpoint,
-            "etcd": ",".join(self._options.etcd.endpoints),
-            "set-aside": str(len(self._runner.state.set_aside) + self._informer.set_aside),
+            "set-aside": str(len(self._runner.state.set_aside) + self._backend.set_aside),
             "seen": f"{time.time():.3f}",
         }
 

@@ -85,7 +85,8 @@ class RunnerParts:
     identity: str
     config: SchedulerConfiguration
     settings: SchedulerSettings
-    controllers: ControllerSettings
+    controllers: ControllerSettings | None
+    """None where others run the controllers: in Kubernetes, kube-controller-manager."""
     factories: Mapping[str, PluginFactory]
     cluster: Cluster
     informer: InformerPort
@@ -226,17 +227,18 @@ class TermRunner:
         await self._built.wait()
         actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
         self._loop = SchedulingLoop(self._loop_parts(fence, actors))
-        self._controllers = ControllerManager(
-            parts.cluster,
-            parts.informer,
-            parts.controllers,
-            fence,
-            self.recorder,
-            metrics=parts.controller_metrics,
-        )
         tasks = TaskSet(f"term {fence.term}")
         tasks.start(self._loop.run(), "scheduling", endless=True)
-        tasks.start(self._controllers.run(), "controllers", endless=True)
+        if parts.controllers is not None:
+            self._controllers = ControllerManager(
+                parts.cluster,
+                parts.informer,
+                parts.controllers,
+                fence,
+                self.recorder,
+                metrics=parts.controller_metrics,
+            )
+            tasks.start(self._controllers.run(), "controllers", endless=True)
         tasks.start(actors.run(), "actors", endless=True)
         try:
             await tasks.run()

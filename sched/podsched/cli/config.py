@@ -55,6 +55,8 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
         shown = exc if exc.source else ConfigError(exc.errors, name)
         fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{shown}", code)
     for warning in config.warnings:
+        if warning.partition(":")[0] in source.honoured:
+            continue
         warn(f"{name}: {warning}")
     return config, document
 

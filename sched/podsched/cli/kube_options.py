@@ -17,6 +17,7 @@ import typer
 
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.help_texts import Command
+from podsched.cli.kubernetes import kubernetes_options
 from podsched.cli.policy import policy_source
 from podsched.cli.process_options import keep_flags
 from podsched.cli.serving_options import serving_flags
@@ -291,12 +292,14 @@ class KubeCommand(Command):
     """A command that takes kube-scheduler's flags as well.
 
     They are declared by functions of their own: together with the command's they would be too many
-    for one. Their results, ``KubeFlags``, a ``Source`` and ``ServingFlags``, are ``ctx.obj``.
+    for one. Their results, ``KubeFlags``, a ``Source``, ``ServingFlags`` and ``KubernetesOptions``,
+    are ``ctx.obj``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._groups = [_options_of(of) for of in (kube_flags, policy_source, serving_flags)]
+        functions = (kube_flags, policy_source, serving_flags, kubernetes_options)
+        self._groups = [_options_of(function) for function in functions]
         self.params = [*self.params, *(param for group in self._groups for param in group.params)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +75,8 @@ class Source:
     client: ClientOptions | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the configuration that the command line sets instead of the file."""
+    honoured: Collection[str] = ()
+    """Fields that have an effect here, although they have none on podsched's API servers."""
 
     @property
     def given(self) -> bool:

@@ -12,8 +12,9 @@ from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
 from podsched.cli.config import read_source
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
-from podsched.cli.errors import invalid_settings_fail
+from podsched.cli.errors import USAGE, fail, invalid_settings_fail
 from podsched.cli.kube_options import KubeCommand, KubeFlags
+from podsched.cli.kubernetes import KubernetesOptions
 from podsched.cli.policy import Source
 from podsched.cli.process_options import (
     LOOPBACK,
@@ -113,9 +114,15 @@ def scheduler(
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
+    from podsched.app.kube_backend import KubeOptions
+    from podsched.app.podsched_backend import PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica
 
-    flags, policy, serving = cast(tuple[KubeFlags, Source, ServingFlags], ctx.obj)
+    flags, policy, serving, kubernetes = cast(
+        tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None], ctx.obj
+    )
+    own = kubernetes is None
+    _check_cluster(ctx, kubernetes, policy)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
     configuration, _ = read_source(
         replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
@@ -129,15 +136,26 @@ def scheduler(
     else:
         check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
+    if kubernetes is not None:
+        election = _without_liveness(election, early=kubernetes.early)
     with invalid_settings_fail():
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),
             identity=identity,
-            evaluation=_evaluation(evaluator, ray_address, ray_shards),
+            evaluation=_evaluation(evaluator, ray_address, ray_shards, own=own),
             pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
         )
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    options = ReplicaOptions(configuration, settings, etcd, election, flags.controllers, client)
+    lock = configuration.leader_election
+    if kubernetes is not None:
+        connection = configuration.effective.client_connection
+        backend = KubeOptions(kubernetes.access, connection, lock, kubernetes.early).backend
+    else:
+        liveness = election.liveness_ttl
+        backend = PodschedOptions(settings.api_endpoints, client, etcd, lock, liveness).backend
+    options = ReplicaOptions(
+        configuration, settings, election, backend, flags.controllers if own else None, client
+    )
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)
@@ -146,8 +164,10 @@ def scheduler(
     run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
-def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
-    return EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
+def _evaluation(evaluator: Evaluator, address: str, shards: int, *, own: bool) -> EvaluatorSettings:
+    """``own``: on podsched's own API servers, which alone Ray actors can bind pods on."""
+    settings = EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
+    return settings if own else replace(settings, binder="direct")
 
 
 def _as_flags_say(
@@ -169,3 +189,23 @@ def _election(
 
     host, port = check_client_listener("--listen-peers", listen, tls, insecure=insecure)
     return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)
+
+
+def _check_cluster(
+    ctx: typer.Context, kubernetes: KubernetesOptions | None, policy: Source
+) -> None:
+    """Exit if two clusters are named."""
+    if kubernetes is None:
+        return
+    # SCHED_SERVER may be set for other commands.
+    source = ctx.get_parameter_source("server")
+    if source is not None and source.name == "COMMANDLINE":
+        fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
+    if policy.policy_configmap:
+        fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+
+
+def _without_liveness(election: ElectionOptions, *, early: bool) -> ElectionOptions:
+    """Return the options for a Lease of Kubernetes, which knows no liveness key."""
+    host = election.listen_host if early else None
+    return replace(election, listen_host=host, liveness_ttl=0)

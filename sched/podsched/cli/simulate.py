@@ -31,6 +31,7 @@ from podsched.api.validation import validate
 from podsched.cli.client import Server, with_client
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import MAX_BYTES, read_known, read_manifests
 from podsched.cli.output import say
 from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
@@ -38,10 +39,13 @@ from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
+from podsched.engine.state import WATCHED_KINDS
 from podsched.framework.plugin import PluginError
 
 #: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
+#: Kinds that are read of a Kubernetes cluster.
+_READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 
 
 class Form(StrEnum):
@@ -72,6 +76,18 @@ Scenarios = Annotated[
         "--scenarios", metavar="FILE", help="Scenarios, one JSON object per line, plain or gzipped."
     ),
 ]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Use the objects of the Kubernetes cluster of this kubeconfig; it is only read.",
+    ),
+]
+Context = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Context of --kubeconfig, in place of the current one."),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
@@ -92,29 +108,31 @@ def simulate_command(
     policy_configmap: PolicyConfigMap = "",
     algorithm_provider: AlgorithmProvider = "",
     output: FormOption = Form.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     server: Server = "",
 ) -> None:
     """Show how a pod would be scheduled, without changing anything.
 
     Prints the filter result and scores of every node, the chosen node, and the
-    preemption if no node fits. The cluster is given by -f, --live, or both. With
-    --scenarios, each line of the file is a scenario, and each result a line of JSON.
+    preemption if no node fits. The cluster is given by -f, --live or --kubeconfig,
+    to which -f adds. With --scenarios, each line of the file is a scenario, and each
+    result a line of JSON.
 
     Ends with 0 if the pod fits, with 1 if it does not, and with 2 if a plugin failed.
     """
     source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
+    clusters = [bool(filename), live, kubeconfig is not None]
     if scenarios is not None:
-        if filename or pod or live or source.given:
-            fail("--scenarios cannot be combined with -f, --pod, --live or a configuration", USAGE)
+        if any(clusters) or pod or source.given:
+            fail("--scenarios cannot be combined with a cluster, --pod or a configuration", USAGE)
         _run_scenarios(scenarios)
         return
     if not pod:
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
-    if not filename and not live:
-        fail("no cluster: use -f FILE, --live, or both", USAGE)
-    objects = _dumped(filename) if filename else []
-    if live:
-        objects = with_client(server, _everything) + objects
+    if not any(clusters):
+        fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
+    objects = _running(live, server, kubeconfig, context) + _dumped(filename or ())
     wanted = _only_pod(read_manifests([pod], "default", strict=False))
     # The pod may be in the cluster already; it does not stand in its own way.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
@@ -131,6 +149,15 @@ def simulate_command(
         raise typer.Exit(code)
 
 
+def _running(live: bool, server: str, kubeconfig: Path | None, context: str) -> list[AnyObject]:
+    """Return the objects of a cluster that runs, none if none is named."""
+    if live and kubeconfig is not None:
+        fail("--live and --kubeconfig name two clusters: use one of them", USAGE)
+    if kubeconfig is not None:
+        return read_cluster(access_or_fail(kubeconfig, context=context), _READ)
+    return with_client(server, _everything) if live else []
+
+
 def _exit_code(result: dict[str, Any]) -> int:
     """Return 0 if the pod fits, 1 if it does not, 2 if a plugin failed."""
     if result["outcome"] == "Error" or "scoreError" in result:
@@ -144,6 +171,8 @@ def _key(pod: Pod) -> tuple[str, str]:
 
 def _dumped(filenames: Sequence[str]) -> list[AnyObject]:
     """Return the objects in files; say how many there are of kinds that do not matter."""
+    if not filenames:
+        return []
     found = read_known(filenames, "default", strict=False)
     if count := len(found.unknown):
         are = "objects" if count > 1 else "object"

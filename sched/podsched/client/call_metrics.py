@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from podsched.client.informer import Informer
+from typing import Protocol
+
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ClientMetrics
+
+
+class Followed(Protocol):
+    """What is told of an informer."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def set_aside(self) -> int: ...
+    @property
+    def relists(self) -> int: ...
 
 
 class ClientTelemetry:
@@ -23,7 +35,7 @@ class ClientTelemetry:
         """See ``CallObserver``."""
         self._metrics.request_retries_total.labels(code, method, host).inc()
 
-    def follow(self, informer: Informer) -> None:
+    def follow(self, informer: Followed) -> None:
         """Tell how far an informer has come whenever metrics are collected."""
         metrics = self._metrics
 

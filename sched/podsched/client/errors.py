@@ -54,6 +54,8 @@ class ClientError(Exception):
 
     retryable: ClassVar[bool] = False
     outcome_unknown: ClassVar[bool] = False
+    #: Of an answer over HTTP; 0 where there was none, and over gRPC.
+    http_status: int = 0
 
     def __init__(
         self,

@@ -226,12 +226,17 @@ class Informer:
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
-        self.relists = 0
+        self._relists = 0
 
     @property
     def set_aside(self) -> int:
         """Number of objects that cannot be decoded."""
         return len(self._mirror.set_aside)
+
+    @property
+    def relists(self) -> int:
+        """How often it had to list again because it missed changes."""
+        return self._relists
 
     @property
     def revision(self) -> int:
@@ -275,7 +280,7 @@ class Informer:
                 continue
             except Compacted as error:
                 _log.info("Listing again", cause=str(error))
-                self.relists += 1
+                self._relists += 1
                 self.synced.clear()
             except Forbidden as error:
                 # Roles change, and so do tokens: not the end of who watches.

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _NO_WEBHOOKS = "podsched asks no other server who may read its endpoints: certificates do"
-_NO_CLUSTER = "podsched has an API server of its own: use --server HOST:PORT"
-_NO_RATE = "the API server limits its clients, with fairness among them"
+_NO_RATE = "set clientConnection.qps and burst in the configuration"
 _TLS_STACK = "ciphers and curves are those of this machine's OpenSSL"
 _HTTP1 = "the endpoints speak HTTP/1.1"
 _SHARING = "ports are never shared"
 _LOGS = "lines are written to standard error at once, each whole"
 
 REFUSED: Mapping[str, str] = {
-    "--master": _NO_CLUSTER,
-    "--kubeconfig": _NO_CLUSTER,
     "--tls-sni-cert-key": "one certificate serves all names: give it with --tls-cert-file",
     "--tls-cipher-suites": _TLS_STACK,
     "--tls-curve-preferences": _TLS_STACK,
@@ -39,7 +36,7 @@ REFUSED: Mapping[str, str] = {
     "--authorization-kubeconfig": _NO_WEBHOOKS,
     "--authorization-webhook-cache-authorized-ttl": _NO_WEBHOOKS,
     "--authorization-webhook-cache-unauthorized-ttl": _NO_WEBHOOKS,
-    "--kube-api-content-type": "podsched's API server speaks protobuf alone",
+    "--kube-api-content-type": "a Kubernetes API server is asked for JSON",
     "--kube-api-qps": _NO_RATE,
     "--kube-api-burst": _NO_RATE,
     "--show-hidden-metrics-for-version": "no metric is hidden",

@@ -98,7 +98,7 @@ class LeaderElectionConfiguration(Model):
 
 
 class ClientConnectionConfiguration(Model):
-    """Accepted and ignored: podsched has an API server of its own."""
+    """Requests to a Kubernetes cluster; the rest is accepted and ignored."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""

@@ -29,7 +29,7 @@ from podsched.config.profiles import Profile, resolve_profiles
 #: Fields that are accepted and have no effect here, and why.
 WITHOUT_EFFECT: Mapping[str, str] = {
     "parallelism": "nodes are evaluated as columns, all at once; --ray-shards shares the work",
-    "clientConnection.kubeconfig": "use --server",
+    "clientConnection.kubeconfig": "use --kubeconfig or --server",
     "clientConnection.acceptContentTypes": "podsched's API server speaks protobuf alone",
     "clientConnection.contentType": "podsched's API server speaks protobuf alone",
     "clientConnection.qps": "the API server limits its clients, with fairness among them",

@@ -16,6 +16,7 @@ import random
 from dataclasses import replace
 
 from podsched.config.leader_election import LeaderElectionSettings
+from podsched.election.election_lock import ElectionLock
 from podsched.election.events import (
     ConnectToLeader,
     DisconnectFromLeader,
@@ -36,17 +37,13 @@ from podsched.election.events import (
     TimerFired,
     TryAcquire,
 )
-from podsched.election.liveness import LivenessLease
-from podsched.election.lock import Lock
 from podsched.election.lock_io import BackgroundTasks, LockIO
 from podsched.election.lock_view import Candidate, LockView
 from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.election.peers import PeerListener, PeerTls, advertised_address, follow_leader
-from podsched.election.record import LockKeys
 from podsched.election.states import Leading, Standby, State, Stopped, is_stuck, leads
 from podsched.election.step import step
 from podsched.lib.ids import Term
-from podsched.store.protocol import Store
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 
@@ -58,7 +55,7 @@ class LeaderElector:
 
     def __init__(
         self,
-        store: Store,
+        lock: ElectionLock,
         settings: LeaderElectionSettings,
         identity: str,
         callbacks: ElectionCallbacks,
@@ -76,10 +73,7 @@ class LeaderElector:
         self._options = options or ElectionOptions()
         self._callbacks = callbacks
         self._chance = chance or random.Random(identity)
-        keys = LockKeys(settings.resource_namespace, settings.resource_name)
-        self._store = store
-        self._liveness = LivenessLease(store, max(self._options.liveness_ttl, 1))
-        self._lock = Lock(store, keys, self._liveness)
+        self._lock = lock
         self._peer_tls = PeerTls(self._options.tls) if self._options.tls else None
         self._listener = PeerListener(identity, self._peer_tls)
         candidate = Candidate(
@@ -157,7 +151,7 @@ class LeaderElector:
                 tasks.cancel()
             if self._settings.release_on_cancel:
                 # Else the key is left to expire with the process: others must not race early.
-                await self._liveness.revoke()
+                await self._lock.revoke()
         finally:
             if self._timer:
                 self._timer.cancel()
@@ -189,17 +183,14 @@ class LeaderElector:
     def _start_tasks(self, tasks: BackgroundTasks) -> None:
         self._tasks = tasks
         self._io = LockIO(
-            self._store,
             self._lock,
             tasks,
             patience=self._settings.retry_period,
             post=self._post,
             on_renewal=self._callbacks.on_renewal,
         )
-        self._io.watch(self._lock.keys.record, "record")
-        if self._options.liveness_ttl:
-            self._io.watch(self._lock.keys.liveness, "liveness")
-            tasks.start(self._liveness.keep_alive(), "keep-alive")
+        self._io.watch()
+        tasks.start(self._lock.keep_alive(), "keep-alive")
 
     async def _loop(self) -> None:
         loop = asyncio.get_running_loop()

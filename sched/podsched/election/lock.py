@@ -8,11 +8,15 @@ record's revision; renewals and releases compare the term as well.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from google.protobuf.message import DecodeError
 
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.election.election_lock import Stored
 from podsched.election.events import Release, Renew, TryAcquire
 from podsched.election.liveness import LivenessLease
 from podsched.election.record import (
@@ -33,11 +37,23 @@ from podsched.v1 import objects_pb2 as v1
 _log = get_logger("election")
 
 
-class Lock:
-    """The lock as one candidate sees it. Methods raise StoreError."""
+def etcd_lock(store: Store, settings: LeaderElectionSettings, liveness_ttl: int) -> Lock:
+    """Return the lock that the settings name; ``liveness_ttl``: see ``ElectionOptions``."""
+    keys = LockKeys(settings.resource_namespace, settings.resource_name)
+    return Lock(
+        store, keys, LivenessLease(store, max(liveness_ttl, 1)), keeps_alive=liveness_ttl > 0
+    )
 
-    def __init__(self, store: Store, keys: LockKeys, liveness: LivenessLease) -> None:
+
+class Lock:
+    """An ``ElectionLock`` in etcd, as one candidate sees it. Methods raise StoreError."""
+
+    def __init__(
+        self, store: Store, keys: LockKeys, liveness: LivenessLease, *, keeps_alive: bool = True
+    ) -> None:
+        """``keeps_alive``: whether the candidate promises to keep its liveness key."""
         self.keys = keys
+        self._keeps_alive = keeps_alive
         self._store = store
         self._liveness = liveness
         self._base: v1.Lease | None = None  # as last seen; holds metadata that is not ours
@@ -62,7 +78,7 @@ class Lock:
             live_holder=liveness.value.decode(errors="replace") if liveness else "",
         )
 
-    async def acquire(self, effect: TryAcquire) -> tuple[Revision, LeaderElectionRecord] | None:
+    async def acquire(self, effect: TryAcquire) -> Stored:
         """Return the term's revision and the record as stored; None if the record had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
@@ -75,14 +91,14 @@ class Lock:
         compares = [Compare.mod_revision_is(self.keys.record, effect.expected_revision)]
         return await self._commit(compares, ops, record, lease)
 
-    async def renew(self, effect: Renew) -> tuple[Revision, LeaderElectionRecord] | None:
+    async def renew(self, effect: Renew) -> Stored:
         """Return the revision and the record as stored; None if record or term had changed."""
         record = replace(effect.record, renew_time=datetime.now(UTC))
         lease = encode_lease(record, self.keys, self._base, term=effect.term)
         ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
         return await self._commit(self._held(effect), ops, record, lease)
 
-    async def release(self, effect: Release) -> tuple[Revision, LeaderElectionRecord] | None:
+    async def release(self, effect: Release) -> Stored:
         """Return the revision and the record as stored; None if record or term had changed."""
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
@@ -93,6 +109,27 @@ class Lock:
             Delete(self.keys.liveness),
         ]
         return await self._commit(self._held(effect), ops, record, lease)
+
+    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
+        """Return a watch of each key that may change without a write of this candidate."""
+        keys = {"record": self.keys.record}
+        if self._keeps_alive:
+            keys["liveness"] = self.keys.liveness
+        return {name: partial(self._changes, key) for name, key in keys.items()}
+
+    async def keep_alive(self) -> None:
+        """Keep the etcd lease of the liveness key until cancelled."""
+        if self._keeps_alive:
+            await self._liveness.keep_alive()
+
+    async def revoke(self) -> None:
+        """End the etcd lease, and with it the liveness key."""
+        await self._liveness.revoke()
+
+    async def _changes(self, key: str) -> AsyncIterator[None]:
+        async for batch in self._store.watch(key):
+            if not batch.events or any(event.kv.key == key for event in batch.events):
+                yield
 
     def _held(self, effect: Renew | Release) -> list[Compare]:
         return [
@@ -106,7 +143,7 @@ class Lock:
         ops: list[TxnOp],
         record: LeaderElectionRecord,
         lease: v1.Lease,
-    ) -> tuple[Revision, LeaderElectionRecord] | None:
+    ) -> Stored:
         if record.liveness_ttl:
             result = await self._store_alive(compares, ops, record.holder_identity)
         else:

@@ -7,9 +7,10 @@ counts as failed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from podsched.election.election_lock import ElectionLock, Stored
 from podsched.election.events import (
     Event,
     Observed,
@@ -20,16 +21,10 @@ from podsched.election.events import (
     Unanswered,
     Written,
 )
-from podsched.election.lock import Lock
-from podsched.election.record import LeaderElectionRecord
-from podsched.lib.ids import Revision
 from podsched.store.errors import Compacted, StoreError
-from podsched.store.protocol import Store
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("election")
-
-Stored = tuple[Revision, LeaderElectionRecord] | None
 
 
 class BackgroundTasks:
@@ -57,8 +52,7 @@ class LockIO:
 
     def __init__(
         self,
-        store: Store,
-        lock: Lock,
+        lock: ElectionLock,
         tasks: BackgroundTasks,
         *,
         patience: float,
@@ -66,7 +60,6 @@ class LockIO:
         on_renewal: Callable[[str, float], None],
     ) -> None:
         """patience: seconds that a read or a write may take, and between tries to watch."""
-        self._store = store
         self._lock = lock
         self._tasks = tasks
         self._patience = patience
@@ -74,9 +67,10 @@ class LockIO:
         self._on_renewal = on_renewal
         self._reading = self._read_again = False
 
-    def watch(self, key: str, name: str) -> None:
-        """Read the lock whenever this key changes, and when the watch begins."""
-        self._tasks.start(self._watch(key), f"watch-{name}")
+    def watch(self) -> None:
+        """Read the lock whenever it changes, and when a watch begins."""
+        for name, changes in self._lock.watches().items():
+            self._tasks.start(self._watch(name, changes), f"watch-{name}")
 
     def write(self, write: TryAcquire | Renew | Release) -> None:
         """Make the write; it ends in Written, Refused or Unanswered."""
@@ -133,14 +127,13 @@ class LockIO:
             self._read_again = False
             self.read()
 
-    async def _watch(self, key: str) -> None:
+    async def _watch(self, name: str, changes: Callable[[], AsyncIterator[None]]) -> None:
         while True:
             try:
-                async for batch in self._store.watch(key):
-                    if not batch.events or any(event.kv.key == key for event in batch.events):
-                        self.read()
+                async for _ in changes():
+                    self.read()
             except Compacted:
                 continue  # from now on; the read that this causes sees what was missed
             except StoreError as error:
-                _log.error("Could not watch the lock, polling only", key=key, error=repr(error))
+                _log.error("Could not watch the lock, polling only", of=name, error=repr(error))
                 await asyncio.sleep(self._patience)

@@ -1,0 +1,51 @@
+"""What a replica schedules for: the port behind which podsched's own API or Kubernetes is.
+
+A backend says where pods are seen, where bindings go, and which lock its replicas race for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from podsched.client.cluster import Cluster, InformerPort
+from podsched.election.election_lock import ElectionLock
+from podsched.election.elector import LeaderElector
+from podsched.lib.tasks import TaskSet
+
+About = Callable[[], Mapping[str, str]]
+
+
+class Backend(Protocol):
+    """Made before the replica, ``connect``-ed and ``close``-d by it."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def informer(self) -> InformerPort: ...
+
+    async def connect(self) -> ElectionLock:
+        """Return the lock, once the place where it is kept can be reached."""
+        ...
+
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
+        """Start what runs beside the replica; ``about``: what it says about itself."""
+        ...
+
+    def not_ready(self) -> str:
+        """Return why the informer is not current, "" if it is."""
+        ...
+
+    @property
+    def set_aside(self) -> int:
+        """Number of objects that cannot be decoded."""
+        ...
+
+    async def leave(self) -> None:
+        """Say that the replica stops; it has a second for that."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...

@@ -1,0 +1,102 @@
+"""A Kubernetes cluster, with the lock in one of its Leases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.app.backend import About, Backend
+from podsched.client.call_metrics import ClientTelemetry
+from podsched.config.kube_scheduler import ClientConnectionConfiguration
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.election.elector import LeaderElector
+from podsched.election.lease_lock import LeaseLock
+from podsched.engine.state import WATCHED_KINDS
+from podsched.kube.access import ClusterAccess
+from podsched.kube.cluster import KubeCluster, Rates
+from podsched.kube.http import KubeHttp
+from podsched.kube.informer import KubeInformer
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.v1 import api_pb2
+
+#: Leases are the heartbeats of nodes there, which no decision reads.
+_KINDS = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")
+#: As client-go: half of renewDeadline, so that a renewal can be tried twice.
+_LEASE_TIMEOUT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class KubeOptions:
+    """Which cluster it is, and ``clientConnection`` of the configuration.
+
+    early: whether replicas take over as soon as the leader's process is gone.
+    """
+
+    access: ClusterAccess
+    connection: ClientConnectionConfiguration
+    election: LeaderElectionSettings
+    early: bool = False
+
+    def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
+        """Return the backend of a replica."""
+        return KubeBackend(self, registry)
+
+
+class KubeBackend:
+    """A ``Backend``."""
+
+    def __init__(self, options: KubeOptions, registry: MetricRegistry) -> None:
+        """Connect to nothing yet."""
+        access, election = options.access, options.election
+        telemetry = ClientTelemetry(registry)
+        self._http = KubeHttp(access, observer=telemetry)
+        # A connection of its own, so that no burst of bindings delays a renewal.
+        timeout = election.renew_deadline * _LEASE_TIMEOUT
+        self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
+        rates = Rates(options.connection.qps, options.connection.burst)
+        self._cluster = KubeCluster(self._http, self._leads, rates)
+        self._informer = self._cluster.informer(_KINDS)
+        telemetry.follow(self._informer)
+        self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
+        self._elector: LeaderElector | None = None
+
+    @property
+    def cluster(self) -> KubeCluster:
+        """The API server."""
+        return self._cluster
+
+    @property
+    def informer(self) -> KubeInformer:
+        """A watch of each kind."""
+        return self._informer
+
+    @property
+    def set_aside(self) -> int:
+        """See ``Backend``."""
+        return self._informer.set_aside
+
+    async def connect(self) -> LeaseLock:
+        """See ``Backend``. The election itself waits for the API server."""
+        return self._lock
+
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
+        """See ``Backend``."""
+        self._elector = elector
+
+    def not_ready(self) -> str:
+        """See ``Backend``."""
+        if self._informer.synced.is_set():
+            return ""
+        return f"the informer has not synced: {self._informer.problem()}"
+
+    async def leave(self) -> None:
+        """See ``Backend``; the Lease is released by the election."""
+
+    async def close(self) -> None:
+        """See ``Backend``."""
+        await self._http.close()
+        await self._lease_http.close()
+
+    def _leads(self, fence: api_pb2.Fence) -> bool:
+        elector = self._elector
+        return elector is not None and elector.is_leader() and elector.term == fence.term

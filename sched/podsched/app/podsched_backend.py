@@ -1,0 +1,100 @@
+"""podsched's own API servers over gRPC, with the lock in etcd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from podsched.app.backend import About, Backend
+from podsched.app.replica_lease import ReplicaLease
+from podsched.client.api_client import ApiClient
+from podsched.client.call_metrics import ClientTelemetry
+from podsched.client.channels import ClientOptions
+from podsched.client.informer import Informer
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.election.elector import LeaderElector
+from podsched.election.lock import Lock, etcd_lock
+from podsched.engine.state import WATCHED_KINDS
+from podsched.lib.tasks import TaskSet
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.etcd import EtcdStore, connect
+from podsched.telemetry.instruments import MetricRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class PodschedOptions:
+    """Where the API servers and etcd are, and how they are reached."""
+
+    endpoints: tuple[str, ...]
+    client: ClientOptions
+    etcd: EtcdOptions
+    election: LeaderElectionSettings
+    liveness_ttl: int
+
+    def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
+        """Return the backend of a replica."""
+        return PodschedBackend(self, name, identity, registry)
+
+
+class PodschedBackend:
+    """A ``Backend``; its replicas tell of themselves in leases of their own."""
+
+    def __init__(
+        self, options: PodschedOptions, name: str, identity: str, registry: MetricRegistry
+    ) -> None:
+        """``name``: of the replica, which outlives restarts; ``identity``: of this process."""
+        telemetry = ClientTelemetry(registry)
+        self._options = options
+        self._name, self._identity = name, identity
+        self._client = ApiClient(options.endpoints, options.client, observer=telemetry)
+        self._informer = self._client.informer(WATCHED_KINDS)
+        telemetry.follow(self._informer)
+        self._store: EtcdStore | None = None
+        self._lease: ReplicaLease | None = None
+
+    @property
+    def cluster(self) -> ApiClient:
+        """The API servers."""
+        return self._client
+
+    @property
+    def informer(self) -> Informer:
+        """One stream of all kinds."""
+        return self._informer
+
+    @property
+    def set_aside(self) -> int:
+        """See ``Backend``."""
+        return self._informer.set_aside
+
+    async def connect(self) -> Lock:
+        """See ``Backend``."""
+        options = self._options
+        self._store = await connect(options.etcd)
+        return etcd_lock(self._store, options.election, options.liveness_ttl)
+
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
+        """See ``Backend``."""
+        assert self._store is not None
+
+        def whole() -> dict[str, str]:
+            etcd = ",".join(self._options.etcd.endpoints)
+            return {**about(), "api": self._client.endpoint, "etcd": etcd}
+
+        self._lease = ReplicaLease(self._client, self._name, self._identity, whole)
+        tasks.start(self._lease.run(), "replica lease", endless=True)
+        tasks.start(self._store.wait(), "write to etcd", endless=True)
+
+    def not_ready(self) -> str:
+        """See ``Backend``."""
+        return "" if self._informer.synced.is_set() else "the informer has not synced"
+
+    async def leave(self) -> None:
+        """See ``Backend``."""
+        if self._lease is not None:
+            await self._lease.remove()
+
+    async def close(self) -> None:
+        """See ``Backend``."""
+        await self._client.close()
+        if self._store is not None:
+            await self._store.close()

@@ -1,0 +1,147 @@
+"""The options that name a Kubernetes cluster, and what is read of one without touching it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
+from podsched.client.errors import ClientError, Forbidden, NotFound, Unavailable
+from podsched.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from podsched.kube.access import ClusterAccess
+
+_PANEL = "Kubernetes"
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        rich_help_panel=_PANEL,
+        metavar="FILE",
+        help="Schedule the Kubernetes cluster of this kubeconfig's current context, in place of "
+        "podsched's own API server. No etcd is needed then.",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        rich_help_panel=_PANEL,
+        metavar="URL",
+        help="Address of the Kubernetes API server, in place of the one in --kubeconfig.",
+    ),
+]
+InCluster = Annotated[
+    bool,
+    typer.Option(
+        "--in-cluster",
+        rich_help_panel=_PANEL,
+        help="Schedule the Kubernetes cluster that this process is a pod of, by the pod's service "
+        "account.",
+    ),
+]
+
+
+class Takeover(StrEnum):
+    """When a standby takes the lease of a leader that has not released it."""
+
+    EARLY = "early"
+    LEASE = "lease"
+
+
+TakeoverOption = Annotated[
+    Takeover,
+    typer.Option(
+        "--takeover",
+        rich_help_panel=_PANEL,
+        help="When a standby takes over: once the lease has run out (lease), or already when the "
+        "leader's process is gone (early, by --listen-peers; docs/kubernetes.md says what "
+        "protects then and what does not).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """The cluster to schedule."""
+
+    access: ClusterAccess
+    early: bool
+
+
+def kubernetes_options(
+    kubeconfig: Kubeconfig = None,
+    master: Master = "",
+    in_cluster: InCluster = False,
+    takeover: TakeoverOption = Takeover.LEASE,
+) -> KubernetesOptions | None:
+    """Return the Kubernetes cluster that is named, None for none; exit if it cannot be used."""
+    if in_cluster and (kubeconfig or master):
+        fail("--in-cluster cannot be combined with --kubeconfig or --master", USAGE)
+    early = takeover is Takeover.EARLY
+    if in_cluster:
+        from podsched.kube import access
+
+        try:
+            return KubernetesOptions(access.in_cluster(), early)
+        except ConfigError as error:
+            fail(f"--in-cluster: {error}", USAGE)
+    if kubeconfig is None and not master:
+        if early:
+            fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
+        return None
+    return KubernetesOptions(access_or_fail(kubeconfig, master), early)
+
+
+def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "") -> ClusterAccess:
+    """Return how to reach a cluster; exit if the kubeconfig cannot be used."""
+    from podsched.kube import access
+
+    try:
+        if kubeconfig is None:
+            return access.plain(master)
+        return access.from_kubeconfig(kubeconfig, master=master, context=context)
+    except ConfigError as error:
+        fail(str(error), USAGE)
+
+
+def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
+    """Return a cluster's objects of some kinds; nothing is written. Exits if it cannot be read.
+
+    A kind that the server has not, or that may not be read, counts as empty; a warning says so.
+    """
+    try:
+        return asyncio.run(_read(access, kinds))
+    except Unavailable as error:
+        fail(f"{access.server}: {error}", UNREACHABLE)
+    except ClientError as error:
+        fail(f"{access.server}: {error}", FAILED)
+
+
+async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
+    from podsched.kube.http import KubeHttp
+    from podsched.kube.lists import list_all
+
+    http = KubeHttp(access)
+    found: list[AnyObject] = []
+    try:
+        for name in kinds:
+            try:
+                found += await list_all(http, KINDS[name])
+            except (Forbidden, NotFound) as error:
+                if error.http_status == 401:
+                    raise
+                warn(f"{name} objects are left out: {error}")
+    finally:
+        await http.close()
+    return found

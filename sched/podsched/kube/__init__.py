@@ -1,0 +1,1 @@
+"""A Kubernetes cluster as ``client.cluster.Cluster``: what a kube-apiserver says over HTTP."""

@@ -1,0 +1,174 @@
+"""Scheduler processes on a Kubernetes cluster: no etcd, the lock is a Lease."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.eventually import eventually
+from support.kube_server import KubeStore, refusal, serve
+
+pytestmark = pytest.mark.integration
+
+LEASE = "kube-system/kube-scheduler"
+CONFIG: dict[str, Any] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"qps": 500, "burst": 500},
+    "leaderElection": {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"},
+}
+
+
+class Replicas:
+    """Processes of ``sched scheduler`` on one cluster."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._folder = folder
+        self._kubeconfig = folder / "kubeconfig"
+        self._config = folder / "config.yaml"
+        self._config.write_text(json.dumps(CONFIG))
+        document = {
+            "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+        }
+        self._kubeconfig.write_text(json.dumps(document))
+        self.processes: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self, name: str, *arguments: str) -> None:
+        with (self._folder / f"{name}.log").open("w") as log:
+            self.processes[name] = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "podsched", "scheduler", "--identity", name),
+                *("--kubeconfig", str(self._kubeconfig), "--config", str(self._config)),
+                *("--evaluator", "local", *arguments),
+                stdout=log,
+                stderr=log,
+            )
+
+    def knows(self, name: str) -> bool:
+        """Return whether a replica knows who leads, and so is warm."""
+        return "New leader" in (self._folder / f"{name}.log").read_text()
+
+    async def stop(self) -> dict[str, int | None]:
+        for process in self.processes.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+        return {name: await process.wait() for name, process in self.processes.items()}
+
+
+@asynccontextmanager
+async def running(store: KubeStore, folder: Path) -> AsyncIterator[Replicas]:
+    async with serve(store) as url:
+        replicas = Replicas(url, folder)
+        try:
+            yield replicas
+        finally:
+            for process in replicas.processes.values():
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+
+
+@pytest.fixture
+def store() -> KubeStore:
+    store = KubeStore()
+    for number in range(3):
+        store.node(f"n{number}", cpu="8")
+    return store
+
+
+def holder(store: KubeStore) -> str:
+    """Return the name of the replica that holds the Lease, "" for none."""
+    lease = store.objects.get("leases", {}).get(LEASE)
+    return str(lease["spec"]["holderIdentity"]).partition("_")[0] if lease else ""
+
+
+def overcommitted(store: KubeStore) -> list[str]:
+    """Return the nodes with more pods than fit."""
+    pods = [p["spec"].get("nodeName", "") for p in store.objects["pods"].values()]
+    return [node for node in store.objects["nodes"] if pods.count(node) > 80]
+
+
+async def test_pods_of_a_kubernetes_cluster_are_bound_and_told_about(
+    store: KubeStore, tmp_path: Path
+) -> None:
+    """Of other schedulers none; a lower priority makes room; a stop releases the Lease."""
+    low = store.pod("low", cpu="8", nodeName="n0", priority=0)
+    store.put("pods", {**low, "status": {"phase": "Running", "startTime": "2024-01-02T03:04:05Z"}})
+    store.pod("other", schedulerName="another")
+    async with running(store, tmp_path) as replicas:
+        await replicas.start("a")
+        await eventually("a leads", lambda: holder(store), "a", within=60)
+        store.pod("web", cpu="8", priority=500)
+        store.pod("too-large", cpu="100")
+        await eventually("web is bound", lambda: "default/web" in dict(store.bound))
+        events = store.objects.setdefault("events", {})
+        await eventually(
+            "the events are there",
+            lambda: {e["reason"] for e in events.values()} >= {"Scheduled", "FailedScheduling"},
+        )
+        (condition,) = store.objects["pods"]["default/too-large"]["status"]["conditions"]
+        assert condition["reason"] == "Unschedulable"
+        assert "3 Insufficient cpu" in condition["message"]
+        store.pod("second", cpu="8", priority=500)
+        await eventually("second is bound", lambda: "default/second" in dict(store.bound))
+        store.pod("urgent", cpu="8", priority=1000)
+        await eventually("low has made room", lambda: "default/urgent" in dict(store.bound))
+        assert dict(store.bound)["default/urgent"] == "n0"
+        assert "default/low" not in store.objects["pods"]
+        assert "nodeName" not in store.objects["pods"]["default/other"]["spec"]
+        assert await replicas.stop() == {"a": 0}
+    assert holder(store) == ""
+
+
+@pytest.mark.parametrize("takeover", ["early", "lease"])
+async def test_another_replica_takes_over_from_one_that_is_killed(
+    store: KubeStore, tmp_path: Path, takeover: str
+) -> None:
+    """While pods arrive: none is lost, none bound twice, no node has more than fits."""
+    async with running(store, tmp_path) as replicas:
+        for name in ("a", "b"):
+            await replicas.start(name, "--takeover", takeover)
+        for name in ("a", "b"):
+            await eventually(f"{name} knows a leader", lambda n=name: replicas.knows(n), within=60)
+        first = holder(store)
+        if takeover == "early":
+            address = "podsched.io/leader-address"
+            assert address in store.objects["leases"][LEASE]["metadata"]["annotations"]
+        for number in range(200):
+            store.pod(f"pod-{number}")
+            if number == 100:
+                await eventually("some are bound", lambda: len(store.bound) > 20)
+                replicas.processes[first].kill()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await eventually("all are bound", lambda: len(store.bound), 200, within=40)
+        if takeover == "lease":
+            assert clock() - began > 2
+        assert holder(store) not in ("", first)
+        assert len({pod for pod, _ in store.bound}) == 200
+        assert overcommitted(store) == []
+        exits = await replicas.stop()
+        assert exits == {**dict.fromkeys(exits, 0), first: -signal.SIGKILL}
+
+
+async def test_an_outage_of_the_api_server_is_survived(store: KubeStore, tmp_path: Path) -> None:
+    """Every watch breaks, its history is lost, and requests are turned away for a while."""
+    async with running(store, tmp_path) as replicas:
+        await replicas.start("a")
+        await eventually("a leads", lambda: holder(store), "a", within=60)
+        store.fail(refusal(429, "TooManyRequests", "busy", retry_after=1), times=3)
+        store.fail(refusal(503, "ServiceUnavailable", "starting"), path="/binding", times=5)
+        store.forget()
+        for number in range(20):
+            store.pod(f"pod-{number}")
+        await eventually("all are bound", lambda: len(store.bound), 20, within=60)
+        assert await replicas.stop() == {"a": 0}
