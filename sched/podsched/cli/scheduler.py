@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,6 +40,7 @@ from podsched.config.load import to_yaml
 from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
 
 if TYPE_CHECKING:
+    from podsched.app.replica import ReplicaOptions
     from podsched.election.options import ElectionOptions
     from podsched.lib.tls_contexts import TlsFiles
 
@@ -114,15 +115,10 @@ def scheduler(
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
-    from podsched.app.kube_backend import KubeOptions
     from podsched.app.podsched_backend import PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica
 
-    flags, policy, serving, kubernetes = cast(
-        tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None], ctx.obj
-    )
-    own = kubernetes is None
-    _check_cluster(ctx, kubernetes, policy)
+    flags, policy, serving, kubernetes = _checked(ctx)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
     configuration, _ = read_source(
         replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
@@ -136,38 +132,27 @@ def scheduler(
     else:
         check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
-    if kubernetes is not None:
-        election = _without_liveness(election, early=kubernetes.early)
     with invalid_settings_fail():
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),
             identity=identity,
-            evaluation=_evaluation(evaluator, ray_address, ray_shards, own=own),
+            evaluation=_evaluation(evaluator, ray_address, ray_shards),
             pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
         )
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    lock = configuration.leader_election
-    if kubernetes is not None:
-        connection = configuration.effective.client_connection
-        backend = KubeOptions(kubernetes.access, connection, lock, kubernetes.early).backend
-    else:
-        liveness = election.liveness_ttl
-        backend = PodschedOptions(settings.api_endpoints, client, etcd, lock, liveness).backend
-    options = ReplicaOptions(
-        configuration, settings, election, backend, flags.controllers if own else None, client
-    )
+    lock, ttl = configuration.leader_election, election.liveness_ttl
+    own = PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
+    options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
+    options = _on_kubernetes(options, kubernetes) if kubernetes is not None else options
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)
-    https = serving.https
-    process = ProcessOptions("scheduler", identity, telemetry, health_tls, https)
+    process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https)
     run_or_fail(ctx, process, lambda p: run_replica(p, options))
 
 
-def _evaluation(evaluator: Evaluator, address: str, shards: int, *, own: bool) -> EvaluatorSettings:
-    """``own``: on podsched's own API servers, which alone Ray actors can bind pods on."""
-    settings = EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
-    return settings if own else replace(settings, binder="direct")
+def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
+    return EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
 
 
 def _as_flags_say(
@@ -191,21 +176,36 @@ def _election(
     return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)
 
 
-def _check_cluster(
-    ctx: typer.Context, kubernetes: KubernetesOptions | None, policy: Source
-) -> None:
-    """Exit if two clusters are named."""
-    if kubernetes is None:
-        return
-    # SCHED_SERVER may be set for other commands.
-    source = ctx.get_parameter_source("server")
-    if source is not None and source.name == "COMMANDLINE":
-        fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
-    if policy.policy_configmap:
-        fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions) -> ReplicaOptions:
+    """Return the options of a replica for a Kubernetes cluster.
+
+    Its Leases know no liveness key, Ray actors cannot bind there, and the controllers are
+    kube-controller-manager's.
+    """
+    from podsched.app.kube_backend import KubeOptions
+
+    config, election, evaluation = options.config, options.election, options.settings.evaluation
+    connection, lock = config.effective.client_connection, config.leader_election
+    host = election.listen_host if kubernetes.early else None
+    return replace(
+        options,
+        settings=replace(options.settings, evaluation=replace(evaluation, binder="direct")),
+        election=replace(election, listen_host=host, liveness_ttl=0),
+        backend=KubeOptions(kubernetes.access, connection, lock, early=kubernetes.early).backend,
+        controllers=None,
+    )
 
 
-def _without_liveness(election: ElectionOptions, *, early: bool) -> ElectionOptions:
-    """Return the options for a Lease of Kubernetes, which knows no liveness key."""
-    host = election.listen_host if early else None
-    return replace(election, listen_host=host, liveness_ttl=0)
+def _checked(
+    ctx: typer.Context,
+) -> tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None]:
+    """Return what the flags of other groups ask for; exit if they name two clusters."""
+    flags, policy, serving, kubernetes = ctx.obj
+    if kubernetes is not None:
+        # SCHED_SERVER may be set for other commands.
+        source = ctx.get_parameter_source("server")
+        if source is not None and source.name == "COMMANDLINE":
+            fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
+        if policy.policy_configmap:
+            fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+    return flags, policy, serving, kubernetes
