@@ -143,12 +143,11 @@ def scheduler(
     lock, ttl = configuration.leader_election, election.liveness_ttl
     own = PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
     options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
-    options = _on_kubernetes(options, kubernetes) if kubernetes is not None else options
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)
     process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https)
-    run_or_fail(ctx, process, lambda p: run_replica(p, options))
+    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, kubernetes)))
 
 
 def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
@@ -176,14 +175,16 @@ def _election(
     return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)
 
 
-def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions) -> ReplicaOptions:
-    """Return the options of a replica for a Kubernetes cluster.
+def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None) -> ReplicaOptions:
+    """Return the options of a replica for a Kubernetes cluster, if one is named.
 
     Its Leases know no liveness key, Ray actors cannot bind there, and the controllers are
     kube-controller-manager's.
     """
     from podsched.app.kube_backend import KubeOptions
 
+    if kubernetes is None:
+        return options
     config, election, evaluation = options.config, options.election, options.settings.evaluation
     connection, lock = config.effective.client_connection, config.leader_election
     host = election.listen_host if kubernetes.early else None
