@@ -24,7 +24,7 @@ from podsched.api.etcd_keys import term_key
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
-from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
+from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
 from podsched.cache.columns import Columns
 from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter
@@ -96,7 +96,7 @@ class FuzzWorld:
             "replica-1",
             default_config(),
             SchedulerSettings(identity="replica-1", audit_period=0.05),
-            ControllerSettings(node_monitor_period=0.1, pod_gc_period=0.1),
+            ControllerParts(ControllerSettings(node_monitor_period=0.1, pod_gc_period=0.1), client),
             factories(),
             client,
             self._informer,

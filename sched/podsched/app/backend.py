@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from podsched.client.cluster import Cluster, InformerPort
+from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.election.election_lock import ElectionLock
 from podsched.election.elector import LeaderElector
 from podsched.lib.tasks import TaskSet
@@ -21,6 +21,11 @@ class Backend(Protocol):
 
     @property
     def cluster(self) -> Cluster: ...
+
+    @property
+    def controlled(self) -> ControlledCluster | None:
+        """The cluster, if its controllers run here."""
+        ...
 
     @property
     def informer(self) -> InformerPort: ...

@@ -66,6 +66,11 @@ class KubeBackend:
         return self._cluster
 
     @property
+    def controlled(self) -> None:
+        """None: kube-controller-manager runs the controllers."""
+        return None
+
+    @property
     def informer(self) -> KubeInformer:
         """A watch of each kind."""
         return self._informer

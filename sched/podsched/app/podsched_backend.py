@@ -57,6 +57,11 @@ class PodschedBackend:
         return self._client
 
     @property
+    def controlled(self) -> ApiClient:
+        """See ``Backend``."""
+        return self._client
+
+    @property
     def informer(self) -> Informer:
         """One stream of all kinds."""
         return self._informer

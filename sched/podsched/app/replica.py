@@ -21,7 +21,7 @@ from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
 from podsched.app.backend import Backend
 from podsched.app.process import Process
-from podsched.app.term_runner import RunnerParts, TermRunner
+from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
@@ -56,8 +56,7 @@ class ReplicaOptions:
     settings: SchedulerSettings
     election: ElectionOptions
     backend: BackendFactory
-    controllers: ControllerSettings | None
-    """None where others run the controllers."""
+    controllers: ControllerSettings
     client: ClientOptions = field(default_factory=ClientOptions)
 
 
@@ -96,11 +95,13 @@ class Replica:
         self._extenders = make_extenders(options.config.extenders)
         self._tasks = TaskSet("the replica")
         self._active = asyncio.Event()
+        controlled = self._backend.controlled
+        controllers = controlled and ControllerParts(options.controllers, controlled)
         parts = RunnerParts(
             self.identity,
             options.config,
             options.settings,
-            options.controllers,
+            controllers,
             factories(),
             self._backend.cluster,
             self._informer,

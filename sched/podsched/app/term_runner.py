@@ -22,7 +22,7 @@ from typing import Protocol
 
 from podsched.cache.changes import Anomaly, Change
 from podsched.cache.columns import Columns
-from podsched.client.cluster import Cluster, InformerPort
+from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
@@ -79,13 +79,21 @@ class Actors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerParts:
+    """What the controllers of a term are made of."""
+
+    settings: ControllerSettings
+    cluster: ControlledCluster
+
+
+@dataclass(frozen=True, slots=True)
 class RunnerParts:
     """What a replica's terms have in common."""
 
     identity: str
     config: SchedulerConfiguration
     settings: SchedulerSettings
-    controllers: ControllerSettings | None
+    controllers: ControllerParts | None
     """None where others run the controllers: in Kubernetes, kube-controller-manager."""
     factories: Mapping[str, PluginFactory]
     cluster: Cluster
@@ -231,9 +239,9 @@ class TermRunner:
         tasks.start(self._loop.run(), "scheduling", endless=True)
         if parts.controllers is not None:
             self._controllers = ControllerManager(
-                parts.cluster,
+                parts.controllers.cluster,
                 parts.informer,
-                parts.controllers,
+                parts.controllers.settings,
                 fence,
                 self.recorder,
                 metrics=parts.controller_metrics,

@@ -178,8 +178,7 @@ def _election(
 def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None) -> ReplicaOptions:
     """Return the options of a replica for a Kubernetes cluster, if one is named.
 
-    Its Leases know no liveness key, Ray actors cannot bind there, and the controllers are
-    kube-controller-manager's.
+    Its Leases know no liveness key, and Ray actors cannot bind there.
     """
     from podsched.app.kube_backend import KubeOptions
 
@@ -193,7 +192,6 @@ def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None
         settings=replace(options.settings, evaluation=replace(evaluation, binder="direct")),
         election=replace(election, listen_host=host, liveness_ttl=0),
         backend=KubeOptions(kubernetes.access, connection, lock, early=kubernetes.early).backend,
-        controllers=None,
     )
 
 
@@ -209,4 +207,5 @@ def _checked(
             fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
         if policy.policy_configmap:
             fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+        policy = replace(policy, honoured=("clientConnection.qps", "clientConnection.burst"))
     return flags, policy, serving, kubernetes

@@ -42,11 +42,8 @@ class InformerPort(Protocol):
 class Cluster(Protocol):
     """What a scheduler needs of a cluster."""
 
-    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> InformerPort:
-        """Follow kinds, in one stream; lists deliver them in this order.
-
-        metadata_only: nothing else of the objects is kept.
-        """
+    def informer(self, kinds: Sequence[str]) -> InformerPort:
+        """Follow kinds; lists deliver them in this order."""
         ...
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
@@ -77,6 +74,21 @@ class Cluster(Protocol):
         """Patch objects of any kind."""
         ...
 
+    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
+        """Store new events, and count and time of those stored before; best effort, not fenced."""
+        ...
+
+
+class ControlledCluster(Cluster, Protocol):
+    """What the controllers need as well; in Kubernetes they are kube-controller-manager's."""
+
+    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> InformerPort:
+        """Follow kinds, in one stream; lists deliver them in this order.
+
+        metadata_only: nothing else of the objects is kept.
+        """
+        ...
+
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
@@ -91,8 +103,4 @@ class Cluster(Protocol):
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Store new objects of any kind."""
-        ...
-
-    async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """Store new events, and count and time of those stored before; best effort, not fenced."""
         ...

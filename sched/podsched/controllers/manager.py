@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from podsched.api.objects import AnyObject
-from podsched.client.cluster import Cluster, InformerPort
+from podsched.client.cluster import ControlledCluster, InformerPort
 from podsched.client.informer import Batch
 from podsched.config.settings import ControllerSettings
 from podsched.controllers.controller import Controller, Instant, Recorder, earliest
@@ -83,7 +83,7 @@ class ControllerManager:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ControlledCluster,
         informer: InformerPort,
         settings: ControllerSettings,
         fence: Fence,

@@ -15,7 +15,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.client import errors
-from podsched.client.cluster import Cluster
+from podsched.client.cluster import ControlledCluster
 from podsched.client.errors import AlreadyExists, Conflict, FenceLost, NotFound
 from podsched.client.outbox import Outbox
 from podsched.controllers.controller import Absentee
@@ -117,7 +117,7 @@ class WriteQueues:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ControlledCluster,
         fence: Fence,
         writes_per_second: float,
         *,

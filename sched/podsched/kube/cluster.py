@@ -88,11 +88,8 @@ class KubeCluster:
         self._event_limit = RateLimit(rates.qps, rates.burst)
         self._informer: KubeInformer | None = None
 
-    def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> KubeInformer:
-        """See ``Cluster``; objects are always whole.
-
-        Its pods are what times of conditions are taken from.
-        """
+    def informer(self, kinds: Sequence[str]) -> KubeInformer:
+        """See ``Cluster``. Its pods are what times of conditions are taken from."""
         self._informer = KubeInformer(self._http, kinds, jitter=self._jitter)
         return self._informer
 
