@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from podsched.api.objects import Lease
-from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
+from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
 from podsched.cache.columns import Columns
 from podsched.config.load import default_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
@@ -66,7 +66,7 @@ class World:
             "replica-1",
             default_config(),
             SchedulerSettings(identity="replica-1"),
-            ControllerSettings(),
+            ControllerParts(ControllerSettings(), self.cluster),
             factories(),
             self.cluster,
             self.informer,

@@ -96,7 +96,9 @@ class Replica:
         self._tasks = TaskSet("the replica")
         self._active = asyncio.Event()
         controlled = self._backend.controlled
-        controllers = controlled and ControllerParts(options.controllers, controlled)
+        controllers = None
+        if controlled is not None:
+            controllers = ControllerParts(options.controllers, controlled)
         parts = RunnerParts(
             self.identity,
             options.config,
