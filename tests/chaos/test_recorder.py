@@ -9,7 +9,7 @@ from pathlib import Path
 from podsched.api.etcd_keys import SYNC, term_key
 from podsched.chaos.history import VERSION, load
 from podsched.chaos.recorder import Recorder
-from podsched.chaos.records import Begin, Change, Revision
+from podsched.chaos.records import Begin, Change, FencedWrite, Revision
 from podsched.store.protocol import Delete, Put
 from podsched.testing.memory_store import MemoryStore
 from support.chaos_history import LOCK
@@ -41,28 +41,37 @@ async def test_every_revision_of_etcd_is_recorded_whole_from_the_first_one_on(
 
 
 def test_fenced_writes_are_taken_from_the_audit_log(tmp_path: Path) -> None:
-    def event(**annotations: str) -> str:
+    def event(status: str = "OK", **annotations: str) -> str:
+        fields = {"grpc-status": status, **annotations}
         return json.dumps(
             {
                 "stageTimestamp": "2026-01-02T03:04:05.000000Z",
                 "requestURI": "/podsched.v1/BindPods",
-                "annotations": {f"podsched.io/{k}": v for k, v in annotations.items()},
+                "annotations": {f"podsched.io/{k.replace('_', '-')}": v for k, v in fields.items()},
             }
         )
 
-    log = tmp_path / "audit"
-    lines = [event(fence=f"{LOCK}:12", revisions="20,21"), event(fence=f"{LOCK}:12"), event()]
+    log, fence = tmp_path / "audit", f"{LOCK}:12"
+    lines = [
+        event(fence=fence, items="3", first_items="ns/a,ns/b", revisions="20,21"),
+        event("CANCELLED", fence=fence, items="1", first_items="ns/a"),
+        event(items="1", first_items="ns/a"),
+    ]
     log.write_text("\n".join([*lines, '{"half": ']))
     recorder = Recorder(tmp_path / "h")
     recorder.write(Begin(version=VERSION))
     recorder.fenced_writes("apiserver-0", log)
     recorder.fenced_writes("apiserver-1", tmp_path / "none")
     recorder.close()
-    [write] = load(tmp_path / "h").writes
-    assert (write.server, write.method, write.lock, write.term, write.revisions) == (
-        "apiserver-0",
-        "BindPods",
-        LOCK,
-        12,
-        (20, 21),
+    done, lost = (write.model_copy(update={"at": 0.0}) for write in load(tmp_path / "h").writes)
+    assert done == FencedWrite(
+        at=0.0,
+        server="apiserver-0",
+        method="BindPods",
+        lock=LOCK,
+        term=12,
+        pods=("ns/a", "ns/b"),
+        more=1,
+        revisions=(20, 21),
     )
+    assert (lost.pods, lost.more, lost.revisions, lost.unheard) == (("ns/a",), 0, (), True)

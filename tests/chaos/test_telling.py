@@ -16,12 +16,12 @@ def test_a_violation_is_shown_with_the_life_of_its_objects_and_the_faults_of_its
     first = story.term("s0")
     story.fault()
     story.term("s1")
-    story.wrote(first, story.becomes("web", node="node-1"))
+    story.wrote(first, "web", story.becomes("web", node="node-1"))
     [violation] = check(story.history)
     told = "\n".join(line.text for line in around(story.history, violation))
     assert "c create pods/default/web -> ok after 0.010 s" in told
     assert "pods/default/web node=node-1" in told
-    assert f"apiserver-0 did BindPods of term {first}" in told
+    assert f"apiserver-0 BindPods of term {first} for default/web: revisions " in told
     assert "terms/kube-system/kube-scheduler held by s1" in told
     assert "fault 1 begins: SIGKILL" in told
     assert "fault 1 over" in told

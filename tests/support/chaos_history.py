@@ -133,8 +133,8 @@ class Story:
     def released(self) -> None:
         self.stored(Change(key=f"terms/{LOCK}", deleted=True))
 
-    def wrote(self, term: int, *revisions: int) -> None:
-        """An API server says what it wrote for a term."""
+    def wrote(self, term: int, pod: str, *revisions: int, **fields: Any) -> None:
+        """An API server says what it wrote for a term; without revisions: nobody heard of it."""
         self.add(
             FencedWrite(
                 at=self._now,
@@ -142,7 +142,10 @@ class Story:
                 method="BindPods",
                 lock=LOCK,
                 term=term,
+                pods=(f"default/{pod}",),
                 revisions=revisions,
+                unheard=not revisions,
+                **fields,
             )
         )
 
@@ -165,20 +168,22 @@ def good_story() -> Story:
     story.node("node-2", cpu="4")
     first = story.term("s0_1")
     uid = story.pod("web", priority=10, labels={"app": "web"})
-    story.wrote(first, story.becomes("web", node="node-1", ready=True))
+    story.wrote(first, "web", story.becomes("web", node="node-1", ready=True))
     story.pod("other", labels={"app": "web"})
-    story.wrote(first, story.becomes("other", node="node-2", ready=True))
+    story.wrote(first, "other", story.becomes("other", node="node-2", ready=True))
     story.fault()
     second = story.term("s1_2")
     story.claim("data", exclusive=True)
     story.pod("low", cpu="3", claims=("data",))
-    story.wrote(second, story.becomes("low", node="node-1"))
+    story.wrote(second, "low", story.becomes("low", node="node-1"))
     high = story.pod("high", cpu="3", priority=100, ports=(("0.0.0.0", "TCP", 80),))
     victim = story._pods["low"][0]
-    story.wrote(second, story.becomes("low", deleting=True, disrupted="PreemptionByScheduler"))
+    story.wrote(
+        second, "low", story.becomes("low", deleting=True, disrupted="PreemptionByScheduler")
+    )
     story.preempted_event(victim, high)
     story.gone("low")
-    story.wrote(second, story.becomes("high", node="node-1"))
+    story.wrote(second, "high", story.becomes("high", node="node-1"))
     story.evicts("other", desired=1)
     story.call("evict", "other")
     story.gone("other")

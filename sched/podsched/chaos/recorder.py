@@ -79,7 +79,10 @@ class Recorder:
                     method=write.method,
                     lock=write.lock,
                     term=write.term,
+                    pods=write.pods,
+                    more=write.more,
                     revisions=write.revisions,
+                    unheard=write.unheard,
                 )
             )
 
@@ -108,7 +111,10 @@ class _Fenced(NamedTuple):
     method: str
     lock: str
     term: int
+    pods: tuple[str, ...]
+    more: int
     revisions: tuple[int, ...]
+    unheard: bool
 
 
 def _fenced(log: Path) -> Iterator[_Fenced]:
@@ -126,13 +132,20 @@ def _fenced(log: Path) -> Iterator[_Fenced]:
                 continue
             annotations = event["annotations"]
             lock, _, term = annotations.get("podsched.io/fence", "").rpartition(":")
-            revisions = annotations.get("podsched.io/revisions", "")
-            if lock and revisions:
+            if lock:
+                pods = _listed(annotations.get("podsched.io/first-items", ""))
                 stamp = datetime.strptime(event["stageTimestamp"], "%Y-%m-%dT%H:%M:%S.%fZ")
                 yield _Fenced(
                     stamp.replace(tzinfo=UTC).timestamp(),
                     event["requestURI"].rpartition("/")[2],
                     lock,
                     int(term),
-                    tuple(int(number) for number in revisions.split(",")),
+                    pods,
+                    int(annotations.get("podsched.io/items", len(pods))) - len(pods),
+                    tuple(map(int, _listed(annotations.get("podsched.io/revisions", "")))),
+                    annotations["podsched.io/grpc-status"] != "OK",
                 )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()

@@ -141,14 +141,21 @@ class Revision(_Model):
 
 
 class FencedWrite(_Model):
-    """Writes that an API server has done for a term: the revisions of the objects after them."""
+    """A call of a term, as an API server has noted it: what it was to write, and what it wrote.
+
+    pods: "namespace/name" of the first ones. more: how many others it had. revisions: the pods'
+    after it; empty if none was written, or if the caller did not wait for the answer (``unheard``).
+    """
 
     at: float
     server: str
     method: str
     lock: str
     term: int
-    revisions: tuple[int, ...]
+    pods: tuple[str, ...] = ()
+    more: int = 0
+    revisions: tuple[int, ...] = ()
+    unheard: bool = False
 
 
 class FaultMark(_Model):

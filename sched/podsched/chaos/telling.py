@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from podsched.chaos.history import History
 from podsched.chaos.promises.violation import Violation
-from podsched.chaos.records import Call, Change, FaultMark, FencedWrite, Revision
+from podsched.chaos.records import Call, Change, FaultMark, FencedWrite
+from podsched.chaos.replay import PODS
 
 #: Seconds before and after a violation, and lines, that are shown with it.
 AROUND, LINES = 10.0, 40
@@ -49,17 +50,9 @@ def _lines(history: History, keys: frozenset[str]) -> Iterator[tuple[Line, bool]
     for call in history.calls:
         if call.key in keys:
             yield Line(call.answered, call_text(call)), True
-    numbers = _revisions_of(history, keys)
     for write in history.writes:
-        if mine := sorted(numbers & frozenset(write.revisions)):
-            yield Line(write.at, _write_text(write, mine)), True
-
-
-def _revisions_of(history: History, keys: frozenset[str]) -> frozenset[int]:
-    def concerns(revision: Revision) -> bool:
-        return any(change.key in keys for change in revision.changes)
-
-    return frozenset(revision.number for revision in history.revisions if concerns(revision))
+        if any(PODS + pod in keys for pod in write.pods):
+            yield Line(write.at, _write_text(write)), True
 
 
 def fault_text(fault: FaultMark) -> str:
@@ -77,9 +70,11 @@ def call_text(call: Call) -> str:
     return f"{call.client} {call.verb} {call.key} -> {call.outcome.value} after {took}{error}"
 
 
-def _write_text(write: FencedWrite, revisions: list[int]) -> str:
-    numbers = ", ".join(map(str, revisions))
-    return f"{write.server} did {write.method} of term {write.term}: revision {numbers}"
+def _write_text(write: FencedWrite) -> str:
+    numbers = ", ".join(map(str, write.revisions))
+    how = "the caller did not wait" if write.unheard else f"revisions {numbers or 'none'}"
+    pods = ", ".join(write.pods) + (f" and {write.more} more" if write.more else "")
+    return f"{write.server} {write.method} of term {write.term} for {pods}: {how}"
 
 
 def _change_text(change: Change) -> str:

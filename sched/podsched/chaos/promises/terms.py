@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from podsched.chaos.history import History
 from podsched.chaos.promises.violation import Violation
+from podsched.chaos.records import FencedWrite
 from podsched.chaos.replay import PODS, replay
 
 INCREASE = "terms strictly increase"
 FENCED = "no write of a term after a later term"
+#: Seconds between a call that its caller gave up and what it may have written all the same.
+LATE = 30.0
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ def terms_increase(history: History) -> Iterator[Violation]:
         last = revision.number
     known = {term.number for term in terms_of(history)}
     for write in history.writes:
-        if write.lock == history.begin.lock and write.term not in known:
+        if write.lock == history.begin.lock and write.revisions and write.term not in known:
             text = f"{write.server} has done {write.method} of term {write.term}, which never began"
             yield Violation(INCREASE, text, write.at, max(write.revisions, default=0))
 
@@ -59,34 +62,52 @@ def terms_increase(history: History) -> Iterator[Violation]:
 def fenced(history: History) -> Iterator[Violation]:
     """Find pods bound, or evicted for a reason, by a term that did not hold the lock any more.
 
-    Who wrote a revision is known from the API servers' records of fenced writes. A call of a
-    deposed term may be answered with success although it wrote nothing, when another one had done
-    the same before: so a revision counts for the term in office if that claims it as well.
+    Who wrote what is known from the calls that the API servers have noted. One of a deposed term
+    may be answered with success although it wrote nothing, when another one had done the same
+    before; so what the term in office may have written counts as its own.
     """
     terms = terms_of(history)
-    starts = [term.number for term in terms]
-    claims: dict[int, set[int]] = defaultdict(set)
-    for write in history.writes:
-        if write.lock == history.begin.lock:
-            for number in write.revisions:
-                claims[number].add(write.term)
+    calls = _Calls(history)
     for moment in replay(history):
         number, at = moment.revision.number, moment.revision.at
-        written = [
-            c for c in moment.pods if c.bound or (c.marked and c.after and c.after.disrupted)
-        ]
-        if not written or not claims[number]:
-            continue
-        place = bisect_right(starts, number) - 1
-        office = terms[place] if place >= 0 else None
-        if office is not None and office.ended and office.ended <= number:
-            office = None
-        if office is not None and office.number in claims[number]:
-            continue
-        keys = tuple(PODS + change.key for change in written)
-        since = f"term {office.number} began" if office else "it had ended"
-        text = (
-            f"term {max(claims[number])} wrote {', '.join(keys)} at revision {number}, "
-            f"after {since}"
-        )
-        yield Violation(FENCED, text, at, number, keys)
+        office = _in_office(terms, number)
+        for change in moment.pods:
+            evicted = change.marked and change.after is not None and bool(change.after.disrupted)
+            if not (change.bound or evicted):
+                continue
+            writers = calls.writers(change.key, number, at)
+            if not writers or (office is not None and office.number in writers):
+                continue
+            since = f"term {office.number} began" if office else "it had ended"
+            text = f"term {max(writers)} wrote pod {change.key} at revision {number}, after {since}"
+            yield Violation(FENCED, text, at, number, (PODS + change.key,))
+
+
+def _in_office(terms: Sequence[Term], revision: int) -> Term | None:
+    """Return the term that held the lock when a revision was written."""
+    place = bisect_left([term.number for term in terms], revision) - 1
+    if place < 0 or (terms[place].ended and terms[place].ended <= revision):
+        return None
+    return terms[place]
+
+
+class _Calls:
+    """The calls of all terms, by pod and by revision."""
+
+    def __init__(self, history: History) -> None:
+        self._by_pod: dict[str, list[FencedWrite]] = defaultdict(list)
+        self._by_revision: dict[int, list[FencedWrite]] = defaultdict(list)
+        for call in history.writes:
+            if call.lock == history.begin.lock:
+                for pod in call.pods:
+                    self._by_pod[pod].append(call)
+                for number in call.revisions if call.more else ():
+                    self._by_revision[number].append(call)
+
+    def writers(self, pod: str, revision: int, at: float) -> set[int]:
+        """Return the terms that have, or may have, written a pod at a revision."""
+        return {
+            call.term
+            for call in self._by_pod[pod]
+            if revision in call.revisions or (call.unheard and abs(call.at - at) < LATE)
+        } | {call.term for call in self._by_revision[revision]}
