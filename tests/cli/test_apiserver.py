@@ -19,6 +19,7 @@ FLAGS = {
     "etcd_quota_bytes": ("--etcd-quota-bytes=12345", 12345),
     "event_ttl_seconds": ("--event-ttl=60", 60),
     "max_events": ("--max-events=17", 17),
+    "kube_listen": ("--kube-listen=127.0.0.1:6443", "127.0.0.1:6443"),
     "require_namespaces": ("--require-namespaces", True),
     "watch_cache_events": ("--watch-cache-events=18", 18),
     "watch_cache_bytes": ("--watch-cache-bytes=19", 19),

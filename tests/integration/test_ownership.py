@@ -1,4 +1,7 @@
-"""What belongs to something else goes with it, though the leader is killed on the way."""
+"""What belongs to something else goes with it, though the leader is killed on the way.
+
+With TLS: the leader has the rights of its role and no others.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ async def create(real: RealCluster, manifest: dict[str, Any]) -> AnyObject:
 async def test_dependents_claims_and_namespaces_go_though_the_leader_is_killed(
     tmp_path: Path,
 ) -> None:
-    async with real_cluster(tmp_path, replicas=2, nodes=5) as real:
+    async with real_cluster(tmp_path, replicas=2, nodes=5, tls_dir=tmp_path / "tls") as real:
         for manifest in (KATA, CLASS):
             await create(real, manifest)
         await create(real, scratch_pod())

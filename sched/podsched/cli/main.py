@@ -82,7 +82,11 @@ _TABLE = {
         "simulate:simulate_command",
         "Show how a pod would be scheduled, without changing anything.",
     ),
-    "apiserver": (_PROCESSES, "apiserver:apiserver", "Serve the gRPC API in front of etcd."),
+    "apiserver": (
+        _PROCESSES,
+        "apiserver:apiserver",
+        "Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.",
+    ),
     "scheduler": (
         _PROCESSES,
         "scheduler:app",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from podsched.api.reasons import StatusReason
 from podsched.lib.backoff import Backoff
 from podsched.server.access.authorizer import Authorizer
+from podsched.server.access.reconciliation import role_extensions
 from podsched.server.admission_sources import AdmissionSources
 from podsched.server.bind_guard import BindGuard
 from podsched.server.cache_reflector import CacheReflector
@@ -61,7 +62,7 @@ class ServerCore:
             max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes
         )
         self.reflector = CacheReflector(store, self.cache)
-        storage = ObjectStorage(store, self.cache)
+        self._storage = storage = ObjectStorage(store, self.cache)
         sources = AdmissionSources(self.cache, self.reflector)
         namespaces = Namespaces(
             storage,
@@ -117,6 +118,7 @@ class ServerCore:
         while True:
             try:
                 await self.creator.ensure_built_in(self.cache)
+                await self._storage.mutate([*role_extensions(self.cache)], None)
                 await self.reflector.wait_until_fresh()
                 self._has_built_in = True
                 return

@@ -30,6 +30,8 @@ _APPS, _POLICY, _STORAGE = ("apps",), ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+#: "false": the role gets no rights that it lacks.
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 _Rule = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Verbs, API groups, resources."""
@@ -155,6 +157,7 @@ def bootstrap_policy() -> list[AnyObject]:
         role = ClusterRole()
         role.metadata.name = name
         role.metadata.labels.update(_LABELS)
+        role.metadata.annotations[AUTO_UPDATE] = "true"
         _add_rules(role, rules)
         found.append(role)
     for name, (kind, subject) in BOUND.items():
@@ -167,6 +170,7 @@ def bootstrap_policy() -> list[AnyObject]:
     leases = Role()
     leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
     leases.metadata.labels.update(_LABELS)
+    leases.metadata.annotations[AUTO_UPDATE] = "true"
     rules = (
         (("create", "delete", "get", *_CHANGE), _LEASES, ("leases",)),
         # --policy-configmap: elsewhere than in this namespace it takes a role of one's own.
