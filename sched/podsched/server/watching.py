@@ -29,8 +29,10 @@ MAX_WATCHES = 2000
 _RESPONSE_BYTES = 256 << 10
 #: Least seconds between two responses of one watch; the first after a pause is sent at once. On a
 #: busy stream what comes meanwhile goes out as one response: each costs server and client some
-#: 100 us, however much is in it.
-_RESPONSE_INTERVAL = 0.002
+#: 100 us, however much is in it. For each change of a response the next one waits so much longer,
+#: up to the longest interval: at 1,000 pods/s a response of four changes cost as much as the
+#: changes, whereas 100 pods/s are not held up.
+_RESPONSE_INTERVAL, _PER_CHANGE, _LONGEST_INTERVAL = 0.002, 0.0005, 0.01
 
 
 #: Longest time between two responses that a watcher may ask for: that of bookmarks.
@@ -172,14 +174,14 @@ class Watcher:
         self, scope: Scope, encoding: Encoding, position: int, seen: int, pace: float
     ) -> AsyncIterator[bytes]:
         cache, clock = self._cache, asyncio.get_running_loop().time
-        sent_at, bookmark_at = 0.0, clock() + encoding.idle
+        sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
         while not self._closing:
             changes = cache.changes_from(position, _CHANGES_AT_ONCE)
             position += len(changes)
             shown = latest_of(changes) if pace else changes
             for response in self._responses(scope, encoding, shown, seen):
                 yield response
-                sent_at = clock()
+                sent_at, sent = clock(), len(changes)
                 bookmark_at = sent_at + encoding.idle
             if changes:
                 seen = max(seen, changes[-1].revision)
@@ -193,7 +195,7 @@ class Watcher:
                 bookmark_at = clock() + encoding.idle
                 continue
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
-            pause = sent_at + max(_interval(), pace) - clock()
+            pause = sent_at + max(_interval(sent), pace) - clock()
             if pause > 0:
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
@@ -223,15 +225,16 @@ class Watcher:
             yield encoding.response(pending, revision)
 
 
-def _interval() -> float:
-    """Return the least seconds between two responses of the watch under way.
+def _interval(changes: int) -> float:
+    """Return the least seconds from a response with so many changes to the next of its watch.
 
     Each wakes up at most so often that all watches of its flow together cost as much as one.
     """
+    least = min(_RESPONSE_INTERVAL + changes * _PER_CHANGE, _LONGEST_INTERVAL)
     seat = current_seat()
     if seat is None or not seat.flow.schema.level.shared:
-        return _RESPONSE_INTERVAL
-    return _RESPONSE_INTERVAL * max(seat.flow.watches, 1)
+        return least
+    return least * max(seat.flow.watches, 1)
 
 
 def latest_of(changes: Sequence[Change]) -> Sequence[Change]:

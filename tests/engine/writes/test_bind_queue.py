@@ -13,6 +13,7 @@ from podsched.engine.writes.bind_queue import (
     ENOUGH,
     GATHER_FOR,
     IN_FLIGHT,
+    INTERVAL,
     RETRY_FOR,
     Assignment,
     BindQueue,
@@ -136,6 +137,16 @@ async def test_the_last_of_several_pods_takes_those_before_it_along_at_once(worl
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert world.api.batches == [["a", "b"]]
+
+
+async def test_single_pods_in_quick_succession_share_calls(world: World) -> None:
+    world.submit("first")
+    await asyncio.sleep(INTERVAL / 5)
+    for name in "abc":
+        world.submit(name)
+        await asyncio.sleep(INTERVAL / 5)
+    await asyncio.sleep(INTERVAL)
+    assert world.api.batches == [["first"], ["a", "b", "c"]]
 
 
 async def test_enough_pods_wait_for_no_others(world: World) -> None:
