@@ -101,6 +101,7 @@ def test_counters_end_in_total_and_nothing_else_does() -> None:
 def test_names_that_kubernetes_does_not_have_begin_with_podsched() -> None:
     kubernetes = re.compile(
         r"(scheduler|leader_election|rest_client|apiserver|kubernetes|taint_eviction_controller)_"
+        r"|(registered|disabled)_metrics_total"
     )
     for name in all_metrics():
         assert name.startswith("podsched_") or kubernetes.match(name), name
@@ -120,3 +121,14 @@ def test_every_metric_shows_up_in_the_text_under_exactly_its_name() -> None:
 
 def test_fifteen_and_more_attempts_are_counted_together() -> None:
     assert [attempts_label(n) for n in (1, 14, 15, 99)] == ["1", "14", "15+", "15+"]
+
+
+def test_metrics_are_counted_by_their_stability_and_what_is_left_out() -> None:
+    registry = MetricRegistry(disabled=["podsched_b_total", "podsched_c_total"])
+    registry.add(Counter("scheduler_a_total", "[STABLE] A."))
+    registry.add(Counter("podsched_b_total", "B."))
+    metrics = catalogue.RegistryMetrics(registry)
+    metrics.count(registry)
+    levels = {labels[0]: cell.value for labels, cell in metrics.registered_metrics_total.cells()}
+    assert levels == {"STABLE": 1, "INTERNAL": 1, "BETA": 2}
+    assert metrics.disabled_metrics_total.labels().value == 1

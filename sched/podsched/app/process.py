@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import platform
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from podsched import __version__
+from podsched.config.feature_gates import GATES, VERSION, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
 from podsched.lib.tasks import TaskSet
@@ -18,7 +20,7 @@ from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Access, Handler, HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import configure_logging
-from podsched.telemetry.metrics import ProcessMetrics
+from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component
 
@@ -91,6 +93,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     async def run() -> int:
         registry = MetricRegistry(telemetry.disabled_metrics)
         registry.add_process_metrics()
+        _tell_build(registry)
         tracer = configure_tracing(
             f"podsched-{options.name}",
             telemetry.otlp_endpoint or None,
@@ -112,3 +115,13 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
         return process.exit_code
 
     return asyncio.run(run())
+
+
+def _tell_build(registry: MetricRegistry) -> None:
+    build = BuildMetrics(registry)
+    build.build_info.labels(__version__, platform.python_version(), VERSION).set(1)
+    for name, gate in GATES.items():
+        enabled = gate.default if gate.here is None else gate.here
+        build.feature_enabled.labels(name, stage(name)).set(float(enabled))
+    metrics = RegistryMetrics(registry)
+    registry.before_collect(lambda: metrics.count(registry))

@@ -78,6 +78,22 @@ GATES: dict[str, Gate] = {
 }
 
 
+#: Generally available; and off by default although beta.
+_GA = frozenset(
+    ("SchedulerQueueingHints", "DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList")
+)
+_BETA_OFF = frozenset(
+    ("SchedulerAsyncAPICalls", "CoordinatedLeaderElection", "DRADeviceTaintRules")
+)
+
+
+def stage(name: str) -> str:
+    """Return a gate's stage as in Kubernetes' metrics: "", BETA or ALPHA; "" once it is GA."""
+    if name in _GA:
+        return ""
+    return "BETA" if GATES[name].default or name in _BETA_OFF else "ALPHA"
+
+
 def parse_gates(text: str) -> dict[str, bool]:
     """Return the gates of ``A=true,B=false``. Raises ConfigError with all errors.
 

@@ -215,6 +215,9 @@ class Instrument(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def help(self) -> str: ...
+
     def collect(self) -> Metric: ...
 
 
@@ -256,6 +259,13 @@ class MetricRegistry:
 
     def names(self) -> list[str]:
         return list(self._instruments)
+
+    def help_texts(self) -> list[str]:
+        return [instrument.help for instrument in self._instruments.values()]
+
+    def disabled(self) -> frozenset[str]:
+        """Return the names that were to be left out and are those of metrics."""
+        return self._disabled & self._instruments.keys()
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return the metrics as text, and its content type.

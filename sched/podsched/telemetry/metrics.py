@@ -3,11 +3,13 @@
 Names, labels and buckets of ``scheduler_*``, ``rest_client_*``, ``leader_election_*`` and
 ``taint_eviction_controller_*`` are those of kube-scheduler v1.36 and its libraries. Metrics that
 Kubernetes does not have begin with ``podsched_``. An attribute has its metric's name without the
-prefix. Metrics of features that podsched does not have are left out (dynamic resources, pod groups,
-asynchronous API calls, opportunistic batching).
+prefix. docs/observability.md lists those of kube-scheduler that are left out, and why.
 """
 
 from __future__ import annotations
+
+import re
+from collections import Counter as Counts
 
 from podsched.telemetry.instruments import (
     Counter,
@@ -53,6 +55,55 @@ class ProcessMetrics:
                 CALL_BUCKETS,
             )
         )
+
+
+class BuildMetrics:
+    """What runs, and with which features of kube-scheduler."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.build_info = registry.add(
+            Gauge(
+                "podsched_build_info",
+                "1, with the versions of podsched, Python and the kube-scheduler it follows.",
+                ("version", "python_version", "kubernetes_version"),
+            )
+        )
+        self.feature_enabled = registry.add(
+            Gauge(
+                "kubernetes_feature_enabled",
+                BETA + "1 if podsched behaves as with the feature gate on, else 0.",
+                ("name", "stage"),
+            )
+        )
+
+
+class RegistryMetrics:
+    """The metrics themselves; those of podsched alone are INTERNAL."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.registered_metrics_total = registry.add(
+            Counter(
+                "registered_metrics_total",
+                BETA + "Metrics of the process.",
+                ("stability_level", "deprecated_version"),
+            )
+        )
+        self.disabled_metrics_total = registry.add(
+            Counter("disabled_metrics_total", BETA + "Metrics left out of /metrics.")
+        )
+
+    def count(self, registry: MetricRegistry) -> None:
+        """Count what a registry has by now."""
+        levels = Counts(level_of(text) for text in registry.help_texts())
+        for level, number in levels.items():
+            self.registered_metrics_total.labels(level, "").value = number
+        self.disabled_metrics_total.labels().value = len(registry.disabled())
+
+
+def level_of(help_text: str) -> str:
+    """Return the stability level that a help text begins with."""
+    found = re.match(r"\[([A-Z]+)\] ", help_text)
+    return found.group(1) if found else "INTERNAL"
 
 
 class SchedulerMetrics:
@@ -133,6 +184,13 @@ class SchedulerMetrics:
                 "scheduler_plugin_evaluation_total",
                 BETA + "Runs of a plugin at an extension point.",
                 ("plugin", "extension_point", "profile"),
+            )
+        )
+        self.volume_scheduling_stage_error_total = registry.add(
+            Counter(
+                "scheduler_volume_scheduling_stage_error_total",
+                ALPHA + "Errors of VolumeBinding; operation: predicate, assume, bind.",
+                ("operation",),
             )
         )
         self.permit_wait_duration_seconds = registry.add(

@@ -8,9 +8,15 @@ from podsched.api.manifest import from_manifest
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import default_config
 from podsched.engine.cycle.placement import Decision, Placer
+from podsched.engine.cycle.reserve_permit import run_reserve
+from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.state import SchedulingState, build_state
+from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Code
 from podsched.plugins.registry import factories
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import EvaluationMetrics, SchedulerMetrics
 from podsched.v1 import objects_pb2 as v1
 from support.volume_world import Manifest, claim, storage_class, volume
 
@@ -18,8 +24,10 @@ from support.volume_world import Manifest, claim, storage_class, volume
 class Cycles:
     """A scheduling state, decisions and Reserve in turn, as the scheduling cycle runs them."""
 
-    def __init__(self, nodes: list[str], *objects: Manifest) -> None:
-        self.state: SchedulingState = build_state(default_config(), factories(), seed=1)
+    def __init__(
+        self, nodes: list[str], *objects: Manifest, state: SchedulingState | None = None
+    ) -> None:
+        self.state = state or build_state(default_config(), factories(), seed=1)
         self.runtime = next(iter(self.state.profiles.values()))
         self.decider = Placer(self.state)
         cache = self.state.cache
@@ -114,3 +122,21 @@ def test_pods_whose_claims_are_bound_are_decided_on_together() -> None:
     pods = [QueuedPodInfo(cycles.pod(f"pod-{n}", n), timestamp=0.0) for n in "abc"]
     decisions = cycles.decider.decide(cycles.runtime, pods)
     assert [decision.node_name for decision in decisions] == ["x", "y", "x"]
+
+
+def test_a_reservation_of_volumes_that_goes_wrong_is_an_error_of_assuming() -> None:
+    registry = MetricRegistry()
+    metrics = SchedulerMetrics(registry)
+    meter = EngineMeter(metrics, EvaluationMetrics(registry))
+    state = build_state(default_config(), factories(), seed=1, meter=meter)
+    cycles = Cycles(
+        ["a"], claim("c"), storage_class("local"), volume("v", zones=["a"]), state=state
+    )
+    pod = cycles.pod("p", "c")
+    (decision,) = cycles.decider.decide(cycles.runtime, [QueuedPodInfo(pod, timestamp=0.0)])
+    taken = from_manifest(claim("c")).message
+    state.cache.apply("PersistentVolumeClaim", taken, None)
+    assignment = Assignment(decision.queued, "a", decision.state, popped_at=0.0, decided_at=0.0)
+    assert run_reserve(cycles.runtime, assignment).code is Code.ERROR
+    errors = metrics.volume_scheduling_stage_error_total
+    assert {labels[0]: cell.value for labels, cell in errors.cells()}["assume"] == 1

@@ -150,3 +150,15 @@ async def test_a_plugin_that_rejects_nobody_any_more_is_told_as_zero() -> None:
         await asyncio.sleep(2)
         world.meter.gauges(world.state.queue, world.state.cache, world.term.binding_tasks)
     assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 0}
+
+
+def test_errors_of_volumes_are_counted_by_what_the_plugin_was_doing_and_no_others() -> None:
+    registry = MetricRegistry()
+    meter = EngineMeter(SchedulerMetrics(registry), EvaluationMetrics(registry)).of("p")
+    for point in ExtensionPoint:
+        meter.runs(point, "VolumeBinding").failed()
+        meter.runs(point, "NodeVolumeLimits").failed()
+    name = "scheduler_volume_scheduling_stage_error_total"
+    assert samples(registry, name) == {
+        f'operation="{operation}"': 1.0 for operation in ("predicate", "assume", "bind")
+    }

@@ -98,6 +98,8 @@ async def _pre_bind(
             continue
         if status.ok:
             status = await _run_plugin(named, assignment, cluster, patch, changes)
+        if status.code is Code.ERROR:
+            named.runs.failed()
         if not status.ok:
             return status.by(named.name)
     return SUCCESS

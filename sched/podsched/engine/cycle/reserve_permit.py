@@ -45,7 +45,10 @@ def _reserve(runtime: ProfileRuntime, assignment: Assignment) -> Status:
                 named.name, RESERVE_WORDING, named.plugin.reserve, state, pod, node
             )
         except PluginFailure as failure:
+            named.runs.failed()
             return failure.status
+        if status.code is Code.ERROR:
+            named.runs.failed()
         if not status.ok:
             return _in_words(status.by(named.name), RESERVE_WORDING)
     return SUCCESS

@@ -40,6 +40,7 @@ def filter_one(
             named.name, FILTER_WORDING, named.plugin.filter, state, pod, nodes, rows
         )
     except PluginFailure as failure:
+        named.runs.failed()
         return _all_failed(failure, len(rows))
     return _worded(named, verdicts)
 
@@ -65,6 +66,7 @@ def filter_all(
     try:
         verdicts = named.runs.call(named.name, FILTER_WORDING, named.whole, state, pod, nodes)
     except PluginFailure as failure:
+        named.runs.failed()
         return _all_failed(failure, nodes.size)
     return _worded(named, verdicts)
 
@@ -74,8 +76,9 @@ def _all_failed(failure: PluginFailure, size: int) -> Verdicts:
 
 
 def _worded(named: Named[FilterPlugin], verdicts: Verdicts) -> Verdicts:
-    """Put the extension point in front of the texts of errors."""
+    """Put the extension point in front of the texts of errors, and count them."""
     if any(reason.code is Code.ERROR for reason in verdicts.reasons):
+        named.runs.failed()
         wording = FILTER_WORDING.format(named.name)
         reasons = tuple(
             Reason(r.code, f"{wording}: {r.text}") if r.code is Code.ERROR else r

@@ -31,6 +31,15 @@ Clock = Callable[[], float]
 SAMPLE_EVERY = 10
 
 
+#: The plugin whose errors kube-scheduler counts, and what it does at an extension point.
+_VOLUME_BINDING = "VolumeBinding"
+_VOLUME_OPERATIONS = {
+    ExtensionPoint.FILTER: "predicate",
+    ExtensionPoint.RESERVE: "assume",
+    ExtensionPoint.PRE_BIND: "bind",
+}
+
+
 def stopped_clock() -> float:
     """Return 0.0: the clock where nobody reads what is timed."""
     return 0.0
@@ -39,19 +48,26 @@ def stopped_clock() -> float:
 class PluginRuns:
     """The runs of one plugin at one extension point."""
 
-    __slots__ = ("_clock", "_observe", "_total", "_until_timed")
+    __slots__ = ("_clock", "_errors", "_observe", "_total", "_until_timed")
 
     def __init__(
         self,
         total: CounterCell | None = None,
         observe: Callable[[str, float], None] = lambda status, seconds: None,
         clock: Clock = stopped_clock,
+        errors: CounterCell | None = None,
     ) -> None:
         """``observe`` takes the status and the seconds of a run that was timed."""
+        self._errors = errors
         self._total = total or CounterCell()
         self._observe = observe
         self._clock = clock
         self._until_timed = 0
+
+    def failed(self) -> None:
+        """Count an error, where errors of the plugin are counted."""
+        if self._errors is not None:
+            self._errors.value += 1.0
 
     def call(
         self, plugin: str, wording: str, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs
@@ -163,7 +179,10 @@ class ProfileMeter:
     def runs(self, point: ExtensionPoint, plugin: str) -> PluginRuns:
         """Count a plugin's runs at a point."""
         total = self._metrics.plugin_evaluation_total.labels(plugin, point.label, self._profile)
-        return PluginRuns(total, partial(self._timed, plugin, point.label), self.clock)
+        operation = _VOLUME_OPERATIONS.get(point) if plugin == _VOLUME_BINDING else None
+        failures = self._metrics.volume_scheduling_stage_error_total
+        errors = failures.labels(operation) if operation else None
+        return PluginRuns(total, partial(self._timed, plugin, point.label), self.clock, errors)
 
     def _timed(self, plugin: str, point: str, status: str, seconds: float) -> None:
         durations = self._metrics.plugin_execution_duration_seconds
