@@ -73,14 +73,14 @@ async def test_what_the_environment_says_of_other_clusters_is_not_for_this_one(
 
 
 @pytest.mark.parametrize(
-    ("server", "command"),
+    ("server", "first"),
     [
-        ("127.0.0.1:7443", "sched status"),
-        ("127.0.0.1:7555", "sched status --server 127.0.0.1:7555"),
+        ("127.0.0.1:7443", []),
+        ("127.0.0.1:7555", ["  export SCHED_SERVER=127.0.0.1:7555"]),
     ],
 )
 def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
-    server: str, command: str
+    server: str, first: list[str]
 ) -> None:
     cluster = LocalCluster(LocalClusterOptions(Path("/data"), nodes=1))
     cluster.api_addresses = [server]
@@ -92,5 +92,9 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
         "  running  3 scheduler replicas, 1 hollow node",
         "  logs     /data/logs",
         "  kubectl  export KUBECONFIG=/data/kubeconfig",
-        f"  try      {command}",
+        "In another terminal:",
+        *first,
+        "  sched status                 # the leader and the standbys",
+        "  sched apply -f FILE          # your pods, as Kubernetes manifests",
+        "  sched get pods -o wide -w    # where they are placed, as it happens",
     ]

@@ -42,3 +42,9 @@ def test_only_the_version_that_podsched_follows_is_emulated() -> None:
     check_version("--emulated-version", "kube=1.36")
     with pytest.raises(ConfigError, match="emulates no other version"):
         check_version("--emulated-version", "1.35")
+
+
+def test_gates_of_the_time_of_policies_are_taken_as_podsched_behaves() -> None:
+    parse_gates("EvenPodsSpread=true,BalanceAttachedNodeVolumes=false")
+    with pytest.raises(ConfigError, match="cpu and memory, not of volumes"):
+        parse_gates("BalanceAttachedNodeVolumes=true")

@@ -214,10 +214,11 @@ def even_spread(plain: Plain, pod: v1.Pod) -> dict[str, int]:
 
     counts = {name_of(n): sum(domain(n, c) for c in soft) for n in complete}
     rest = {name: sum(counts.values()) - count for name, count in counts.items()}
-    low, high = min(rest.values(), default=0), max(rest.values(), default=0)
+    least = min(counts.values(), default=0)
+    divisor = sum(counts.values()) - least
     found = dict.fromkeys(map(name_of, plain.nodes), 0)
     for name, left in rest.items():
-        found[name] = 10 if low == high else int(10.0 * ((left - low) / (high - low)))
+        found[name] = 10 if divisor == 0 else int(10.0 * (left / divisor))
     return found
 
 

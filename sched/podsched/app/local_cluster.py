@@ -79,12 +79,22 @@ def _ignore(_: str) -> None:
     pass
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 class LocalCluster:
     """The cluster; ``start`` starts all processes, ``stop`` stops them in reverse order."""
 
-    def __init__(self, options: LocalClusterOptions, warn: Callable[[str], None] = _ignore) -> None:
-        """``warn`` is called with what its user should know, a line each."""
+    def __init__(
+        self,
+        options: LocalClusterOptions,
+        warn: Callable[[str], None] = _ignore,
+        tell: Callable[[str], None] = _ignore,
+    ) -> None:
+        """``warn`` is called with what its user should know, ``tell`` with what it starts."""
         self.options = options
+        self._tell = tell
         self.tls = ClusterTls(options.tls_dir)
         self._warn = warn
         self.log_dir = options.data_dir / "logs"
@@ -126,6 +136,7 @@ class LocalCluster:
     async def _start(self) -> None:
         self.tls.make_missing(self._hosts())
         if self.options.evaluator != "local":
+            self._tell("Ray, in the background")
             self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
         if not self.etcd_endpoints:
@@ -136,15 +147,21 @@ class LocalCluster:
                     EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
                 )
             )
+            self._tell("etcd")
             await self._etcd.start()
             self.etcd_endpoints = (self._etcd.endpoint,)
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
+        self._tell(_counted(self.options.api_servers, "API server"))
         for index in range(self.options.api_servers):
             self.api_servers.append(await self._spawn(self._api_spec(index)))
         if self.options.agent and (self.options.nodes or self.options.agent_arguments):
+            self._tell(f"agent with {_counted(self.options.nodes, 'hollow node')}")
             self.agent = await self._spawn(self._agent_spec())
         if self._starting_ray is not None:
+            if not self._starting_ray.done():
+                self._tell("Ray takes some seconds")
             await self._starting_ray
+        self._tell(_counted(self.options.replicas, "scheduler replica"))
         for index in range(self.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))

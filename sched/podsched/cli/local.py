@@ -137,7 +137,7 @@ def up(
             insecure_listen=insecure_listen,
         )
         try:
-            asyncio.run(_up(LocalCluster(options, warn)))
+            asyncio.run(_up(LocalCluster(options, warn, _tell)))
         except (CertificateError, ProcessFailed, StoreError, OSError) as exc:
             fail(str(exc), FAILED)
 
@@ -156,6 +156,10 @@ def _data_directory(wanted: Path | None) -> Iterator[Path]:
         yield made.path
     finally:
         made.remove()
+
+
+def _tell(what: str) -> None:
+    print(f"  {what}", flush=True)
 
 
 def _count(number: int, what: str) -> str:
@@ -194,7 +198,6 @@ def ready_text(cluster: LocalCluster) -> str:
     options, server = cluster.options, cluster.server
     replicas = _count(options.replicas, "scheduler replica")
     nodes = _count(options.nodes, "hollow node")
-    reached = "" if server == DEFAULT_SERVER else f" --server {server}"
     lines = [
         "podsched is ready",
         f"  API      {server}",
@@ -215,7 +218,17 @@ def ready_text(cluster: LocalCluster) -> str:
                 )
             ),
         ]
-    return "\n".join([*lines, f"  try      sched status{reached}"])
+    lines.append("In another terminal:")
+    if server != DEFAULT_SERVER:
+        lines.append(f"  export SCHED_SERVER={server}")
+    return "\n".join(
+        [
+            *lines,
+            "  sched status                 # the leader and the standbys",
+            "  sched apply -f FILE          # your pods, as Kubernetes manifests",
+            "  sched get pods -o wide -w    # where they are placed, as it happens",
+        ]
+    )
 
 
 def demo(

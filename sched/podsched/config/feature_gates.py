@@ -78,6 +78,17 @@ GATES: dict[str, Gate] = {
 }
 
 
+#: Gates of the releases that read Policies: podsched's behaviour, and what it does.
+OLD_GATES: dict[str, tuple[bool, str]] = {
+    "EvenPodsSpread": (True, "EvenPodsSpread and its priority are on where there is a Policy"),
+    "ResourceLimitsPriorityFunction": (True, "a Policy can name ResourceLimitsPriority"),
+    "BalanceAttachedNodeVolumes": (
+        False,
+        "BalancedResourceAllocation scores the shares of cpu and memory, not of volumes, as it did "
+        "by default until the gate was removed in 1.22",
+    ),
+}
+
 #: Generally available; and off by default although beta.
 _GA = frozenset(
     ("SchedulerQueueingHints", "DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList")
@@ -126,6 +137,9 @@ def _refusal(name: str, value: bool) -> str | None:
     """Return why a gate cannot have a value; None if it can."""
     if name in ("AllAlpha", "AllBeta"):
         return f"{name} cannot be set: name the gates" if value else None
+    if name in OLD_GATES:
+        here, means = OLD_GATES[name]
+        return None if value is here else f"cannot be {str(value).lower()}: {means}"
     gate = GATES.get(name)
     if gate is None:
         return "unknown feature gate"

@@ -26,12 +26,13 @@ def pending(when: str = "ScheduleAnyway") -> v1.Pod:
     return pod("p", {"topologySpreadConstraints": [constraint]}, labels=WEB)
 
 
-def test_the_rest_of_the_pods_is_scaled_between_its_extremes() -> None:
+def test_the_rest_of_the_pods_is_divided_by_the_most_there_is() -> None:
     pods = [pod(f"a{n}", {"nodeName": "a"}, labels=WEB) for n in range(3)]
     pods.append(pod("b", {"nodeName": "b"}, labels=WEB))
     state = cluster(*NODES, pods=pods)
-    # counts 3, 1, 0 of 4: rest 1, 3, 4; 10 * (3 - 1) / (4 - 1) = 6.67; d has no zone
-    assert scored(EvenPodsSpreadPriority(), pending(), state) == {"a": 0, "b": 60, "c": 100, "d": 0}
+    # counts 3, 1, 0 of 4: rest 1, 3, 4; 10 * 1 / 4 = 2.5, 10 * 3 / 4 = 7.5; d has no zone
+    found = scored(EvenPodsSpreadPriority(), pending(), state)
+    assert found == {"a": 20, "b": 70, "c": 100, "d": 0}
 
 
 def test_equal_counts_are_worth_ten_points() -> None:

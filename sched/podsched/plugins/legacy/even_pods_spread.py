@@ -2,8 +2,9 @@
 
 Formula: kube-scheduler v1.16 ``priorities/even_pods_spread.go``: a node's ``count`` is the number
 of matching pods in its domains, added up over the constraints; ``total`` is the sum of the counts
-of the feasible nodes that have all topology keys. With ``rest = total - count``, the points are
-``10 * (rest - min) / (max - min)``; 10 where max equals min, 0 for nodes that lack a key.
+of the feasible nodes that have all topology keys. The points are
+``10 * (total - count) / (total - lowest count)``; 10 where that divides by 0, and 0 for nodes that
+lack a key. (Written there with extremes of ``total - count``, of which the lower one begins at 0.)
 """
 
 from __future__ import annotations
@@ -75,8 +76,7 @@ class EvenPodsSpreadPriority(WithoutArgs):
 def even_scores(counts: Int64s) -> Scores:
     """Return the scores of nodes that have all keys, from their counts."""
     rest = counts.sum() - counts
-    lowest, highest = int(rest.min(initial=2**62)), int(rest.max(initial=0))
-    if lowest >= highest:
+    highest = int(rest.max(initial=0))
+    if highest == 0:
         return as_scores(np.full(len(counts), MAX_PRIORITY))
-    share = (rest - lowest).astype(np.float64) / float(highest - lowest)
-    return as_scores(float(MAX_PRIORITY) * share)
+    return as_scores(float(MAX_PRIORITY) * (rest.astype(np.float64) / float(highest)))
