@@ -14,6 +14,8 @@ from podsched.api.quantity import QuantityError
 from podsched.server.errors import Violation
 from podsched.server.rest.failures import RestError, bad_request, failed_options
 from podsched.server.rest.messages import JSON, Request
+from podsched.server.rest.protobuf_bodies import MEDIA as PROTOBUF
+from podsched.server.rest.protobuf_bodies import ProtobufError, decode
 from podsched.server.rest.quantities import make_canonical
 from podsched.server.rest.resources import Resource
 from podsched.server.rest.shapes import micro_time_problem
@@ -48,6 +50,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]:
     """Return a body as JSON, and what is doubled in it. Raises RestError 400 and 415."""
     media = media_of(request)
+    if media == PROTOBUF:
+        try:
+            return decode(raw), []
+        except ProtobufError as error:
+            raise RestError(415, "UnsupportedMediaType", str(error)) from None
     if media not in ("", JSON, YAML):
         message = (
             "the body of the request was in an unknown format - accepted media types include: "

@@ -11,7 +11,9 @@ from podsched.server.rest.failures import method_not_allowed, no_such_resource
 from podsched.server.rest.media import Form, form_of
 from podsched.server.rest.messages import JSON, Answer, Request, encode
 from podsched.server.rest.resources import GROUP_NAMES, GROUPS, Resource, Subresource
+from podsched.server.rest.reviews import REVIEWS
 
+_NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS))
 _AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 #: Of Kubernetes, whose API this is; clients compare it with their own.
@@ -54,12 +56,12 @@ def _answer(request: Request, segments: Sequence[str]) -> Answer | None:
         return Answer(encode(_core_versions(request)))
     if segments == ["apis"]:
         if form_of(accept, Form.DISCOVERY) is Form.DISCOVERY:
-            return Answer(_aggregated(GROUP_NAMES), content_type=_AGGREGATED)
-        groups = [_group(name) for name in GROUP_NAMES]
+            return Answer(_aggregated(_NAMES), content_type=_AGGREGATED)
+        groups = [_group(name) for name in _NAMES]
         return Answer(encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
     if segments[0] == "api" and len(segments) == 2:
         return _resources("", segments[1])
-    if segments[0] == "apis" and segments[1] in GROUP_NAMES:
+    if segments[0] == "apis" and segments[1] in _NAMES:
         if len(segments) == 2:
             shown = {"kind": "APIGroup", "apiVersion": "v1", **_group(segments[1])}
             return Answer(encode(shown))
@@ -80,17 +82,18 @@ def _core_versions(request: Request) -> dict[str, Any]:
 def _group(name: str) -> dict[str, Any]:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
-        for group, version in GROUPS
+        for group, version in (*GROUPS, *REVIEWS)
         if group == name
     ]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _resources(group: str, version: str) -> Answer:
-    resources = GROUPS.get((group, version))
-    if resources is None:
+    resources, reviews = GROUPS.get((group, version), {}), REVIEWS.get((group, version), {})
+    if not resources and not reviews:
         raise no_such_resource()
-    listed = [_BINDINGS] if "pods" in resources else []
+    listed: list[dict[str, Any]] = [_review(plural, kind) for plural, kind in reviews.items()]
+    listed += [_BINDINGS] if "pods" in resources else []
     for resource in resources.values():
         listed.append(_resource(resource))
         listed += [_subresource(resource, sub) for sub in resource.subresources.values()]
@@ -99,6 +102,16 @@ def _resources(group: str, version: str) -> Answer:
         head["apiVersion"] = "v1"
     shown = f"{group}/{version}" if group else version
     return Answer(encode({**head, "groupVersion": shown, "resources": listed}))
+
+
+def _review(plural: str, kind: str) -> dict[str, Any]:
+    return {
+        "name": plural,
+        "singularName": kind.lower(),
+        "namespaced": False,
+        "kind": kind,
+        "verbs": ["create"],
+    }
 
 
 _BINDINGS: Final[dict[str, Any]] = {
@@ -154,6 +167,15 @@ def _aggregated(groups: Sequence[str]) -> bytes:
             for (group, version), resources in GROUPS.items()
             if group == name
         ]
+        versions += [
+            {
+                "version": version,
+                "resources": [_aggregated_review(*item) for item in reviews.items()],
+                "freshness": "Current",
+            }
+            for (group, version), reviews in REVIEWS.items()
+            if group == name
+        ]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return encode(
         {
@@ -178,6 +200,16 @@ def _aggregated_resources(resources: Mapping[str, Resource]) -> list[dict[str, A
             }
         )
     return found + [_aggregated_resource(resource) for resource in resources.values()]
+
+
+def _aggregated_review(plural: str, kind: str) -> dict[str, Any]:
+    return {
+        "resource": plural,
+        "responseKind": _kind(kind),
+        "scope": "Cluster",
+        "singularResource": kind.lower(),
+        "verbs": ["create"],
+    }
 
 
 def _aggregated_resource(resource: Resource) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from typing import Final
 
 from podsched.server.core import ServerCore
 from podsched.server.pipeline import Call, Pipeline
+from podsched.server.rest import openapi
 from podsched.server.rest.discovery import discovered, version
 from podsched.server.rest.failures import method_not_allowed, no_such_resource, page_not_found
 from podsched.server.rest.messages import Answer, Request
 from podsched.server.rest.probes import Probes
 from podsched.server.rest.reading import Reading
 from podsched.server.rest.resources import GROUP_NAMES
+from podsched.server.rest.reviews import REVIEWS, SelfReviews
 from podsched.server.rest.routes import Target, group_of, target_of
 from podsched.server.rest.subresources import Subresources
 from podsched.server.rest.views import EncodedObjects
@@ -34,6 +36,7 @@ class Handler:
     def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
         self._pipeline = pipeline
         self._probes = probes
+        self._reviews = SelfReviews(core)
         reading = Reading(core)
         writing = Writing(core, reading)
         below = Subresources(core, writing)
@@ -70,7 +73,8 @@ class Handler:
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
-                answer = self._other(request, segments)
+                review = await self._reviews.answer(request, segments)
+                answer = review or self._other(request, segments)
             if isinstance(answer.body, bytes):
                 await send(answer, call)
                 return
@@ -97,9 +101,18 @@ class Handler:
             if request.method not in ("GET", "HEAD"):
                 raise method_not_allowed()
             return version()
-        answer = discovered(request, segments) or self._probes.answer(request, segments)
+        answer = (
+            discovered(request, segments)
+            or openapi.answer(segments)
+            or self._probes.answer(request, segments)
+        )
         if answer is not None:
             return answer
-        if segments[0] == "api" or (segments[0] == "apis" and segments[1] in GROUP_NAMES):
+        if segments[0] == "api" or _is_known_group(segments):
             raise no_such_resource()
         return page_not_found()
+
+
+def _is_known_group(segments: Sequence[str]) -> bool:
+    known = {*GROUP_NAMES, *(group for group, _ in REVIEWS)}
+    return segments[0] == "apis" and len(segments) > 1 and segments[1] in known

@@ -1,0 +1,179 @@
+"""Bodies in Kubernetes' protobuf, of the kinds that kubectl's own commands send that way.
+
+This face speaks JSON: whoever accepts only protobuf gets 406. But ``kubectl create``, ``drain`` and
+``auth`` send what they write as protobuf without looking back, so these few kinds are read. A
+message is turned into the JSON of the same object by the field numbers of Kubernetes' types
+(generated.proto of v1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from podsched.api import codec
+from podsched.api.objects import Timestamp
+
+MEDIA: Final = "application/vnd.kubernetes.protobuf"
+_MAGIC: Final = b"k8s\x00"
+_MAX_DEPTH: Final = 20
+
+# A field is "number:name:type"; types are s (string), i (integer), b (boolean), t (time), u (time
+# with microseconds), q (quantity), n (number or string), y (bytes), or a message; "*" behind it
+# means a list and "%" a map from strings.
+_TYPES: Final[Mapping[str, str]] = {
+    "ObjectMeta": "1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s "
+    "11:labels:s% 12:annotations:s% 13:ownerReferences:OwnerReference* 14:finalizers:s*",
+    "OwnerReference": "1:kind:s 3:name:s 4:uid:s 5:apiVersion:s 6:controller:b "
+    "7:blockOwnerDeletion:b",
+    "ObjectReference": "1:kind:s 2:namespace:s 3:name:s 4:uid:s 5:apiVersion:s "
+    "6:resourceVersion:s 7:fieldPath:s",
+    "LabelSelector": "1:matchLabels:s% 2:matchExpressions:LabelSelectorRequirement*",
+    "LabelSelectorRequirement": "1:key:s 2:operator:s 3:values:s*",
+    "Preconditions": "1:uid:s 2:resourceVersion:s",
+    "DeleteOptions": "1:gracePeriodSeconds:i 2:preconditions:Preconditions 3:orphanDependents:b "
+    "4:propagationPolicy:s 5:dryRun:s*",
+    "Eviction": "1:metadata:ObjectMeta 2:deleteOptions:DeleteOptions",
+    "Binding": "1:metadata:ObjectMeta 2:target:ObjectReference",
+    "Namespace": "1:metadata:ObjectMeta 2:spec:NamespaceSpec",
+    "NamespaceSpec": "1:finalizers:s*",
+    "ConfigMap": "1:metadata:ObjectMeta 2:data:s% 3:binaryData:y% 4:immutable:b",
+    "PriorityClass": "1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s "
+    "5:preemptionPolicy:s",
+    "PodDisruptionBudget": "1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec",
+    "PodDisruptionBudgetSpec": "1:minAvailable:n 2:selector:LabelSelector 3:maxUnavailable:n "
+    "4:unhealthyPodEvictionPolicy:s",
+    "ResourceQuota": "1:metadata:ObjectMeta 2:spec:ResourceQuotaSpec",
+    "ResourceQuotaSpec": "1:hard:q% 2:scopes:s*",
+    "PolicyRule": "1:verbs:s* 2:apiGroups:s* 3:resources:s* 4:resourceNames:s* "
+    "5:nonResourceURLs:s*",
+    "Role": "1:metadata:ObjectMeta 2:rules:PolicyRule*",
+    "ClusterRole": "1:metadata:ObjectMeta 2:rules:PolicyRule* 3:aggregationRule:AggregationRule",
+    "AggregationRule": "1:clusterRoleSelectors:LabelSelector*",
+    "Subject": "1:kind:s 2:apiGroup:s 3:name:s 4:namespace:s",
+    "RoleRef": "1:apiGroup:s 2:kind:s 3:name:s",
+    "RoleBinding": "1:metadata:ObjectMeta 2:subjects:Subject* 3:roleRef:RoleRef",
+    "ClusterRoleBinding": "1:metadata:ObjectMeta 2:subjects:Subject* 3:roleRef:RoleRef",
+    "Lease": "1:metadata:ObjectMeta 2:spec:LeaseSpec",
+    "LeaseSpec": "1:holderIdentity:s 2:leaseDurationSeconds:i 3:acquireTime:u 4:renewTime:u "
+    "5:leaseTransitions:i 6:strategy:s 7:preferredHolder:s",
+    "SelfSubjectReview": "1:metadata:ObjectMeta",
+    "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
+    "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
+    "2:nonResourceAttributes:NonResourceAttributes",
+    "ResourceAttributes": "1:namespace:s 2:verb:s 3:group:s 4:version:s 5:resource:s "
+    "6:subresource:s 7:name:s",
+    "NonResourceAttributes": "1:path:s 2:verb:s",
+    "SelfSubjectRulesReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectRulesReviewSpec",
+    "SelfSubjectRulesReviewSpec": "1:namespace:s",
+}
+_MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
+    message: {
+        int(number): (name, form)
+        for number, name, form in (field.split(":") for field in fields.split())
+    }
+    for message, fields in _TYPES.items()
+}
+
+
+class ProtobufError(ValueError):
+    """Bytes that are no such message, or a kind that is not read in this form."""
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """Return the object in a body of Kubernetes' protobuf as JSON. Raises ProtobufError."""
+    if not raw.startswith(_MAGIC):
+        raise ProtobufError("provided data does not appear to be a protobuf message")
+    try:
+        version, kind, content = _envelope(raw[len(_MAGIC) :])
+        if kind not in _MESSAGES:
+            raise ProtobufError(f"{kind} is not read as protobuf here, only as JSON")
+        return {"apiVersion": version, "kind": kind, **_message(content, kind, 0)}
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ProtobufError(f"the message cannot be decoded: {error}") from None
+
+
+def _envelope(raw: bytes) -> tuple[str, str, bytes]:
+    """Return apiVersion, kind and bytes of a ``runtime.Unknown``."""
+    parts: dict[int, Any] = dict(_fields(raw))
+    meta = dict(_fields(parts.get(1, b"")))
+    return meta.get(1, b"").decode(), meta.get(2, b"").decode(), parts.get(2, b"")
+
+
+def _message(raw: bytes, message: str, depth: int) -> dict[str, Any]:
+    if depth > _MAX_DEPTH:
+        raise ProtobufError("nested too deeply")
+    known = _MESSAGES[message]
+    found: dict[str, Any] = {}
+    for number, value in _fields(raw):
+        if number not in known:
+            continue
+        name, form = known[number]
+        if form.endswith("*"):
+            found.setdefault(name, []).append(_value(value, form[:-1], depth))
+        elif form.endswith("%"):
+            entry = dict(_fields(value))
+            key = entry.get(1, b"").decode()
+            found.setdefault(name, {})[key] = _value(entry.get(2, b""), form[:-1], depth)
+        else:
+            found[name] = _value(value, form, depth)
+    return found
+
+
+def _value(value: Any, form: str, depth: int) -> Any:
+    if isinstance(value, int) != (form in ("i", "b")):
+        raise ProtobufError("a value does not fit its field")
+    if form == "i":
+        return value - (1 << 64) if value >= 1 << 63 else value
+    if form == "b":
+        return bool(value)
+    if form == "s":
+        return value.decode()
+    if form == "y":
+        return base64.b64encode(value).decode()
+    if form == "q":
+        return dict(_fields(value)).get(1, b"").decode()
+    if form == "n":
+        parts = dict(_fields(value))
+        return parts.get(3, b"").decode() if parts.get(1, 0) else parts.get(2, 0)
+    if form in ("t", "u"):
+        return _time(value, micros=form == "u")
+    return _message(value, form, depth + 1)
+
+
+def _time(raw: bytes, *, micros: bool) -> str:
+    parts = dict(_fields(raw))
+    stamp = Timestamp(seconds=parts.get(1, 0), nanos=parts.get(2, 0) // 1000 * 1000)
+    text = codec.format_time(stamp)
+    return text if "." in text or not micros else f"{text[:-1]}.000000Z"
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each field: an int of a varint, else bytes."""
+    at = 0
+    while at < len(raw):
+        tag, at = _varint(raw, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _varint(raw, at)
+            yield number, value
+            continue
+        size, at = _varint(raw, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+        if size < 0 or at + size > len(raw):
+            raise ProtobufError("the message is cut short")
+        yield number, raw[at : at + size]
+        at += size
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ProtobufError("a number is too long")
