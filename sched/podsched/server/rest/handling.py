@@ -103,7 +103,7 @@ class Handler:
             return version()
         answer = (
             discovered(request, segments)
-            or openapi.answer(segments)
+            or openapi.answer(segments, request.headers.get("accept", ""))
             or self._probes.answer(request, segments)
         )
         if answer is not None:

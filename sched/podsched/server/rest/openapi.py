@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from podsched.server.rest.discovery import MAJOR, MINOR
 from podsched.server.rest.messages import JSON, TEXT, Answer, encode
 from podsched.server.rest.resources import GROUPS, Resource
+from podsched.server.strategic import SETS, merge_key
 from podsched.v1 import objects_pb2
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
@@ -42,8 +43,26 @@ _VERBS: Final = {
 Schema = dict[str, Any]
 
 
-def answer(segments: Sequence[str]) -> Answer | None:
-    """Answer a path below /openapi/v3; None for one that leads nowhere."""
+_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+#: A ``Document`` of OpenAPI v2 that says nothing but its version.
+_V2_DOCUMENT: Final = b"\x0a\x032.0"
+
+
+def _version_2(accept: str) -> Answer:
+    """Answer /openapi/v2, of which clients that validate Lists themselves want something.
+
+    It has no definitions: what they do not find they leave to the server.
+    """
+    if JSON in accept or not accept:
+        info = {"title": "podsched", "version": f"v{MAJOR}.{MINOR}.0"}
+        return Answer(encode({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}))
+    return Answer(_V2_DOCUMENT, content_type=_V2_PROTOBUF)
+
+
+def answer(segments: Sequence[str], accept: str) -> Answer | None:
+    """Answer a path below /openapi; None for one that leads nowhere."""
+    if list(segments) == ["openapi", "v2"]:
+        return _version_2(accept)
     if list(segments[:2]) != ["openapi", "v3"]:
         return None
     if len(segments) == 2:
@@ -171,7 +190,22 @@ def _field(field: FieldDescriptor, schemas: dict[str, Schema]) -> Schema:
         values = _value(field, message.fields_by_name["value"], schemas)
         return {"type": "object", "additionalProperties": values}
     value = _value(field, field, schemas)
-    return {"type": "array", "items": value} if field.is_repeated else value
+    if not field.is_repeated:
+        return value
+    return {"type": "array", "items": value, **_patch_strategy(field)}
+
+
+def _patch_strategy(field: FieldDescriptor) -> Schema:
+    """Return how a list is patched: clients that compute patches read it here."""
+    name = field.json_name
+    if name in SETS:
+        return {"x-kubernetes-patch-strategy": "merge"}
+    message: Any = field.message_type
+    names = [inner.json_name for inner in message.fields] if message is not None else []
+    key = merge_key(name, [dict.fromkeys(names)])
+    if key is None or key not in names:
+        return {}
+    return {"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": key}
 
 
 def _value(field: FieldDescriptor, inner: Any, schemas: dict[str, Schema]) -> Schema:

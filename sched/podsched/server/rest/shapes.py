@@ -30,6 +30,8 @@ _MICRO_TIMES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Lease": (("spec", "acquireTime"), ("spec", "renewTime")),
     "Event": (("eventTime",), ("series", "lastObservedTime")),
 }
+#: Times of whole seconds, which podsched's own writers may give more exactly.
+_TIMES: Final[Mapping[str, tuple[str, ...]]] = {"Event": ("firstTimestamp", "lastTimestamp")}
 _MICRO: Final = re.compile(r".*\.\d{6}(Z|[+-]\d{2}:\d{2})")
 _NODE_INFO: Final = (
     "machineID",
@@ -60,6 +62,9 @@ def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
     elif kind.name in _FIXED:
         metadata["generation"] = 1
     with_micro_times(kind, content)
+    for name in _TIMES.get(kind.name, ()):
+        if isinstance(content.get(name), str):
+            content[name] = content[name].partition(".")[0].rstrip("Z") + "Z"
     if kind.name == "Namespace":
         _shape_namespace(content)
     elif kind.name == "Node":
@@ -73,8 +78,10 @@ def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
     for name in above:
         at = at.get(name) or {}
     time = at.get(last)
-    if isinstance(time, str) and "." not in time:
-        at[last] = time[:-1] + ".000000Z"
+    if isinstance(time, str):
+        # Written by this server, in UTC; clients in Go refuse any other number of digits.
+        whole, _, digits = time[:-1].partition(".")
+        at[last] = f"{whole}.{digits[:6]:0<6}Z"
 
 
 def _shape_namespace(content: dict[str, Any]) -> None:

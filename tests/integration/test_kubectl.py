@@ -1,0 +1,116 @@
+"""kubectl, as its users know it, on podsched: over TLS and HTTP/2, with a client certificate."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.eventually import eventually_blocking
+from support.kube_cluster import KubeCluster
+
+pytestmark = pytest.mark.integration
+
+
+def pod(name: str, image: str = "app:1", **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    }
+
+
+def apply(kube: KubeCluster, *objects: dict[str, Any], arguments: tuple[str, ...] = ()) -> str:
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return kube.kubectl("apply", *arguments, "-f", "-", stdin=json.dumps(listed))
+
+
+def test_what_is_applied_is_scheduled_and_shown(kube: KubeCluster) -> None:
+    """apply, wait, get in its forms, describe with events, and apply again."""
+    assert apply(kube, pod("web", app="web")) == "pod/web created\n"
+    assert apply(kube, pod("web", app="web")) == "pod/web unchanged\n"
+    kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=20s")
+    node = kube.kubectl("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
+    assert node.startswith("node-")
+    header, row = kube.kubectl("get", "pods", "-o", "wide").splitlines()
+    assert header.split()[:3] == ["NAME", "READY", "STATUS"]
+    assert node in row
+    assigned = f"Successfully assigned default/web to {node}"
+    eventually_blocking("the event", lambda: assigned in kube.kubectl("describe", "pod", "web"))
+    assert assigned in kube.kubectl("events", "--for", "pod/web")
+    assert apply(kube, pod("web", "app:2", app="web")) == "pod/web configured\n"
+    kube.kubectl("delete", "pod", "web")
+
+
+def test_labels_annotations_and_patches_change_objects(kube: KubeCluster) -> None:
+    apply(kube, pod("changing"))
+    kube.kubectl("label", "pod", "changing", "tier=front")
+    kube.kubectl("annotate", "pod", "changing", "note=seen")
+    kube.kubectl("patch", "pod", "changing", "-p", '{"metadata": {"labels": {"a": "1"}}}')
+    operations = '[{"op": "remove", "path": "/metadata/labels/tier"}]'
+    kube.kubectl("patch", "pod", "changing", "--type=json", "-p", operations)
+    found = json.loads(kube.kubectl("get", "pod", "changing", "-o", "json"))["metadata"]
+    assert found["labels"] == {"a": "1"}
+    assert found["annotations"]["note"] == "seen"
+    kube.kubectl("delete", "pod", "changing", "--now")
+
+
+def test_server_side_apply_tells_managers_apart(kube: KubeCluster) -> None:
+    one, two = ("--server-side", "--field-manager=one"), ("--server-side", "--field-manager=two")
+    apply(kube, pod("shared", owner="one"), arguments=one)
+    listed = json.dumps(pod("shared", owner="two"))
+    refused = kube.kubectl("apply", *two, "-f", "-", stdin=listed, code=1)
+    assert 'conflict with "one": .metadata.labels.owner' in refused
+    apply(kube, pod("shared", owner="two"), arguments=(*two, "--force-conflicts"))
+    kube.kubectl("delete", "pod", "shared", "--now")
+
+
+def test_unknown_fields_are_refused_by_name(kube: KubeCluster) -> None:
+    strange = pod("strange")
+    strange["spec"]["colour"] = "red"
+    said = kube.kubectl("create", "-f", "-", stdin=json.dumps(strange), code=1)
+    assert 'unknown field "spec.colour"' in said
+
+
+def test_explain_and_discovery_tell_what_there_is(kube: KubeCluster) -> None:
+    assert "tolerationSeconds" in kube.kubectl("explain", "pod.spec.tolerations")
+    listed = kube.kubectl("api-resources")
+    assert "poddisruptionbudgets" in listed
+    assert kube.kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    assert "admin" in kube.kubectl("auth", "whoami")
+
+
+def test_a_watch_shows_what_comes(kube: KubeCluster) -> None:
+    kube.kubectl("create", "configmap", "watched", "--from-literal=a=1")
+    watch = ("get", "configmap", "watched", "-w", "-o", "jsonpath={.data.a}{'\\n'}")
+    watching = kube.start(*watch)
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == "1\n"
+    kube.kubectl("patch", "configmap", "watched", "-p", '{"data": {"a": "2"}}')
+    assert watching.stdout.readline() == "2\n"
+    watching.terminate()
+    watching.communicate(timeout=30)
+
+
+def test_a_node_is_tainted_cordoned_and_drained_as_far_as_budgets_permit(
+    kube: KubeCluster,
+) -> None:
+    kube.kubectl("taint", "node", "node-0001", "for=others:NoSchedule")
+    kube.kubectl("create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
+    apply(kube, pod("kept", app="kept"), pod("free"))
+    kube.kubectl("wait", "pod/kept", "pod/free", "--for=condition=Ready", "--timeout=20s")
+    # The budget's controller has counted the pod.
+    healthy = "jsonpath={.status.currentHealthy}=1"
+    kube.kubectl("wait", "pdb/kept", f"--for={healthy}", "--timeout=20s")
+    drain = ("drain", "node-0000", "--force", "--grace-period=0")
+    said = kube.kubectl(*drain, "--timeout=3s", code=1)
+    assert "Cannot evict pod as it would violate the pod's disruption budget" in said
+    assert "SchedulingDisabled" in kube.kubectl("get", "node", "node-0000")
+    assert "pod/free" not in kube.kubectl("get", "pods", "-o", "name")
+    kube.kubectl("get", "pod", "kept")
+    kube.kubectl("delete", "pdb", "kept")
+    kube.kubectl(*drain, "--timeout=20s")
+    kube.kubectl("uncordon", "node-0000")
+    kube.kubectl("taint", "node", "node-0001", "for-")

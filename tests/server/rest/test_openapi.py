@@ -1,0 +1,39 @@
+"""OpenAPI v3: enough for explain, for validation, and for clients that compute patches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.kube_client import KubeClient
+
+
+async def schema(kube: KubeClient, path: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema of a kind, and the document that it is in."""
+    paths = (await kube.get("/openapi/v3")).json["paths"]
+    document = (await kube.get(paths[path]["serverRelativeURL"])).json
+    for found in document["components"]["schemas"].values():
+        kinds = found.get("x-kubernetes-group-version-kind", [])
+        if any(item["kind"] == kind for item in kinds):
+            return found, document
+    raise AssertionError(kind)
+
+
+async def test_a_list_says_how_it_is_patched(kube: KubeClient) -> None:
+    """kubectl computes patches from it: without, a list would be replaced."""
+    found, document = await schema(kube, "api/v1", "Pod")
+    spec = document["components"]["schemas"][found["properties"]["spec"]["$ref"].split("/")[-1]]
+    containers = spec["properties"]["containers"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert "x-kubernetes-patch-strategy" not in spec["properties"]["tolerations"]
+
+
+async def test_operations_say_that_the_server_validates_fields(kube: KubeClient) -> None:
+    _, document = await schema(kube, "apis/policy/v1", "PodDisruptionBudget")
+    path = "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/{name}"
+    names = [parameter["name"] for parameter in document["paths"][path]["patch"]["parameters"]]
+    assert "fieldValidation" in names
+
+
+async def test_events_have_the_names_of_their_group(kube: KubeClient) -> None:
+    found, _ = await schema(kube, "apis/events.k8s.io/v1", "Event")
+    assert {"note", "regarding"} <= set(found["properties"])
