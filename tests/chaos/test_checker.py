@@ -59,6 +59,17 @@ def test_a_deletion_explains_that_an_object_is_gone(outcome: Outcome) -> None:
     assert broken(story) == []
 
 
+def test_a_leaders_eviction_explains_that_a_pod_without_a_node_is_gone() -> None:
+    story = Story()
+    term = story.term("s0")
+    story.pod("web")
+    story.gone("web")
+    story.wrote(term, "web", story.revision, method="BindPods")
+    assert broken(story) == [objects.CREATED]
+    story.wrote(term, "web", story.revision, method="EvictPods")
+    assert broken(story) == []
+
+
 def test_a_refused_deletion_does_not_explain_that_an_object_is_gone() -> None:
     story = Story()
     uid = story.pod("web")

@@ -48,6 +48,6 @@ def test_a_violation_is_shown_with_the_history_around_it() -> None:
     story.pod("<web>")
     story.gone("<web>")
     text = read(story).text
-    assert "1 violations of promises." in text
+    assert "Promises were broken 1 times." in text
     assert "pods/default/<web> is gone since revision 102" in text
     assert "c create pods/default/<web> -> ok" in text

@@ -133,13 +133,15 @@ class Story:
     def released(self) -> None:
         self.stored(Change(key=f"terms/{LOCK}", deleted=True))
 
-    def wrote(self, term: int, pod: str, *revisions: int, **fields: Any) -> None:
+    def wrote(
+        self, term: int, pod: str, *revisions: int, method: str = "BindPods", **fields: Any
+    ) -> None:
         """An API server says what it wrote for a term; without revisions: nobody heard of it."""
         self.add(
             FencedWrite(
                 at=self._now,
                 server="apiserver-0",
-                method="BindPods",
+                method=method,
                 lock=LOCK,
                 term=term,
                 pods=(f"default/{pod}",),

@@ -22,11 +22,10 @@ pre { background: #f4f4f4; padding: 0.8em; overflow-x: auto }
 def page(outcome: ChaosOutcome) -> str:
     """Return the page."""
     begin = outcome.history.begin
-    found = outcome.violations
     verdict = (
-        '<p class="good">All promises were kept.</p>'
-        if not found
-        else f'<p class="bad">{len(found)} violations of promises.</p>'
+        f'<p class="bad">Promises were broken {len(outcome.violations)} times.</p>'
+        if outcome.violations
+        else '<p class="good">All promises were kept.</p>'
     )
     title = f"sched chaos, seed {begin.seed}"
     return "\n".join(

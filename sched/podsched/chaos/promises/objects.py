@@ -54,7 +54,7 @@ def acknowledged_creates(history: History) -> Iterator[Violation]:
     lives = _lives(history)
     # Batches are answered with revisions, single creations with the object.
     born = {(life.key, life.born): life for life in lives.values()}
-    removals = _removals(history.calls)
+    removals, evicted = _removals(history.calls), _evicted(history)
     for call in history.calls:
         if call.verb != "create" or call.outcome is not Outcome.OK:
             continue
@@ -62,7 +62,7 @@ def acknowledged_creates(history: History) -> Iterator[Violation]:
         if life is None:
             text = f"{call.key} was acknowledged at revision {call.revision} and never stored"
             yield Violation(CREATED, text, call.answered, call.revision, (call.key,))
-        elif life.gone and not _may_go(life, removals):
+        elif life.gone and not (_may_go(life, removals) or (life.key, life.gone) in evicted):
             text = f"{call.key} is gone since revision {life.gone}, and nobody has deleted it"
             yield Violation(CREATED, text, life.gone_at, life.gone, (call.key,))
 
@@ -86,6 +86,21 @@ def _removals(calls: Sequence[Call]) -> Mapping[str, Sequence[Call]]:
         if call.verb in ("delete", "evict") and call.outcome is not Outcome.FAILED:
             found[call.key].append(call)
     return found
+
+
+def _evicted(history: History) -> set[tuple[str, int]]:
+    """Return the keys of pods that a leader has evicted, with the revisions of these evictions.
+
+    A pod without a node is gone at once, and nothing is left to say why: it was preempted while it
+    was being bound.
+    """
+    return {
+        (PODS + pod, revision)
+        for call in history.writes
+        if call.method == "EvictPods"
+        for pod in call.pods
+        for revision in call.revisions
+    }
 
 
 def _may_go(life: _Life, removals: Mapping[str, Sequence[Call]]) -> bool:
