@@ -17,9 +17,10 @@ demo: .venv/installed
 test: .venv/installed-test
 	.venv/bin/pytest
 
-# The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row.
+# The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row,
+# BACKEND=kubernetes through Kubernetes' REST API.
 scenarios: .venv/installed-test
-	.venv/bin/pytest tests/scenarios
+	BACKEND=$(BACKEND) .venv/bin/pytest tests/scenarios
 
 # Format, lint, types, layers, dead code, the form of modules and tests, generated code.
 check: .venv/installed-dev

@@ -44,6 +44,17 @@ SCHEDULER = (
 )
 
 
+_HEADER = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
+_CONTROLLERS = {
+    **_HEADER,
+    "profiles": [{"schedulerName": "nobody"}],
+    "leaderElection": {"resourceName": "controllers"},
+}
+
+
 class PodschedBackend(Backend):
     """A cluster of its own: etcd, an API server, one scheduler replica, an agent playing every
     node."""
@@ -239,6 +250,48 @@ class PodschedBackend(Backend):
         except TimeoutError:
             future.cancel()
             raise
+
+
+class KubernetesBackend(PodschedBackend):
+    """The same through Kubernetes' REST API, as on any Kubernetes cluster.
+
+    The scheduler speaks HTTP and its lock is a Lease. The controllers run in a replica that
+    schedules no pod, as in kube-controller-manager.
+    """
+
+    name = "kubernetes"
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        options = self._cluster.options
+        self._cluster.options = replace(
+            options, kube_address="127.0.0.1:0", scheduler_arguments=(), through_kube=True
+        )
+
+    async def _start(self) -> None:
+        await super()._start()
+        config = self._data_dir / "controllers.yaml"
+        config.write_text(yaml.safe_dump(_CONTROLLERS))
+        cluster, options = self._cluster, self._cluster.options
+        cluster.options = replace(
+            options,
+            scheduler_config=config,
+            scheduler_arguments=SCHEDULER,
+            through_kube=False,
+        )
+        self._controllers = await cluster.add_replica(1)
+        cluster.schedulers.clear()  # scenarios restart the other one alone
+        cluster.options = options
+        await self._controllers.wait_ready()
+
+    async def _stop(self) -> None:
+        if hasattr(self, "_controllers"):
+            await self._controllers.stop()
+        await super()._stop()
+
+    def restart_scheduler(self, config: dict[str, Any] | None) -> None:
+        whole = {**_HEADER, **(config or {}), "clientConnection": {"qps": -1}}
+        super().restart_scheduler(whole)
 
 
 def _made_here(kind: str, obj: AnyObject) -> bool:

@@ -44,6 +44,9 @@ class LocalClusterOptions:
     """Address of the first API server; port 0 picks a free one."""
     kube_address: str = ""
     """Address at which the first API server serves Kubernetes' REST API; "": it does not."""
+    through_kube: bool = False
+    """Whether replicas schedule through Kubernetes' REST API, as on any Kubernetes cluster: with the
+    lock in a Lease and without controllers. Needs ``kube_address``."""
     tls_dir: Path | None = None
     """Where the certificates of all roles are, or are made; None: no TLS."""
     tls_hosts: tuple[str, ...] = ()
@@ -263,9 +266,7 @@ class LocalCluster:
         health = health_port()
         arguments = [
             "scheduler",
-            f"--server={self._server(name)}",
-            *self.tls.client_arguments("scheduler"),
-            *self._etcd_arguments(name),
+            *self._cluster_arguments(name),
             f"--identity={name}",
             f"--health-listen=127.0.0.1:{health}",
         ]
@@ -282,6 +283,16 @@ class LocalCluster:
             arguments.append(f"--config={self.options.scheduler_config}")
         arguments += self.options.scheduler_arguments
         return self._spec(name, arguments, health, environment)
+
+    def _cluster_arguments(self, name: str) -> list[str]:
+        """Return how a replica reaches the cluster that it schedules."""
+        if self.options.through_kube:
+            return [f"--kubeconfig={self.kubeconfig}"]
+        return [
+            f"--server={self._server(name)}",
+            *self.tls.client_arguments("scheduler"),
+            *self._etcd_arguments(name),
+        ]
 
     def _agent_spec(self) -> ProcessSpec:
         health = health_port()
