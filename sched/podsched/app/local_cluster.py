@@ -45,8 +45,8 @@ class LocalClusterOptions:
     kube_address: str = ""
     """Address at which the first API server serves Kubernetes' REST API; "": it does not."""
     through_kube: bool = False
-    """Whether replicas schedule through Kubernetes' REST API, as on any Kubernetes cluster: with the
-    lock in a Lease and without controllers. Needs ``kube_address``."""
+    """Whether replicas schedule through Kubernetes' REST API, as on any Kubernetes cluster: with
+    the lock in a Lease and without controllers. Needs ``kube_address``."""
     tls_dir: Path | None = None
     """Where the certificates of all roles are, or are made; None: no TLS."""
     tls_hosts: tuple[str, ...] = ()

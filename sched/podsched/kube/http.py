@@ -44,7 +44,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 #: Requests under way at a time. At 5 ms each that is 6,400 a second; more would only wait in the
 #: server, and be done there when this side may not want them any more.
 _UNDER_WAY = 32
-#: Connections at a time, with those of some 16 watches: none waits for one once it is allowed to go.
+#: Connections at a time, with those of some 16 watches: no request waits for one.
 _CONNECTIONS = 80
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 #: Seconds to connect, and without a byte on a watch; bookmarks come about once a minute.
