@@ -13,11 +13,11 @@ from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
+from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PREEMPT_LOWER_PRIORITY, PriorityClasses
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
-KUBERNETES_FINALIZER = "kubernetes"
 NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -1,4 +1,4 @@
-"""Owners of objects: which references are of this cluster's kinds, and how owners wait."""
+"""Owners and finalizers: which owners are of this cluster's kinds, and what objects wait for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import OwnerReference
 
+#: In the spec of a namespace that may have content.
+KUBERNETES_FINALIZER: Final = "kubernetes"
 #: Of an owner that waits until the objects that it owns are gone.
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 #: Of an owner that waits until the objects that it owned no longer refer to it.

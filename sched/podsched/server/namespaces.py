@@ -17,10 +17,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Container, Iterable
 
-from podsched.api.defaulting import KUBERNETES_FINALIZER, NAMESPACE_TERMINATING, default_object
+from podsched.api.defaulting import NAMESPACE_TERMINATING, default_object
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import AnyObject, Namespace, timestamp
+from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.api.priorities import PriorityClasses
 from podsched.server import errors
 from podsched.server.admission import encoded

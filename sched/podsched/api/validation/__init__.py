@@ -101,6 +101,7 @@ def validate(
         message.metadata,
         namespaced=found.namespaced,
         name_rule=_NAME_RULES.get(found.name, dns1123_subdomain),
+        core=not found.group,
     )
     if old is not None:
         errors += validate_metadata_update(message.metadata, old.metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 
 from podsched.api.codec import format_time
 from podsched.api.field_errors import (
@@ -15,10 +15,13 @@ from podsched.api.field_errors import (
     too_many,
 )
 from podsched.api.objects import LabelSelector, ObjectMeta
+from podsched.api.owners import FOREGROUND_FINALIZER, KUBERNETES_FINALIZER, ORPHAN_FINALIZER
 from podsched.api.validation.names import NameRule, dns1123_label, label_value, qualified_name
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 MAX_ITEMS = 1000
+_STANDARD_FINALIZERS = (KUBERNETES_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
+_NO_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"
 IMMUTABLE = "field is immutable"
 
 
@@ -38,9 +41,12 @@ def one_of(path: str, value: str, supported: tuple[str, ...]) -> list[FieldError
 
 
 def validate_metadata(
-    metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule
+    metadata: ObjectMeta, *, namespaced: bool, name_rule: NameRule, core: bool = False
 ) -> list[FieldError]:
-    """Validate name, namespace, labels, annotations, owners and finalizers."""
+    """Validate name, namespace, labels, annotations, owners and finalizers.
+
+    core: of a kind without an API group, whose finalizers are qualified or standard.
+    """
     errors: list[FieldError] = []
     if not metadata.name:
         errors.append(required("metadata.name", "name or generateName is required"))
@@ -50,9 +56,20 @@ def validate_metadata(
     errors += validate_labels(metadata.labels, "metadata.labels")
     errors += _annotations(metadata.annotations)
     errors += _owners(metadata)
-    for index, finalizer in enumerate(metadata.finalizers):
+    return errors + _finalizers(metadata.finalizers, core)
+
+
+def _finalizers(names: Sequence[str], core: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, name in enumerate(names):
         path = f"metadata.finalizers[{index}]"
-        errors += [invalid(path, finalizer, reason) for reason in qualified_name(finalizer)]
+        found = [invalid(path, name, reason) for reason in qualified_name(name)]
+        if not found and core and "/" not in name and name not in _STANDARD_FINALIZERS:
+            found.append(invalid(path, name, _NO_FINALIZER))
+        errors += found
+    if ORPHAN_FINALIZER in names and FOREGROUND_FINALIZER in names:
+        reason = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
+        errors.append(invalid("metadata.finalizers", f"{[*names]}", reason))
     return errors
 
 
