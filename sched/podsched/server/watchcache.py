@@ -20,6 +20,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.lib.revisions import RevisionWaiters
 from podsched.server import frames
 from podsched.server.entries import Entry
+from podsched.server.key_order import KeyOrder
 from podsched.store.protocol import EventType, WatchBatch, WatchEvent
 from podsched.telemetry.logs import get_logger
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
@@ -79,6 +80,7 @@ class WatchCache:
         self.floor = 0
         self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
         self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
+        self._order = {name: KeyOrder() for name in KINDS}
         self._touched: dict[str, int] = dict.fromkeys(KINDS, 0)
         self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
         self._written: dict[tuple[str, str], bytes] = {}
@@ -105,7 +107,7 @@ class WatchCache:
         entries = self._sorted[kind.name]
         if entries is None:
             objects = self._objects[kind.name]
-            entries = [objects[key] for key in sorted(objects)]
+            entries = [objects[key] for key in self._order[kind.name].in_order()]
             self._sorted[kind.name] = entries
         return entries
 
@@ -166,6 +168,7 @@ class WatchCache:
                 self._set_aside(entry)
         for name in KINDS:
             self._sorted[name] = None
+            self._order[name] = KeyOrder(self._objects[name])
             self._touched[name] = revision
         self._start = self.end + 1  # so that no position from before is taken for a later one
         self._ring = []
@@ -201,10 +204,14 @@ class WatchCache:
         if deleted:
             old = objects.pop(entry.key, None)
             self._sorted[name] = None
+            if old is not None:
+                self._order[name].remove(entry.key)
             return Change(None, old, kv.mod_revision) if old is not None else None
         old = objects.get(entry.key)
         objects[entry.key] = entry
         self._sorted[name] = None
+        if old is None:
+            self._order[name].add(entry.key)
         return Change(entry, old, kv.mod_revision)
 
     def note_written(self, kind: Kind, key: str, value: bytes) -> None:
