@@ -48,10 +48,21 @@ def info(cache: Cache, number: int, requests: dict[str, str]) -> PodInfo:
     return make_pod_info(message, cache.classes)
 
 
+def made(cache: Cache) -> list[Any]:
+    handle = SimulatedHandle(cache.cluster)
+    return [
+        NodeResourcesFit(NodeResourcesFitArgs(), handle),
+        NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs(), handle),
+    ]
+
+
 def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
-    """Both ways over all rows with a node."""
+    """Both ways over all rows with a node, and over some of them.
+
+    A plugin that has not been asked about whole columns computes with integers.
+    """
     nodes, rows = cache.columns, np.flatnonzero(cache.columns.alive)
-    for plugin in plugins:
+    for plugin, fresh in zip(plugins, made(cache), strict=True):
         state = CycleState()
         if hasattr(plugin, "pre_filter"):
             plugin.pre_filter(state, pending, cache.cluster)
@@ -64,7 +75,9 @@ def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
                 assert few.bits.tolist() == all_of_them.bits[rows].tolist()
         plugin.pre_score(state, pending, cache.cluster, rows)
         whole = plugin.score_all(state, pending, nodes)
-        assert plugin.score(state, pending, nodes, rows).tolist() == whole[rows].tolist()
+        assert fresh.score(state, pending, nodes, rows).tolist() == whole[rows].tolist()
+        some = rows[1::2]
+        assert plugin.score(state, pending, nodes, some).tolist() == whole[some].tolist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,11 +93,7 @@ def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
 ) -> None:
     cache = Cache()
     nodes_of(cache, amounts)
-    handle = SimulatedHandle(cache.cluster)
-    plugins = [
-        NodeResourcesFit(NodeResourcesFitArgs(), handle),
-        NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs(), handle),
-    ]
+    plugins = made(cache)
     for number, (at, requests) in enumerate(pods):
         pending = info(cache, number, requests)
         check(cache, plugins, pending)

@@ -29,6 +29,7 @@ from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.free_resources import (
     MAX_ALLOCATABLE,
     Amounts,
+    FreeRoom,
     ResourceAmounts,
 )
 from podsched.plugins.node_resources.resource_amounts import (
@@ -72,6 +73,7 @@ class NodeResourcesFit:
         )
         plain = plain and len(names) == 2 and self._strategy is least_allocated
         self._plain = ResourceAmounts(names, (CPU, MEMORY)) if plain else None
+        self._room = FreeRoom()
         self._cluster = handle.cluster
         # Profiles may ignore different resources, and classes are shared by all of them.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
@@ -120,11 +122,16 @@ class NodeResourcesFit:
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Do the same for all rows, with a look at single resources only where one is short."""
-        short = nodes.pod_count >= nodes.allowed_pod_number
+        cpu, memory, pods = self._room.refresh(nodes)
+        short = pods <= 0
         for resource, amount in state.data[self.name]:
-            free = nodes.allocatable(resource) - nodes.requested(resource)
-            short |= free < amount
-        short &= nodes.alive
+            if resource == CPU:
+                short |= cpu < amount
+            elif resource == MEMORY:
+                short |= memory < amount
+            else:
+                free = nodes.allocatable(resource) - nodes.requested(resource)
+                short |= (free < amount) & nodes.alive
         rows = np.flatnonzero(short)
         if not len(rows):
             return all_pass(0)

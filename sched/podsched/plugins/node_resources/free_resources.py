@@ -7,7 +7,7 @@ q < 128: q is off by at most 2**-46, and a quotient that is no integer is 1/b fr
 
 Passes over a column per pod, with two resources (an array of both counts twice):
 
-    NodeResourcesFit Filter                 2 a resource, int64, and 5 of booleans
+    NodeResourcesFit Filter                 3, int64, and 4 of booleans
     NodeResourcesFit, LeastAllocated        12
     NodeResourcesBalancedAllocation         13
     the total, its best row                 3
@@ -22,7 +22,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.framework.nodes import JournaledColumns, NodeColumns
+from podsched.api.quantity import MAX_INT64
+from podsched.api.resources import CPU, MEMORY
+from podsched.framework.nodes import Int64s, JournaledColumns, NodeColumns
 from podsched.framework.verdicts import Rows
 
 Floats = NDArray[np.float64]
@@ -95,3 +97,36 @@ class ResourceAmounts:
         """Overdrawn nodes and sums that wrapped around are left to integers."""
         if used.size and not (used.min() >= 0 and used.max() < MAX_ALLOCATABLE):
             self._amounts.exact = False
+
+
+class FreeRoom:
+    """What nodes have left of cpu, memory and pods, kept current from the journal."""
+
+    def __init__(self) -> None:
+        self._nodes: JournaledColumns | None = None
+        self._version: tuple[int, int] = (0, 0)
+        self._position = 0
+        self._room: Int64s = np.zeros((3, 0), dtype=np.int64)
+
+    def refresh(self, nodes: JournaledColumns) -> Int64s:
+        """Return it as it is now, of shape ``(3, size)``; MAX_INT64 where there is no node."""
+        version = (nodes.nodes_version, nodes.size)
+        changed = None
+        if self._nodes is nodes and self._version == version:
+            changed = nodes.changed_since(self._position)
+        if changed is None:
+            self._room = _room(nodes, slice(None))
+        elif len(changed):
+            self._room[:, changed] = _room(nodes, changed)
+        self._nodes, self._version, self._position = nodes, version, nodes.position
+        return self._room
+
+
+def _room(nodes: JournaledColumns, rows: Rows | slice) -> Int64s:
+    room = np.stack([
+        nodes.allocatable(CPU)[rows] - nodes.requested(CPU)[rows],
+        nodes.allocatable(MEMORY)[rows] - nodes.requested(MEMORY)[rows],
+        nodes.allowed_pod_number[rows] - nodes.pod_count[rows],
+    ])  # fmt: skip
+    room[:, ~nodes.alive[rows]] = MAX_INT64
+    return room
