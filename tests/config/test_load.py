@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.config.errors import ConfigError
-from podsched.config.load import default_config, load_config, to_plain, to_public, to_yaml
+from podsched.config.load import (
+    MAX_BYTES,
+    default_config,
+    load_config,
+    to_plain,
+    to_public,
+    to_yaml,
+)
 from podsched.config.model import Model
 from podsched.config.plugins import ExtensionPoint, PluginSpec
 
@@ -621,3 +628,8 @@ def test_numbers_that_json_has_no_text_for_are_refused(number: str) -> None:
     (mistake,) = mistakes(f"{HEADER}clientConnection: {{qps: {number}}}\n")
     assert mistake.startswith("clientConnection.qps: ")
     assert mistake.endswith("must be a finite number")
+
+
+def test_a_text_that_is_too_large_is_refused_before_it_is_read() -> None:
+    (mistake,) = mistakes("a: [" * (MAX_BYTES // 4) + " ")
+    assert mistake == f'Invalid value: "{MAX_BYTES + 1} bytes": must be at most {MAX_BYTES} bytes'

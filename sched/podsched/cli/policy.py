@@ -18,7 +18,7 @@ from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.errors import NotFound
 from podsched.config.errors import ConfigError
-from podsched.config.load import read_document
+from podsched.config.load import MAX_BYTES, read_document
 from podsched.config.policy import is_policy
 from podsched.config.policy_profile import (
     MAX_PD_VOLUMES_VARIABLE,
@@ -31,7 +31,6 @@ from podsched.lib.files import FileTooLarge, read_file
 _PANEL = "Policies of kube-scheduler v1.16 and before"
 _KEY = "policy.cfg"
 _KUBE_SYSTEM = "kube-system"
-_MAX_BYTES = 1 << 20
 
 PolicyFile = Annotated[
     Path | None,
@@ -151,7 +150,7 @@ def _limit() -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = read_file(path, _MAX_BYTES).decode()
+        text = read_file(path, MAX_BYTES).decode()
     except FileTooLarge as exc:
         fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
     except (OSError, UnicodeDecodeError) as exc:

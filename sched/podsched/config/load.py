@@ -37,6 +37,9 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 }
 _DEFAULT = KubeSchedulerConfiguration()
 
+#: As much as a ConfigMap holds; YAML of this size takes about two seconds.
+MAX_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
@@ -113,9 +116,15 @@ def to_yaml(config: SchedulerConfiguration) -> str:
 
 
 def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the one document of YAML or JSON text as plain data. Raises ``ConfigError``."""
+    """Return the one document of YAML or JSON text as plain data.
+
+    Raises ``ConfigError``, also for text of more than ``MAX_BYTES``.
+    """
     if isinstance(source, Mapping):
         return source
+    size = len(source.encode(errors="surrogatepass") if isinstance(source, str) else source)
+    if size > MAX_BYTES:
+        raise ConfigError([invalid("", f"{size} bytes", f"must be at most {MAX_BYTES} bytes")])
     try:
         documents = load_documents(source)
     except ManifestError as error:
