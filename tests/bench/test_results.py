@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.bench.results import BenchResult, FailoverResult, timeline
+from podsched.bench.results import BenchResult, timeline
 
 
 def result(kube_scheduler: float) -> BenchResult:
@@ -17,11 +17,6 @@ def test_a_result_says_how_many_times_kube_schedulers_figure_it_is() -> None:
     assert "5.0 times kube-scheduler's 40.0" in "\n".join(result(40.0).lines())
     assert result(0.0).ratio == 0.0
     assert "times" not in "\n".join(result(0.0).lines())
-
-
-def test_failover_reports_the_median_of_each_signal() -> None:
-    figures = FailoverResult({"SIGKILL": [3.0, 1.0, 2.0], "SIGTERM": []}).as_dict()
-    assert figures["median_seconds"] == {"SIGKILL": 2.0, "SIGTERM": 0.0}
 
 
 def test_a_timeline_adds_up_to_all_pods() -> None:

@@ -1,87 +1,222 @@
-"""How long scheduling pauses after the leader is killed or stopped.
+"""How long scheduling pauses after the leader is killed, stopped, paused or cut off.
 
-There are three replicas and a trickle of pods. Each round sends a signal to the leader. The gap is
-the time from the signal until a pod that was created after it is bound. The replica is restarted
-before the next round.
+Three replicas run under load: so many nodes and bound pods, and pods that are created at a steady
+rate all the time. Each round breaks the leader, and measures from that moment
+
+    detected    a standby claims the lock, by its own log
+    elected     a replica leads, by its own log
+    bound       a pod is bound that was created after the fault, as a client sees it
+
+The replica is whole again before the next round, and the pods of the round are deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
+from podsched.api.objects import Lease
 from podsched.app.local_cluster import LocalCluster
+from podsched.app.stored_state import read_stored_state
+from podsched.app.supervisor import ManagedProcess
+from podsched.bench.failover_result import FailoverResult, Takeover
 from podsched.bench.pod_watch import BoundCounter, watching
-from podsched.bench.results import FailoverResult
 from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all
-from podsched.bench.shapes import copies, node, pod_template
+from podsched.bench.shapes import copies, key_of, node, pod_template
 from podsched.client.api_client import ApiClient
+from podsched.client.errors import Unavailable
+from podsched.store.etcd import connect
 
 LOCK = ("Lease", "kube-scheduler", "kube-system")
-REPLICAS = 3
-NODES = 10
-#: Seconds between two pods, and after which a round has failed.
-TRICKLE = 0.01
-WITHIN = 60.0
+REPLICAS, NODES = 3, 10
+#: Seconds after which a round has failed, and between two looks.
+WITHIN, LOOK_EVERY = 60.0, 0.005
 #: Seconds between two rounds, for the standbys to warm up.
 SETTLE = 1.0
+#: Pods a second where none are asked for: enough to see a pause of some hundredths of a second.
+RATE = 100.0
+SIGNALS: Mapping[str, signal.Signals] = {
+    "SIGKILL": signal.SIGKILL,
+    "SIGTERM": signal.SIGTERM,
+    "SIGSTOP": signal.SIGSTOP,
+}
+_LOAD = {"bench.podsched/load": "trickle"}
+_LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverLoad:
+    """Under which load to measure, and how often with each fault."""
+
+    nodes: int = NODES
+    bound: int = 0
+    rate: float = RATE
+    times: int = 3
+    faults: Sequence[str] = ("SIGKILL", "SIGTERM")
+
+
+@dataclass(slots=True)
+class _Load:
+    """Pods that are created at a steady rate; each with the time of its creation (monotonic)."""
+
+    client: ApiClient
+    rate: float
+    numbers: itertools.count[int]
+    created: dict[str, float] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Create pods until cancelled, in calls of at most 100 a second."""
+        template = pod_template(labels=_LOAD, terminationGracePeriodSeconds=0)
+        at_once = max(1, round(self.rate / 100))
+        due = time.monotonic()
+        while True:
+            pods = list(copies(template, f"load{next(self.numbers)}", at_once))
+            began = time.monotonic()
+            try:
+                await self.client.create_pods(pods)
+                self.created.update((key_of(pod), began) for pod in pods)
+            except Unavailable:
+                await asyncio.sleep(LOOK_EVERY)
+            due = max(due + at_once / self.rate, time.monotonic() - 1.0)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
 async def run_failover(
-    times: int,
-    options: BenchOptions,
-    progress: Progress,
-    signals: Sequence[signal.Signals] = (signal.SIGKILL, signal.SIGTERM),
+    load: FailoverLoad, options: BenchOptions, progress: Progress
 ) -> FailoverResult:
-    """Run ``times`` rounds per signal. Raises ``ClientError``, ``TimeoutError`` and others."""
+    """Run all rounds. Raises ``ClientError``, ``TimeoutError`` and others."""
     options = replace(options, replicas=max(REPLICAS, options.replicas))
-    gaps: dict[str, list[float]] = {number.name: [] for number in signals}
+    rounds: list[Takeover] = []
     async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
         counter = BoundCounter()
-        numbers = itertools.count()
         async with watching(client, counter):
-            await create_all(client, [node(f"node-{n}", pods=100_000) for n in range(NODES)])
-            await _next_bound(client, counter, numbers)
-            for done in range(times * len(signals)):
-                number = signals[done % len(signals)]
-                progress(f"failover {number.name}", done // len(signals), times)
-                gaps[number.name].append(await _round(client, cluster, counter, numbers, number))
-    return FailoverResult(gaps)
+            await _prepare(client, load)
+            numbers: itertools.count[int] = itertools.count()
+            total = load.times * len(load.faults)
+            for done in range(total):
+                progress("failover", done, total)
+                fault = load.faults[done % len(load.faults)]
+                rounds.append(await _Round(client, cluster, counter, fault).run(load.rate, numbers))
+        problems = await _problems(cluster)
+    return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
 
 
-async def _round(
-    client: ApiClient,
-    cluster: LocalCluster,
-    counter: BoundCounter,
-    numbers: itertools.count[int],
-    number: signal.Signals,
-) -> float:
-    await asyncio.gather(*(process.wait_ready() for process in cluster.schedulers))
-    await asyncio.sleep(SETTLE)
-    kind, name, namespace = LOCK
-    lease = await client.get(kind, name, namespace)
-    leader = cluster.replica_of(lease.spec.holder_identity)  # type: ignore[union-attr]
-    began = time.monotonic()
-    leader.kill(number)
-    return await _next_bound(client, counter, numbers) - began
+async def _prepare(client: ApiClient, load: FailoverLoad) -> None:
+    """Create the nodes, and pods that are bound from the start."""
+    per_node = -(-load.bound // load.nodes)
+    nodes = [
+        node(f"node-{n}", cpu="64", memory="256Gi", pods=per_node + 500) for n in range(load.nodes)
+    ]
+    await create_all(client, nodes)
+    bound = list(copies(pod_template(cpu="10m", memory="16Mi"), "bound", load.bound))
+    for number, pod in enumerate(bound):
+        pod.spec.node_name = f"node-{number % load.nodes}"
+    await create_all(client, bound)
 
 
-async def _next_bound(
-    client: ApiClient, counter: BoundCounter, numbers: itertools.count[int]
-) -> float:
-    """Create pods until one of them is bound; return when that was (monotonic)."""
-    mine: list[str] = []
-    async with asyncio.timeout(WITHIN):
-        while True:
-            (pod,) = copies(pod_template(cpu="", memory=""), "trickle", 1)
-            pod.metadata.name = f"trickle-{next(numbers)}"
-            await client.create(pod)
-            mine.append(f"default/{pod.metadata.name}")
-            await asyncio.sleep(TRICKLE)
-            bound = [counter.bound[key] for key in mine if key in counter.bound]
-            if bound:
-                return min(bound)
+class _Round:
+    """One fault and what follows."""
+
+    def __init__(
+        self, client: ApiClient, cluster: LocalCluster, counter: BoundCounter, fault: str
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._bound = counter.bound
+        self._fault = fault
+
+    async def run(self, rate: float, numbers: itertools.count[int]) -> Takeover:
+        """Raise ``TimeoutError`` when nobody takes over."""
+        async with self._loaded(rate, numbers) as created:
+            leader = await self._leader()
+            restarts, wall, began = leader.restarts, time.time(), time.monotonic()
+            leader.kill(SIGNALS[self._fault])
+            bound = await self._first_bound(created, began)
+            detected, elected = self._steps(leader, wall)
+            await self._mended(leader, restarts)
+            waited = await self._waited(created)
+        return Takeover(self._fault, detected, elected, bound - began, waited)
+
+    @asynccontextmanager
+    async def _loaded(
+        self, rate: float, numbers: itertools.count[int]
+    ) -> AsyncIterator[dict[str, float]]:
+        """Yield what is being created meanwhile, by time, once all replicas are ready."""
+        await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
+        load = _Load(self._client, rate, numbers)
+        loading = asyncio.create_task(load.run(), name="load")
+        try:
+            await asyncio.sleep(SETTLE)
+            yield load.created
+        finally:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            selector = ",".join(f"{name}={value}" for name, value in _LOAD.items())
+            await self._client.delete_collection("Pod", "default", label_selector=selector)
+
+    async def _leader(self) -> ManagedProcess:
+        kind, name, namespace = LOCK
+        lease = await self._client.get(kind, name, namespace)
+        assert isinstance(lease, Lease)
+        return self._cluster.replica_of(lease.spec.holder_identity)
+
+    async def _first_bound(self, created: Mapping[str, float], began: float) -> float:
+        def times() -> list[float]:
+            after = [key for key, at in created.items() if at > began]
+            return [self._bound[key] for key in after if key in self._bound]
+
+        await _until(lambda: bool(times()))
+        return min(times())
+
+    def _steps(self, leader: ManagedProcess, since: float) -> tuple[float, float]:
+        """Return the seconds to the first claim and the first leadership of another replica."""
+        steps: dict[str, list[float]] = {"Claiming the lock": [], "Started leading": []}
+        for process in self._cluster.schedulers:
+            if process is leader:
+                continue
+            for stamp, what in _LOG_LINE.findall(process.log_tail(200)):
+                at = datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+                if at >= since:
+                    steps[what].append(at - since)
+        claims, elected = steps.values()
+        return min(claims, default=0.0), min(elected, default=0.0)
+
+    async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
+        """Make the replica whole again: resumed, or started again by its supervisor."""
+        if self._fault == "SIGSTOP":
+            leader.kill(signal.SIGCONT)
+        else:
+            await _until(lambda: leader.restarts > restarts)
+
+    async def _waited(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the pods that waited longest until they were bound, the longest first."""
+        keys = list(created)
+        await _until(lambda: all(key in self._bound for key in keys))
+        waited = [(key, self._bound[key] - created[key]) for key in keys]
+        return sorted(waited, key=lambda item: -item[1])[:5]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Wait until it is so. Raises TimeoutError."""
+    deadline = time.monotonic() + WITHIN
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the round did not end")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def _problems(cluster: LocalCluster) -> list[str]:
+    """Return what is wrong with what etcd holds after all rounds."""
+    store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
+    try:
+        nodes = (await read_stored_state(store)).overcommitted_nodes()
+    finally:
+        await store.close()
+    return [f"nodes beyond their capacity: {', '.join(sorted(nodes))}"] if nodes else []

@@ -96,31 +96,6 @@ def timeline(bound_after: Sequence[float]) -> list[tuple[float, float]]:
 
 
 @dataclass(slots=True)
-class FailoverResult:
-    """Seconds from each signal to the leader until the next pod was bound, by signal."""
-
-    gaps: dict[str, list[float]]
-
-    @property
-    def problems(self) -> list[str]:
-        """Nothing can be wrong with it: a round that fails raises."""
-        return []
-
-    def as_dict(self) -> dict[str, object]:
-        medians = {signal: round(median(gaps), 3) for signal, gaps in self.gaps.items()}
-        rounded = {signal: [round(gap, 3) for gap in gaps] for signal, gaps in self.gaps.items()}
-        return {"workload": "Failover", "gap_seconds": rounded, "median_seconds": medians}
-
-    def lines(self) -> list[str]:
-        """Return a short report as lines."""
-        each = [
-            f"  {signal}: median {median(gaps):.2f} s ({', '.join(f'{g:.2f}' for g in gaps)})"
-            for signal, gaps in self.gaps.items()
-        ]
-        return ["Failover: time from the signal until the next pod is bound", *each]
-
-
-@dataclass(slots=True)
 class QueueResult:
     """Microseconds per operation of the scheduling queue with ``pods`` waiting."""
 

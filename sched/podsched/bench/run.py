@@ -27,6 +27,7 @@ class BenchOptions:
     batch_size: int = 500
     in_flight: int = 32
     replicas: int = 1
+    api_servers: int = 1
     evaluator: str = "local"
     rate: float = 0.0
     """Pods created per second, each with a call of its own; 0: as the workload says."""
@@ -46,6 +47,7 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
             LocalClusterOptions(
                 data_dir=Path(directory),
                 replicas=options.replicas,
+                api_servers=options.api_servers,
                 nodes=options.agent_nodes,
                 node_pods=options.agent_node_pods,
                 evaluator=options.evaluator,

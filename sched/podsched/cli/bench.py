@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -21,14 +22,16 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.bench.failover import run_failover
+from podsched.bench.failover import NODES as FAILOVER_NODES
+from podsched.bench.failover import RATE, FailoverLoad, run_failover
+from podsched.bench.failover_result import FailoverResult
 from podsched.bench.ops import Workload
 from podsched.bench.overload import run_overload
 from podsched.bench.overload_result import OverloadResult
 from podsched.bench.plot import write_chart
 from podsched.bench.queueing import run_queue
 from podsched.bench.repeated import RepeatedResult
-from podsched.bench.results import BenchResult, FailoverResult, QueueResult
+from podsched.bench.results import BenchResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress
 from podsched.bench.runner import run_workload
 from podsched.bench.scale import BOUND, ScaleLimits, ScaleResult, run_scale
@@ -77,6 +80,9 @@ def bench(
     evaluator: given.Evaluators = Evaluator.LOCAL,
     repeat: given.Repeat = 1,
     times: given.Times = 3,
+    bound: given.Bound = 0,
+    api_servers: given.ApiServers = 1,
+    fault: given.Faults = None,
     most_growth: given.MostGrowth = MOST_GROWTH,
     max_nodes: given.MaxNodes = SCALE_NODES[-1],
     max_bound: given.MaxBound = BOUND[-1],
@@ -88,7 +94,8 @@ def bench(
 
     A workload of your own is a YAML file (docs/performance.md). A result that
     breaks a constraint of a pod fails, however fast it was. Failover measures
-    how long scheduling pauses when the leader is killed or stopped, Queue the
+    how long scheduling pauses when the leader is killed or stopped under load
+    (--nodes, --bound, --rate, --api-servers, --fault, --times), Queue the
     cost of the scheduling queue's operations, scale the cost of a pod as nodes
     and bound pods increase. Soak lets pods come and go and fails if a process
     keeps growing. Overload measures what ten flooding clients do to others.
@@ -99,9 +106,14 @@ def bench(
         return
     if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD):
         fail(f"--plot: {workload} is not plotted", USAGE)
-    options = BenchOptions(create_mode, batch_size, in_flight, replicas, evaluator, rate)
+    options = BenchOptions(
+        create_mode, batch_size, in_flight, replicas, api_servers, evaluator, rate
+    )
     limits = ScaleLimits(max_nodes, max_bound, seconds)
-    asked = _Asked(nodes, pods, first, repeat, times, most_growth, limits)
+    failover = FailoverLoad(nodes or FAILOVER_NODES, bound, rate or RATE, times)
+    if fault:
+        failover = replace(failover, faults=tuple(fault))
+    asked = _Asked(nodes, pods, first, repeat, failover, most_growth, limits)
     problems = []
     for name, measure in _plan(workload, asked, options):
         result = measure()
@@ -120,7 +132,7 @@ class _Asked(NamedTuple):
     pods: int
     first: int
     repeat: int
-    times: int
+    failover: FailoverLoad
     most_growth: float
     limits: ScaleLimits
 
@@ -176,7 +188,7 @@ def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
     if name == QUEUE:
         return run_queue(asked.pods) if asked.pods else run_queue()
     if name == FAILOVER:
-        return _with_progress(lambda bar: asyncio.run(run_failover(asked.times, options, bar)))
+        return _with_progress(lambda bar: asyncio.run(run_failover(asked.failover, options, bar)))
     if name == SOAK:
         pods, nodes = asked.pods or PODS, asked.nodes or NODES
         return _with_progress(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.enums import CreateMode, Evaluator
+from podsched.cli.enums import CreateMode, Evaluator, Fault
 
 Nodes = Annotated[
     int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")
@@ -46,7 +46,17 @@ Seconds = Annotated[
     float,
     typer.Option(min=0, metavar="N", help="Begin no further size of scale after; 0: no limit."),
 ]
-Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per signal.")]
+Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per fault.")]
+Bound = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Pods that are bound before Failover begins.")
+]
+ApiServers = Annotated[int, typer.Option(min=1, metavar="N", help="Number of API servers.")]
+Faults = Annotated[
+    list[Fault] | None,
+    typer.Option(
+        "--fault", help="What Failover does to the leader; may be repeated. [SIGKILL, SIGTERM]"
+    ),
+]
 MostGrowth = Annotated[
     float,
     typer.Option(min=0.0, metavar="BYTES", help="Growth per pod beyond which Soak fails."),

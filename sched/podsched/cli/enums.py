@@ -43,3 +43,11 @@ class Cascade(StrEnum):
     BACKGROUND = "background"
     FOREGROUND = "foreground"
     ORPHAN = "orphan"
+
+
+class Fault(StrEnum):
+    """What ``sched bench Failover`` does to the leader."""
+
+    SIGKILL = "SIGKILL"
+    SIGTERM = "SIGTERM"
+    SIGSTOP = "SIGSTOP"

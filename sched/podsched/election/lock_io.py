@@ -97,6 +97,7 @@ class LockIO:
     async def _store_write(self, write: TryAcquire | Renew | Release) -> Stored:
         match write:
             case TryAcquire():
+                _log.info("Claiming the lock", identity=write.record.holder_identity)
                 return await self._lock.acquire(write)
             case Renew():
                 return await self._renew(write)
