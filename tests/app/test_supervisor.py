@@ -17,13 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.supervisor import (
-    RESTARTS_WHILE_STARTING,
-    ManagedProcess,
-    ProcessFailed,
-    ProcessSpec,
-    health_port,
-)
+from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec, health_port
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 
@@ -116,16 +110,6 @@ async def test_a_child_that_is_killed_is_started_again(bench: Bench) -> None:
     assert process.restarts == 1
 
 
-async def test_a_child_that_was_ready_may_be_killed_as_often_as_one_likes(bench: Bench) -> None:
-    """Restarts count while it starts; one that came up each time has nothing wrong with it."""
-    process = await bench.child(SERVE)
-    for kill in range(RESTARTS_WHILE_STARTING + 1):
-        await process.wait_ready(timeout=10)
-        process.restarts += 1  # as if it had been killed
-        assert process.restarts == kill + 1
-    await process.wait_ready(timeout=10)
-
-
 async def test_a_child_that_ends_again_and_again_is_started_with_growing_pauses(
     bench: Bench,
 ) -> None:
@@ -197,7 +181,7 @@ async def test_a_child_that_does_not_listen_is_killed_after_its_grace(bench: Ben
 
 PARENT = """
 import asyncio, pathlib, sys
-from podsched.app.supervisor import RESTARTS_WHILE_STARTING, ManagedProcess, ProcessSpec
+from podsched.app.supervisor import ManagedProcess, ProcessSpec
 from podsched.lib.tasks import TaskSet
 
 async def main():

@@ -255,3 +255,21 @@ def test_a_heartbeat_beyond_the_year_9999_is_one_like_any_other(
         started(world)
     live(world, 46, "n2")
     assert (ready_status(world, "n1"), ready_status(world, "n2")) == ("Unknown", "True")
+
+
+def test_of_many_nodes_a_part_is_looked_at_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new leader has pods to bind, too; the next part is due soon, and none is forgotten."""
+    world = ControllerWorld()
+    for number in range(600):
+        item = ready_node(f"n{number}")
+        item.spec.unschedulable = True
+        world.put(item)
+    patched: list[str] = []
+    monkeypatch.setattr(world, "patch", lambda key, request, again: patched.append(key))
+    controller = NodeLifecycleController(world, world, ControllerSettings(), world.pods_on)
+    for _ in controller.start(world.now):
+        assert not patched
+    due = [controller.work(world.now) for _ in range(3)]
+    assert due[:2] == [0.01, 0.01]
+    assert due[2] is not None and due[2] > 1
+    assert len(patched) == len(set(patched)) == 600

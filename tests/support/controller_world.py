@@ -133,7 +133,8 @@ class ControllerWorld:
     def start(self, controller: Controller) -> None:
         """The controller begins with what is there."""
         self.controller = controller
-        controller.start(self.now)
+        for _ in controller.start(self.now):
+            pass
         self.settle()
 
     def put(self, item: AnyObject) -> AnyObject:

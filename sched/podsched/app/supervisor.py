@@ -29,7 +29,7 @@ from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
-#: Restarts without having been ready after which waiting for it is given up.
+#: Restarts after which waiting for a process to become ready is given up.
 RESTARTS_WHILE_STARTING = 2
 #: Seconds after which a process counts as healthy, and the backoff of its restarts is reset.
 STEADY_AFTER = 10.0
@@ -99,8 +99,6 @@ class ManagedProcess:
         self._may_restart = asyncio.Event()
         self._may_restart.set()
         self.restarts = 0
-        #: How many there had been when it was ready last.
-        self._restarts_when_ready = 0
 
     @property
     def pid(self) -> int | None:
@@ -183,7 +181,6 @@ class ManagedProcess:
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get("/readyz") as answer:
                         if answer.status == 200:
-                            self._restarts_when_ready = self.restarts
                             return
                 if self._ended_for_good(most_restarts):
                     break
@@ -218,8 +215,7 @@ class ManagedProcess:
     def _ended_for_good(self, most_restarts: int) -> bool:
         """Return whether the process has ended without restart, or too often to wait for it."""
         ended = self._process is not None and self._process.returncode is not None
-        tried = self.restarts - self._restarts_when_ready
-        return tried > most_restarts or (ended and not self.spec.restart)
+        return self.restarts > most_restarts or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the process's log."""

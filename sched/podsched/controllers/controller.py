@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from podsched.api.objects import AnyObject, ObjectMeta
@@ -114,8 +114,11 @@ class Controller(Protocol):
         """The kinds whose changes it gets."""
         ...
 
-    def start(self, now: Instant) -> None:
-        """Take in the objects that there are."""
+    def start(self, now: Instant) -> Iterator[None]:
+        """Take in the objects that there are, one a step; others may have turns in between.
+
+        What changes between two steps is told to ``changed``, also of objects not taken in yet.
+        """
         ...
 
     def changed(self, event: Event, now: Instant) -> None:

@@ -11,7 +11,7 @@ controller that does not exist makes the status one of failure that allows no di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from podsched.api.objects import (
     AnyObject,
@@ -51,11 +51,12 @@ class DisruptionController:
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget changes by itself."""
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Count the pods of all budgets."""
-        for key, budget in self._objects.objects("PodDisruptionBudget").items():
+        for key in list(self._objects.objects("PodDisruptionBudget")):
+            yield
             try:
-                self._budget_changed(key, budget)
+                self._budget_changed(key, self._objects.get("PodDisruptionBudget", key))
             except Exception as error:
                 self._writes.skipped("PodDisruptionBudget", key, error)
 

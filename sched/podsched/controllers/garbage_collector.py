@@ -15,7 +15,7 @@ of (``KEPT_KINDS``) is not deleted. Source: pkg/controller/garbagecollector of K
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from podsched.api.kinds import KINDS
@@ -72,11 +72,13 @@ class GarbageCollector:
         """Owners with a finalizer of the garbage collector, by uid."""
         self._dirty: dict[_Ref, None] = {}
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Take in the objects that there are."""
         for kind in COLLECTED_KINDS:
-            for key, item in self._objects.objects(kind).items():
-                self._note(kind, key, None, item)
+            for key in list(self._objects.objects(kind)):
+                yield
+                if (item := self._objects.get(kind, key)) is not None:
+                    self._note(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note who owns the object, and whom it owned."""

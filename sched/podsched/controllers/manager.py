@@ -53,10 +53,12 @@ WATCHED_KINDS = (
 """The kinds that the informer has to watch."""
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
 _log = get_logger("controllers")
+#: Seconds in which changes gather before they are worked on.
 _COALESCE = 0.02
 #: Least seconds between two rounds of work: what is due in less may be due never, by rounding.
 _LEAST_WAIT = 0.001
-"""Seconds in which changes gather before they are worked on."""
+#: Seconds after which a start gives others a turn.
+_TURN = 0.005
 _MOST_FAULTS = 1000
 
 
@@ -160,17 +162,24 @@ class ControllerManager:
         Raises FenceLost when the term is over.
         """
         await self._informer.synced.wait()
-        now = self._now()
-        for controller in self._controllers:
-            controller.start(now)
         self._started = True
         try:
+            await self._start(*self._controllers)
             await self._run_tasks()
         finally:
             self._started = False
             for timer in self._retries:
                 timer.cancel()
             self._retries.clear()
+
+    async def _start(self, *controllers: Controller) -> None:
+        """Start them in turns: with 20,000 pods that takes 0.15 s, in which others would wait."""
+        now, turn = self._now(), self._clock()
+        for controller in controllers:
+            for _ in controller.start(now):
+                if self._clock() - turn > _TURN:
+                    await asyncio.sleep(0)
+                    turn = self._clock()
 
     async def _run_tasks(self) -> None:
         tasks = TaskSet("controllers")
@@ -183,8 +192,8 @@ class ControllerManager:
     async def _collect_garbage(self) -> None:
         """Start the garbage collector, once it sees all that may be owned."""
         await self._others.synced.wait()
-        self._collector.start(self._now())
         self._register(self._collector)
+        await self._start(self._collector)
         self._controllers = (*self._controllers, self._collector)
         self._wake.set()
 

@@ -9,7 +9,7 @@ finds terminating. Source: pkg/controller/namespace of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from podsched.api.objects import AnyObject
 from podsched.client.informer import Event
@@ -41,10 +41,11 @@ class NamespaceController:
         self._terminating: dict[str, _Terminating] = {}
         self._again: list[str] = []
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Begin with the namespaces that are terminating."""
-        for key, namespace in self._objects.objects("Namespace").items():
-            self._note(key, namespace, now)
+        for key in list(self._objects.objects("Namespace")):
+            yield
+            self._note(key, self._objects.get("Namespace", key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a namespace that terminates, or a pod that has gone from one."""

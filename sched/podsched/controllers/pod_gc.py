@@ -94,9 +94,10 @@ class PodGarbageCollector:
         self._scan: _Scan | None = None
         self._next = 0.0
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Begin: nothing has been missing so far."""
         self._next = now.monotonic
+        yield
 
     def changed(self, event: Event, now: Instant) -> None:
         """Look soon after a node has gone: its absence counts from the next look."""

@@ -13,7 +13,7 @@ eviction is cancelled if the taint goes in time. Source: pkg/controller/taintevi
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.conditions import TRUE, pod_condition
@@ -129,17 +129,21 @@ class TaintEvictionController:
         self._leaving: dict[str, _Leaving] = {}
         self._times: list[tuple[float, str]] = []
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Index the pods; look at the tainted nodes."""
-        for key, item in self._objects.objects("Pod").items():
+        for key in list(self._objects.objects("Pod")):
+            yield
+            item = self._objects.get("Pod", key)
             if isinstance(item, Pod) and item.spec.node_name:
-                self._pods_on.setdefault(item.spec.node_name, {})[key] = now.wall
-        for item in self._objects.objects("Node").values():
-            if isinstance(item, Node):
+                self._pods_on.setdefault(item.spec.node_name, {}).setdefault(key, now.wall)
+        for name in list(self._objects.objects("Node")):
+            yield
+            node = self._objects.get("Node", name)
+            if isinstance(node, Node):
                 try:
-                    self._look_at_node(item.metadata.name, item, now)
+                    self._look_at_node(name, node, now)
                 except Exception as error:
-                    self._writes.skipped("Node", item.metadata.name, error)
+                    self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a change of a pod or a node."""
