@@ -229,6 +229,7 @@ async def test_a_change_of_leadership_is_one_line_with_its_component(replicas: R
         await leader.elector.stop()
     changes = [line for line in lines if line["log_level"] == "info"]
     assert [line["event"] for line in changes] == [
+        "Claiming the lock",
         "Started leading",
         "New leader",
         "Stopped leading",
