@@ -14,6 +14,7 @@ from podsched.election.events import (
     Effect,
     Event,
     Halt,
+    HandOverRequested,
     LeaderConnectionBroken,
     NewLeader,
     Observed,
@@ -123,6 +124,10 @@ def withdrawing() -> State:
 
 def releasing() -> State:
     return run(leading(), (101, StopRequested()))[0]
+
+
+def handing_over() -> State:
+    return run(leading(), (101, HandOverRequested("other")))[0]
 
 
 def stopped() -> State:
@@ -377,6 +382,7 @@ def _every_event(state: State) -> list[Event]:
         LeaderConnectionBroken("other", Term(5), confirmed=True),
         LeaderConnectionBroken("other", Term(5), confirmed=False),
         StopRequested(),
+        HandOverRequested("other"),
     ]
 
 
@@ -385,10 +391,20 @@ ALLOWED = {
     Acquiring: {Acquiring, Standby, Leading, Withdrawing},
     Leading: {Leading, Standby, Acquiring, Releasing, Stopped},
     Withdrawing: {Withdrawing, Releasing, Stopped},
-    Releasing: {Releasing, Stopped},
+    Releasing: {Releasing, Standby, Acquiring, Stopped},
     Stopped: {Stopped},
 }
-STARTS = [fresh, standby, acquiring, leading, renewing, withdrawing, releasing, stopped]
+STARTS = [
+    fresh,
+    standby,
+    acquiring,
+    leading,
+    renewing,
+    withdrawing,
+    releasing,
+    handing_over,
+    stopped,
+]
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -411,6 +427,40 @@ def test_a_request_to_stop_is_never_lost(start: Callable[[], State], now: float)
     assert isinstance(state, Withdrawing | Releasing | Stopped)
     state, _ = run(state, (now + 30, TimerFired()))
     assert isinstance(state, Stopped)
+
+
+def test_a_lock_that_is_handed_over_names_the_successor_and_its_holder_stands_by() -> None:
+    state, effects = run(leading(), (101, HandOverRequested("other")))
+    (release,) = only(effects, Release)
+    assert isinstance(release, Release)
+    assert (release.record.holder_identity, release.record.preferred_holder) == ("", "other")
+    assert effects[0] == StopLeading(StopReason.HANDED_OVER)
+    written = Written(release.attempt, Revision(11), release.record)
+    state, effects = run(state, (101.1, written))
+    assert isinstance(state, Standby)
+    assert not only(effects, TryAcquire)
+
+
+def test_nobody_hands_over_to_himself() -> None:
+    state, effects = run(leading(), (101, HandOverRequested("me")))
+    assert isinstance(state, Leading)
+    assert not only(effects, Release)
+
+
+def test_the_successor_claims_at_once_and_the_others_only_when_it_does_not() -> None:
+    free = replace(OTHERS, holder_identity="", preferred_holder="me")
+    candidate = replace(ME, race_jitter=0.02)
+    begin = Standby(view=LockView(candidate=candidate))
+    state, _ = step(begin, Started(), 100)
+    _, effects = step(state, Observed(seen(free, 12)), 101, chance=0.9)
+    (claim,) = only(effects, TryAcquire)
+    assert isinstance(claim, TryAcquire)
+    assert claim.record.preferred_holder == ""
+    other = Observed(seen(replace(free, preferred_holder="other"), 12))
+    state, effects = run(standby(), (101, other), (101.4, TimerFired()))
+    assert not only(effects, TryAcquire)
+    _, effects = run(state, (101.6, TimerFired()))
+    assert only(effects, TryAcquire)
 
 
 def test_a_lock_won_after_the_request_to_stop_is_given_back() -> None:

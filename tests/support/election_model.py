@@ -15,6 +15,7 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.events import (
     Effect,
     Event,
+    HandOverRequested,
     LeaderConnectionBroken,
     Observed,
     ReadRecord,
@@ -247,6 +248,10 @@ def _faults(world: World, i: int, replica: Replica, suspicion: bool) -> Iterator
             yield from _losses(world, i, replica, request)
     yield f"{name}: dies", _put(world, i, replace(replica, alive=False, reading=False))
     yield f"{name}: is asked to stop", tell(world, i, StopRequested())
+    if isinstance(state, Leading):
+        other = world.replicas[(i + 1) % len(world.replicas)].state.view.identity
+        yield f"{name}: is to hand over", tell(world, i, HandOverRequested(other))
+        yield f"{name}: stops for another", tell(world, i, StopRequested(other))
     if state.view.followed and suspicion:
         broken = LeaderConnectionBroken(*state.view.followed, confirmed=True)
         yield f"{name}: connection breaks", tell(world, i, broken)
@@ -361,7 +366,11 @@ class _Print:
         return (ranks[s.revision], record, ranks[s.record_revision], ranks[s.term], s.live_holder)
 
     def record(self, record: LeaderElectionRecord | None) -> Hashable:
-        return record and (record.holder_identity, record.leader_transitions - self._transitions)
+        return record and (
+            record.holder_identity,
+            record.leader_transitions - self._transitions,
+            record.preferred_holder,
+        )
 
     def since(self, time: float) -> float:
         return max(time - self._now, -SETTINGS.lease_duration - 1)
@@ -421,7 +430,8 @@ class _Print:
                 times = (self.since(s.renewed_at), self.until(s.not_before))
                 return (self.tenure(s.tenure), self.flight(s), times)
             case Releasing():
-                return (self.tenure(s.tenure), self.flight(s), self.until(s.give_up_at))
+                until = self.until(s.give_up_at)
+                return (self.tenure(s.tenure), self.flight(s), until, s.successor, s.stays)
             case Withdrawing():
                 return (self.flight(s), self.until(s.give_up_at))
         raise AssertionError(s)

@@ -23,6 +23,7 @@ from podsched.election.events import (
     Effect,
     Event,
     Halt,
+    HandOverRequested,
     LeaderConnectionBroken,
     NewLeader,
     ReadRecord,
@@ -157,11 +158,18 @@ class LeaderElector:
                 self._timer.cancel()
             await self._close()
 
-    async def stop(self) -> None:
-        """Stop leading, release the lock (if releaseOnCancel), return when ``run`` has ended."""
+    async def stop(self, successor: str = "") -> None:
+        """Stop leading, release the lock (if releaseOnCancel), return when ``run`` has ended.
+
+        successor: identity of the candidate that is to lead next; the others let it go first.
+        """
         if self._entered and not self._ended.is_set():
-            self._post(StopRequested())
+            self._post(StopRequested(successor))
             await self._ended.wait()
+
+    def hand_over(self, successor: str) -> None:
+        """If this candidate leads, leave the lock to the one of this identity, and stand by."""
+        self._post(HandOverRequested(successor))
 
     async def _close(self) -> None:
         try:

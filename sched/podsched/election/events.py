@@ -22,6 +22,8 @@ class StopReason(Enum):
     """No renewal sent within the last renewDeadline has succeeded."""
     DEPOSED = "deposed"
     """The record or the term belongs to somebody else."""
+    HANDED_OVER = "handed over"
+    """Its owner asked it to leave the lock to another candidate."""
     ABANDONED = "abandoned"
     """The elector itself was cancelled or failed; the record was not released."""
 
@@ -80,7 +82,16 @@ class LeaderConnectionBroken:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """The owner wants to leave the race."""
+    """The owner wants to leave the race. successor: who is to lead next, "" for anybody."""
+
+    successor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverRequested:
+    """The owner wants this candidate to lead next; a holder gives the lock up, and stands by."""
+
+    successor: str
 
 
 Event = (
@@ -92,6 +103,7 @@ Event = (
     | TimerFired
     | LeaderConnectionBroken
     | StopRequested
+    | HandOverRequested
 )
 
 

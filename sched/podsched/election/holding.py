@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from podsched.election.events import (
     Event,
+    HandOverRequested,
     Observed,
     ReadRecord,
     Refused,
@@ -20,8 +21,9 @@ from podsched.election.events import (
     Unanswered,
     Written,
 )
-from podsched.election.lock_view import LockView, Tenure, learned_own_write, tenure_in
-from podsched.election.record import whole_seconds
+from podsched.election.lock_view import learned_own_write, tenure_in
+from podsched.election.racing import HAND_OVER_GRACE
+from podsched.election.record import NO_TERM, whole_seconds
 from podsched.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
 from podsched.election.transition import Transition
 from podsched.lib.ids import Term
@@ -42,7 +44,9 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
         case Observed():
             return _on_observed(state, transition)
         case StopRequested():
-            return _on_stop_requested(state, transition)
+            return _on_stop_requested(state, event, transition)
+        case HandOverRequested():
+            return _on_hand_over_requested(state, event, transition)
     return state
 
 
@@ -81,19 +85,38 @@ def _on_observed(state: Leading, transition: Transition) -> Leading | Standby:
     return state
 
 
-def _on_stop_requested(state: Leading, transition: Transition) -> Releasing | Stopped:
+def _on_stop_requested(
+    state: Leading, event: StopRequested, transition: Transition
+) -> Releasing | Stopped:
     if transition.now >= state.lease_over_at:
         transition.emit(StopLeading(StopReason.RENEW_DEADLINE))
         return transition.halt(state.view)
     transition.emit(StopLeading(StopReason.RELEASED))
     if not state.view.settings.release_on_cancel:
         return transition.halt(state.view)
-    give_up_at = transition.now + state.view.settings.retry_period
-    if state.in_flight is None:
-        return _release(state.view, state.tenure, give_up_at, transition)
-    return Releasing(
-        view=state.view, tenure=state.tenure, in_flight=state.in_flight, give_up_at=give_up_at
+    return _give_back(state, event.successor, transition, stays=False)
+
+
+def _on_hand_over_requested(
+    state: Leading, event: HandOverRequested, transition: Transition
+) -> Leading | Releasing:
+    if event.successor in ("", state.view.identity) or transition.now >= state.lease_over_at:
+        return state
+    transition.emit(StopLeading(StopReason.HANDED_OVER))
+    return _give_back(state, event.successor, transition, stays=True)
+
+
+def _give_back(state: Leading, successor: str, transition: Transition, *, stays: bool) -> Releasing:
+    """Release now, or as soon as the renewal on its way is answered."""
+    releasing = Releasing(
+        view=state.view,
+        tenure=state.tenure,
+        give_up_at=transition.now + state.view.settings.retry_period,
+        successor=successor,
+        stays=stays,
+        in_flight=state.in_flight,
     )
+    return releasing if state.in_flight is not None else _release(releasing, transition)
 
 
 def _renew(state: Leading, transition: Transition) -> Leading:
@@ -132,14 +155,17 @@ def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> 
         tenure = tenure_in(view, term)
         if tenure is None:
             return transition.halt(view)
-        return _release(view, tenure, state.give_up_at, transition)
+        won = Releasing(view=view, tenure=tenure, give_up_at=state.give_up_at)
+        return _release(won, transition)
     return state
 
 
 def on_releasing(state: Releasing, event: Event, transition: Transition) -> State:
     """Release the lock as soon as it is known what there is to release, or give up."""
+    if isinstance(event, StopRequested):
+        state = replace(state, stays=False)
     if transition.now >= state.give_up_at:
-        return transition.halt(state.view)
+        return _leave(state, transition)
     releases = state.in_flight is not None and isinstance(state.in_flight.write, Release)
     match event:
         case Written() if not releases:
@@ -147,31 +173,49 @@ def on_releasing(state: Releasing, event: Event, transition: Transition) -> Stat
             return _release_again(replace(state, view=view, in_flight=None), transition)
         case Observed():
             return _release_again(state, transition)
-        case Written() | Unanswered() if releases:
-            return transition.halt(state.view)
+        case Written() if releases:
+            view = learned_own_write(state.view, event, NO_TERM, transition.now)
+            return _leave(replace(state, view=view), transition)
+        case Unanswered() if releases:
+            return _leave(state, transition)
         case Refused() | Unanswered():
             transition.emit(ReadRecord())
             return replace(state, in_flight=None)
     return state
 
 
-def _release_again(state: Releasing, transition: Transition) -> Releasing | Stopped:
+def _release_again(state: Releasing, transition: Transition) -> Releasing | Standby | Stopped:
     """Release what this candidate holds by its present view, unless a write is on its way."""
     tenure = tenure_in(state.view, state.tenure.term)
     if tenure is None:
-        return transition.halt(state.view)
+        return _leave(state, transition)
     if state.in_flight is not None:
         return state
-    return _release(state.view, tenure, state.give_up_at, transition)
+    return _release(replace(state, tenure=tenure), transition)
 
 
-def _release(
-    view: LockView, tenure: Tenure, give_up_at: float, transition: Transition
-) -> Releasing:
-    """Release as client-go does: nobody holds the lock, for one second, and the count goes on."""
+def _release(state: Releasing, transition: Transition) -> Releasing:
+    """Release as client-go does: nobody holds the lock, for one second, and the count goes on.
+
+    The successor is named in spec.preferredHolder, as in Kubernetes' coordinated leader election.
+    """
+    tenure = state.tenure
     record = replace(
-        tenure.record, holder_identity="", lease_duration_seconds=1, address="", liveness_ttl=0
+        tenure.record,
+        holder_identity="",
+        lease_duration_seconds=1,
+        preferred_holder=state.successor,
+        address="",
+        liveness_ttl=0,
     )
-    write = Release(view.attempt + 1, tenure.record_revision, tenure.term, record)
-    view, in_flight = transition.send(view, write)
-    return Releasing(view=view, tenure=tenure, in_flight=in_flight, give_up_at=give_up_at)
+    write = Release(state.view.attempt + 1, tenure.record_revision, tenure.term, record)
+    view, in_flight = transition.send(state.view, write)
+    return replace(state, view=view, in_flight=in_flight)
+
+
+def _leave(state: Releasing, transition: Transition) -> Standby | Stopped:
+    """End a release, done or not: leave the race, or stand by and let the successor go first."""
+    if not state.stays:
+        return transition.halt(state.view)
+    not_before = transition.now + HAND_OVER_GRACE
+    return Standby(view=state.view, poll_at=transition.now, not_before=not_before)

@@ -21,6 +21,8 @@ from podsched.election.states import Acquiring, Leading, Standby, State, Withdra
 from podsched.election.transition import Transition
 from podsched.lib.ids import Term
 
+#: Seconds for which a lock that was handed over is left to the successor.
+HAND_OVER_GRACE = 0.5
 #: A claim that may be made at any time.
 _AT_ONCE = float("-inf")
 
@@ -30,8 +32,11 @@ def claimable_from(state: Standby) -> float | None:
     view, snapshot = state.view, state.view.snapshot
     if snapshot is None or snapshot.revision <= state.claims_after:
         return None
-    if snapshot.record is None or snapshot.holder in ("", view.identity):
+    if snapshot.record is None or snapshot.holder == view.identity:
         return _AT_ONCE
+    if not snapshot.holder:
+        reserved = snapshot.record.preferred_holder not in ("", view.identity)
+        return view.observed_at + HAND_OVER_GRACE if reserved else _AT_ONCE
     if snapshot.holder_vanished or _is_suspected(view) or _is_alone(view):
         return _AT_ONCE
     return view.observed_at + snapshot.record.lease_duration_seconds
@@ -89,11 +94,10 @@ def _retry_wait(view: LockView, transition: Transition) -> float:
 def _race_start(state: Standby, transition: Transition) -> float:
     """Return when to claim: at once on a broken connection, so that nobody notices the failover."""
     view = state.view
-    jitter = (
-        0.0
-        if _is_suspected(view) or _is_alone(view)
-        else view.candidate.race_jitter * transition.chance
-    )
+    record = view.snapshot.record if view.snapshot else None
+    named = record is not None and record.preferred_holder == view.identity
+    hurried = named or _is_suspected(view) or _is_alone(view)
+    jitter = 0.0 if hurried else view.candidate.race_jitter * transition.chance
     return max(transition.now + jitter, state.not_before)
 
 
@@ -116,7 +120,6 @@ def _claim(view: LockView) -> LeaderElectionRecord:
         lease_duration_seconds=whole_seconds(view.settings.lease_duration),
         leader_transitions=view.transitions + 1 if renamed else view.transitions,
         strategy=old.strategy,
-        preferred_holder=old.preferred_holder,
         address=candidate.address,
         liveness_ttl=candidate.liveness_ttl,
     )

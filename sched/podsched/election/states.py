@@ -101,11 +101,15 @@ class Releasing:
 
     in_flight: the last renewal or the release; None until it is known what to release.
     give_up_at: when a release that does not succeed is abandoned.
+    successor: identity for which the lock is kept free for a moment, "" for none.
+    stays: whether it stands by afterwards, instead of leaving the race.
     """
 
     view: LockView
     tenure: Tenure
     give_up_at: float
+    successor: str = ""
+    stays: bool = False
     in_flight: InFlight | None = None
 
 

@@ -42,6 +42,7 @@ others; ``states`` says what is known in each phase.
 | LEADING     | Unanswered   |                                  | ReadRecord, back off            |
 | LEADING     | StopRequested | releaseOnCancel                 | RELEASING: StopLeading, Release |
 | LEADING     | StopRequested | otherwise                       | STOPPED: StopLeading, Halt      |
+| LEADING     | HandOverRequested | to another                  | RELEASING: StopLeading, Release |
 | WITHDRAWING | Written      | nobody took over since           | RELEASING: Release              |
 | WITHDRAWING | Written      | otherwise                        | STOPPED: Halt                   |
 | WITHDRAWING | Refused, Unanswered |                           | STOPPED: Halt                   |
@@ -53,6 +54,7 @@ others; ``states`` says what is known in each phase.
 | RELEASING   | Unanswered   | of a renewal                     | ReadRecord                      |
 | RELEASING   | Unanswered   | of the release                   | STOPPED: Halt                   |
 | both        | any          | retryPeriod has passed           | STOPPED: Halt                   |
+| RELEASING   | any of these | the lock was handed over         | STANDBY instead of STOPPED      |
 | STOPPED     | any          |                                  | nothing                         |
 
 A claim is justified when the record is absent, empty or (left by a lost answer or an earlier life)
@@ -62,6 +64,8 @@ listens there any more; or, until it has led for the first time, when this candi
 to be the only one (leaderElect: false). The last three may be wrong about a living holder. That is
 safe because every write of a leader carries its term, and an acquisition makes an earlier term
 worthless.
+
+While an empty record names a successor, the others leave it to him for half a second.
 
 Invariants (checked by tests/election on every reachable state of a model):
  1. A term has one holder: StartLeading(term) comes from the one write that created the term.
