@@ -231,3 +231,35 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
     await asyncio.sleep(5)
     assert world.node_of("later") == "n1"
     assert ended <= 4, "the next term knows"
+
+
+async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(
+    world: World,
+) -> None:
+    """What was decided before stays bound; what came meanwhile is bound afterwards."""
+    world.cluster.create(node("n1"))
+    world.lead()
+    world.cluster.create(pod("before", PENDING))
+    await asyncio.sleep(1)
+    assert world.node_of("before") == "n1"
+    world.runner.pause(True)
+    world.runner.pause(True)
+    await asyncio.sleep(0.1)
+    world.cluster.create(pod("meanwhile", PENDING))
+    await asyncio.sleep(60)
+    assert world.node_of("meanwhile") == ""
+    world.runner.pause(False)
+    await asyncio.sleep(1)
+    assert world.node_of("meanwhile") == "n1"
+
+
+async def test_whoever_begins_to_lead_during_a_pause_waits_for_its_end(world: World) -> None:
+    world.cluster.create(node("n1"))
+    world.runner.pause(True)
+    world.lead()
+    world.cluster.create(pod("waits", PENDING))
+    await asyncio.sleep(60)
+    assert world.node_of("waits") == ""
+    world.runner.pause(False)
+    await asyncio.sleep(1)
+    assert world.node_of("waits") == "n1"

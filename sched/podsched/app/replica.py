@@ -20,9 +20,11 @@ from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
 from podsched.app.backend import Backend
+from podsched.app.leader_requests import LeaderRequests
 from podsched.app.process import Process
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
+from podsched.client.informer import Batch
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.election.election_lock import ElectionLock
@@ -42,6 +44,8 @@ from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
+#: Seconds between two looks for a standby of higher priority; the second one acts.
+PREFER_AFTER = 2.0
 
 
 BackendFactory = Callable[[str, str, MetricRegistry], Backend]
@@ -114,10 +118,19 @@ class Replica:
         )
         self._runner = TermRunner(parts, self._tasks)
         process.registry.before_collect(self._runner.update_gauges)
+        self._lock = options.config.leader_election.lock
+        self._racing = False
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
         elector = self._elector(await self._backend.connect())
+        requests = LeaderRequests(
+            self._options.settings.identity or self.identity,
+            self._lock,
+            lambda: self._informer.objects("Lease"),
+            pause=self._runner.pause,
+            hand_over=elector.hand_over,
+        )
         self._add_checks(elector)
         config = self._options.config
         health = await self._process.serve_health(
@@ -128,14 +141,15 @@ class Replica:
         debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         tasks = self._tasks
-        tasks.start(self._inform(), "informer", endless=True)
+        tasks.start(self._inform(requests), "informer", endless=True)
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url))
         tasks.start(self._elect(elector), "elector")
         tasks.start(debugger.run(), "cache debugger", endless=True)
-        tasks.start(self._end_when_asked(elector), "wait for the stop")
+        tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
+        tasks.start(self._prefer(elector, requests), "prefer another leader", endless=True)
         try:
             await tasks.run()
         finally:
@@ -147,10 +161,22 @@ class Replica:
                 await self._extenders.close()
             await self._backend.close()
 
-    async def _end_when_asked(self, elector: LeaderElector) -> None:
+    async def _end_when_asked(self, elector: LeaderElector, requests: LeaderRequests) -> None:
         await self._process.stopping.wait()
-        await elector.stop()
+        successor = requests.successor()
+        await elector.stop(successor.identity if successor else "")
         self._tasks.end()
+
+    async def _prefer(self, elector: LeaderElector, requests: LeaderRequests) -> None:
+        """Leave the lock to a standby of higher priority, once that has been there for a while."""
+        waiting = ""
+        while True:
+            await asyncio.sleep(PREFER_AFTER)
+            best = requests.successor() if elector.is_leader() else None
+            preferred = best is not None and best.priority > self._options.settings.leader_priority
+            if best is not None and preferred and best.identity == waiting:
+                elector.hand_over(best.identity)
+            waiting = best.identity if best is not None and preferred else ""
 
     # ------------------------------------------------------------------ leadership
 
@@ -167,10 +193,14 @@ class Replica:
             options=self._options.election,
         )
 
-    async def _inform(self) -> None:
+    async def _inform(self, requests: LeaderRequests) -> None:
+        def handle(batch: Batch) -> None:
+            self._runner.handle(batch)
+            requests.handle(batch)
+
         if self._options.config.delay_cache_until_active:
             await self._active.wait()
-        await self._informer.run(self._runner.handle)
+        await self._informer.run(handle)
 
     def _started_leading(self, fence: api_pb2.Fence) -> None:
         self._active.set()
@@ -190,6 +220,7 @@ class Replica:
             # Racing before the caches are warm would only delay whoever is ready.
             await self._informer.synced.wait()
             await self._actors.load(self._runner.state.cache.node_count)
+        self._racing = True
         await elector.run()
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended although nobody has asked for it")
@@ -220,6 +251,7 @@ class Replica:
         self._election_metrics.term.set(float(elector.term) if leading else 0.0)
         slow_paths = self._election_metrics.leader_election_slowpath_total.labels(name)
         slow_paths.value = float(elector.slow_paths)
+        self._election_metrics.paused.set(float(self._runner.paused))
         self._election_metrics.transitions.set(float(elector.transitions))
         return {
             "pid": str(os.getpid()),
@@ -227,6 +259,9 @@ class Replica:
             "state": "leading" if leading else "standby",
             "term": str(elector.term) if leading else "",
             "leader": elector.leader_identity,
+            "lock": self._lock,
+            "priority": str(self._options.settings.leader_priority),
+            "warm": "true" if self._racing and self._informer.synced.is_set() else "false",
             "health": health,
             "set-aside": str(len(self._runner.state.set_aside) + self._backend.set_aside),
             "seen": f"{time.time():.3f}",

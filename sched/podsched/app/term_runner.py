@@ -124,6 +124,10 @@ class TermRunner:
         self._missed: list[Batch] = []
         self._built = asyncio.Event()
         self._built.set()
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        #: What the present term is doing.
+        self._work: TaskSet | None = None
         parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
         self.recorder = EventRecorder(
@@ -185,6 +189,23 @@ class TermRunner:
             self._loop = None
             self._build_anew()
 
+    @property
+    def paused(self) -> bool:
+        """Whether a leader decides nothing until it is told to go on."""
+        return not self._resumed.is_set()
+
+    def pause(self, paused: bool) -> None:
+        """Decide nothing, or go on; a term that is under way keeps its lock and its fence."""
+        if paused == self.paused:
+            return
+        _log.warning("Scheduling is paused" if paused else "Scheduling goes on")
+        if not paused:
+            self._resumed.set()
+            return
+        self._resumed.clear()
+        if self._work is not None:
+            self._work.end()
+
     def end(self) -> None:
         """Stop leading for good."""
         if self._term is not None:
@@ -214,18 +235,21 @@ class TermRunner:
             self.handle(batch)
 
     async def _lead(self, fence: api_pb2.Fence) -> None:
-        """Schedule until the fence is lost, anew after each bug that was met on a pod."""
+        """Schedule until the fence is lost, anew after a pause and each bug met on a pod."""
         pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
+            await self._resumed.wait()
             try:
                 await self._schedule(fence)
-                return
+                if not self.paused:
+                    return
             except PodFault as fault:
                 self._blame.add(fault)
                 _log.error("The term starts over", pod=str(fault), exc_info=fault.__cause__)
             self._loop = self._controllers = None
             self._build_anew()
-            await asyncio.sleep(pause.next_delay())
+            if not self.paused:
+                await asyncio.sleep(pause.next_delay())
 
     async def _schedule(self, fence: api_pb2.Fence) -> None:
         parts = self._parts
@@ -233,6 +257,8 @@ class TermRunner:
         # come so far, nothing of it is missing.
         await parts.informer.wait_for_revision(fence.term)
         await self._built.wait()
+        if self.paused:
+            return
         actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
         self._loop = SchedulingLoop(self._loop_parts(fence, actors))
         tasks = TaskSet(f"term {fence.term}")
@@ -248,10 +274,13 @@ class TermRunner:
             )
             tasks.start(self._controllers.run(), "controllers", endless=True)
         tasks.start(actors.run(), "actors", endless=True)
+        self._work = tasks
         try:
             await tasks.run()
         except FenceLost:
             _log.warning("The fence is lost: another replica leads", term=fence.term)
+        finally:
+            self._work = None
 
     def _loop_parts(self, fence: api_pb2.Fence, actors: TermActors) -> LoopParts:
         return LoopParts(

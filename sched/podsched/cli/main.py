@@ -97,6 +97,11 @@ _TABLE = {
         "agent:agent",
         "Play hollow nodes: register them, send heartbeats, run and end pods.",
     ),
+    "leader": (
+        _SCHEDULING,
+        "leader:app",
+        "Choose another leader, or pause and resume scheduling.",
+    ),
     "config": (
         _SCHEDULING,
         "config:app",

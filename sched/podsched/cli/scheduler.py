@@ -55,6 +55,13 @@ Identity = Annotated[
         help="Name of this replica, to which a random suffix is added. Default: the host name.",
     ),
 ]
+LeaderPriority = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="A leader hands over to a warm standby of higher priority.",
+    ),
+]
 EvaluatorOption = Annotated[
     Evaluator,
     typer.Option(
@@ -98,6 +105,7 @@ def scheduler(
     etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     config: ConfigFile = None,
     identity: Identity = "",
+    leader_priority: LeaderPriority = 0,
     evaluator: EvaluatorOption = Evaluator.AUTO,
     ray_address: RayAddress = "",
     ray_shards: RayShards = 0,
@@ -136,6 +144,7 @@ def scheduler(
         settings = SchedulerSettings(
             api_endpoints=tuple(endpoints(server)),
             identity=identity,
+            leader_priority=leader_priority,
             evaluation=_evaluation(evaluator, ray_address, ray_shards),
             pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
         )

@@ -11,6 +11,7 @@ import typer
 
 from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
+from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
 from podsched.cli.output import say
@@ -33,7 +34,17 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     pods = [cast(Pod, item) for item in (await client.list("Pod")).items]
     nodes = (await client.list("Node")).items
     about = [r for r in replicas if r["state"] != "gone"]
+    try:
+        found = cast(Lease, await client.get("Lease", pause_name(lock), namespace))
+        paused = {
+            "by": found.spec.holder_identity,
+            "since": format_time(found.spec.acquire_time),
+            "reason": found.metadata.annotations.get(REASON, ""),
+        }
+    except NotFound:
+        paused = None
     return {
+        "paused": paused,
         "leader": record.spec.holder_identity,
         "transitions": record.spec.lease_transitions,
         "renewTime": format_time(record.spec.renew_time) if record.spec.holder_identity else "",
@@ -118,6 +129,10 @@ def _print(state: dict[str, Any]) -> None:
     pods = state["pods"]
     renewed = f"renewed {state['renewTime']}, " if state["renewTime"] else ""
     say()
+    if paused := state["paused"]:
+        why = f": {paused['reason']}" if paused["reason"] else ""
+        say(f"PAUSED   by {paused['by']} since {paused['since']}{why}")
+        say("         Nothing is scheduled until sched leader resume.")
     say(f"Leader:  {state['leader'] or 'none'} ({renewed}{state['transitions']} transitions)")
     say(f"API:     {', '.join(state['endpoints']['api'])}")
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")

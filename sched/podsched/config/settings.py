@@ -133,6 +133,8 @@ class SchedulerSettings(_Checked):
     """Addresses of API servers ("host:port"); the next one is used when one fails."""
     identity: str = ""
     """Name of this replica; empty: host name, "_" and a random id, as kube-scheduler does."""
+    leader_priority: int = 0
+    """A standby of higher priority than the leader's gets the lock once it is warm."""
     evaluation: EvaluatorSettings = EvaluatorSettings()
     """Where nodes are evaluated."""
     max_batch: int = 256

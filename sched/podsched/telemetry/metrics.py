@@ -408,6 +408,9 @@ class ElectionMetrics:
         self.transitions = registry.add(
             Gauge("podsched_leader_election_transitions", "Transitions in the record last seen.")
         )
+        self.paused = registry.add(
+            Gauge("podsched_scheduling_paused", "1 while a leader decides nothing, else 0.")
+        )
         self.renew_duration_seconds = registry.add(
             Histogram(
                 "podsched_leader_election_renew_duration_seconds",

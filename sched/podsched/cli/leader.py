@@ -1,0 +1,147 @@
+"""``sched leader``: leave the lock to another replica, and pause or resume scheduling."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import time
+from typing import Annotated, cast
+
+import typer
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.api.objects import Lease
+from podsched.app.leader_requests import HAND_OVER, REASON, name_of, pause_name, standbys
+from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE
+from podsched.cli.client import Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.help_texts import Command, Group
+from podsched.cli.output import say
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import AlreadyExists, NotFound
+
+app = typer.Typer(
+    help="Choose another leader, or pause and resume scheduling.",
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+_LONGEST_REASON = 1000
+#: Seconds within which another replica must lead, and between two looks.
+_WITHIN, _LOOK_EVERY = 10.0, 0.02
+
+Lock = Annotated[
+    str, typer.Option(metavar="NAMESPACE/NAME", help="The lock that the replicas race for.")
+]
+
+
+@app.command(cls=Command)
+def transfer(
+    to: Annotated[
+        str, typer.Option(metavar="REPLICA", help="Name or identity. Default: the best standby.")
+    ] = "",
+    server: Server = "",
+    lock: Lock = "kube-system/kube-scheduler",
+) -> None:
+    """Have the leader hand over to a standby, without stopping it."""
+    _check(lock)
+    said = with_client(server, lambda client: _transfer(client, lock, to))
+    say(said)
+
+
+async def _transfer(client: ApiClient, lock: str, to: str) -> str:
+    leader = (await _record(client, lock)).spec.holder_identity
+    if not leader:
+        fail(f'nobody holds the lock "{lock}"', FAILED)
+    if to and to in (leader, name_of(leader)):
+        return f"{leader} leads already."
+    listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
+    leases = [cast(Lease, item) for item in listing.items]
+    found = [s.identity for s in standbys(leases, lock, time.time())]
+    wanted = [each for each in found if not to or to in (each, name_of(each))]
+    if not wanted:
+        known = ", ".join(found) or "none"
+        fail(f"--to: {to or 'anybody'} is no warm standby; there are: {known}", FAILED)
+    own = next((lease for lease in leases if lease.spec.holder_identity == leader), None)
+    if own is None:
+        fail(f"{leader} says nothing about itself: it may be starting, or dead", FAILED)
+    patch = {"metadata": {"annotations": {HAND_OVER: f"{wanted[0]} {time.time():.6f}"}}}
+    await client.patch("Lease", own.metadata.name, patch, NAMESPACE)
+    return await _wait_for(client, lock, leader, wanted[0])
+
+
+async def _wait_for(client: ApiClient, lock: str, leader: str, successor: str) -> str:
+    """Return what to tell once another replica leads; exit when it is the wrong one, or nobody."""
+    asked = time.monotonic()
+    holder = leader
+    while holder in ("", leader) and time.monotonic() - asked < _WITHIN:
+        await asyncio.sleep(_LOOK_EVERY)
+        holder = (await _record(client, lock)).spec.holder_identity
+    if holder in ("", leader):
+        fail(f"{leader} has not handed over within {_WITHIN:g} s: see its log", FAILED)
+    if holder != successor:
+        fail(f"{holder} leads now, not {successor}: it was faster", FAILED)
+    return f"{holder} leads after {time.monotonic() - asked:.2f} s, {leader} stands by."
+
+
+async def _record(client: ApiClient, lock: str) -> Lease:
+    namespace, _, name = lock.partition("/")
+    try:
+        return cast(Lease, await client.get("Lease", name, namespace))
+    except NotFound:
+        return Lease()
+
+
+@app.command(cls=Command)
+def pause(
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; sched status shows it.")] = "",
+    server: Server = "",
+    lock: Lock = "kube-system/kube-scheduler",
+) -> None:
+    """Have the leader decide nothing; it keeps the lock.
+
+    Pods stay pending, nothing is evicted or collected, until sched leader
+    resume. Whoever leads meanwhile is paused, too.
+    """
+    _check(lock)
+    if len(reason) > _LONGEST_REASON:
+        fail(f"--reason: at most {_LONGEST_REASON} characters, not {len(reason)}", USAGE)
+    lease = Lease()
+    lease.metadata.name = pause_name(lock)
+    lease.metadata.namespace = lock.partition("/")[0]
+    if reason:
+        lease.metadata.annotations[REASON] = reason
+    lease.spec.holder_identity = getpass.getuser()
+    now = Timestamp()
+    now.GetCurrentTime()
+    lease.spec.acquire_time.CopyFrom(now)
+
+    async def create(client: ApiClient) -> bool:
+        try:
+            await client.create(lease)
+        except AlreadyExists:
+            return False
+        return True
+
+    say("Scheduling is paused." if with_client(server, create) else "It is paused already.")
+
+
+@app.command(cls=Command)
+def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> None:
+    """Have the leader go on after sched leader pause."""
+    _check(lock)
+
+    async def delete(client: ApiClient) -> bool:
+        try:
+            await client.delete("Lease", pause_name(lock), lock.partition("/")[0])
+        except NotFound:
+            return False
+        return True
+
+    say("Scheduling goes on." if with_client(server, delete) else "It is not paused.")
+
+
+def _check(lock: str) -> None:
+    namespace, _, name = lock.partition("/")
+    if not namespace or not name or "/" in name:
+        fail(f'--lock: "{lock}" is not NAMESPACE/NAME', USAGE)
