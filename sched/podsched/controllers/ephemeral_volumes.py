@@ -30,10 +30,12 @@ class EphemeralVolumeController:
         """The pod of each claim, by their keys."""
         self._dirty: dict[str, None] = {}
 
-    def start(self, now: Instant) -> None:
+    def start(self, now: Instant) -> Iterator[None]:
         """Take in the pods that there are."""
-        for key, pod in self._objects.objects("Pod").items():
-            self._note(key, pod)
+        for key in list(self._objects.objects("Pod")):
+            yield
+            if (pod := self._objects.get("Pod", key)) is not None:
+                self._note(key, pod)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a pod that has come or gone, or a claim that has gone."""
