@@ -107,6 +107,11 @@ _TABLE = {
         "config:app",
         "Print, check or convert a KubeSchedulerConfiguration or a Policy.",
     ),
+    "snapshot": (
+        _PROCESSES,
+        "snapshot:app",
+        "Save and restore everything that etcd holds.",
+    ),
     "auth": (
         _PROCESSES,
         "auth:app",

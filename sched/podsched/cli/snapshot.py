@@ -1,0 +1,123 @@
+"""``sched snapshot``: save and restore everything that etcd holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from podsched.api.etcd_keys import ROOT, parse_object_key
+from podsched.cli.errors import FAILED, fail
+from podsched.cli.help_texts import Command, Group
+from podsched.cli.output import say
+from podsched.cli.printers import aligned
+from podsched.cli.process_options import (
+    EtcdCa,
+    EtcdCert,
+    EtcdEndpoints,
+    EtcdKey,
+    EtcdUser,
+    etcd_options,
+)
+from podsched.store.errors import EmbeddedEtcdError, StoreError
+from podsched.store.snapshot import (
+    Contents,
+    SnapshotError,
+    contents_of,
+    restore_snapshot,
+    save_snapshot,
+)
+
+app = typer.Typer(
+    help="Save and restore everything that etcd holds.",
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+T = TypeVar("T")
+
+File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+
+
+@app.command(cls=Command)
+def save(
+    file: File,
+    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
+    etcd_ca: EtcdCa = None,
+    etcd_cert: EtcdCert = None,
+    etcd_key: EtcdKey = None,
+    etcd_username: EtcdUser = "",
+    check: Annotated[
+        bool, typer.Option(help="Restore it for a moment to see what it holds.")
+    ] = True,
+) -> None:
+    """Save a snapshot of etcd to a new FILE, and say what it holds."""
+    options = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
+    size = _run(save_snapshot(options, file))
+    say(f"Saved {size:,} bytes to {file}; the checksum is right.")
+    if check:
+        _tell(_run(contents_of(file, ROOT)))
+
+
+@app.command(cls=Command)
+def status(file: File) -> None:
+    """Check a snapshot, and say what it holds."""
+    _tell(_run(contents_of(file, ROOT)))
+
+
+@app.command(cls=Command)
+def restore(
+    file: File,
+    data_dir: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="As for sched up --data-dir; without etcd.")
+    ],
+) -> None:
+    """Make a data directory for sched up from a snapshot.
+
+    Stop all API servers and schedulers first: what they have in memory is
+    newer than what is restored. For an etcd of several members, restore each
+    with etcdutl.
+    """
+    _run(restore_snapshot(file, data_dir / "etcd"))
+    say(f"Restored to {data_dir / 'etcd'}. Start it: sched up --data-dir {data_dir}")
+
+
+def _tell(contents: Contents) -> None:
+    unreadable = _unreadable(contents)
+    counts = contents.count(_kind_of)
+    rows = [["KIND", "OBJECTS"], *([kind, f"{n:,}"] for kind, n in sorted(counts.items()))]
+    say(f"Revision {contents.revision:,}")
+    say("\n".join(aligned(rows)) if counts else "It holds nothing of podsched.")
+    if unreadable:
+        kinds = ", ".join(f"{kind} {n:,}" for kind, n in sorted(unreadable.items()))
+        fail(f"objects that cannot be read: {kinds}", FAILED)
+
+
+def _kind_of(key: str) -> str:
+    found = parse_object_key(key)
+    return found[0].name if found is not None else "(locks and other keys)"
+
+
+def _unreadable(contents: Contents) -> Counter[str]:
+    from podsched.server.entries import Entry  # the server's packages are needed here alone
+    from podsched.store.protocol import KeyValue
+
+    found: Counter[str] = Counter()
+    for key, value in contents.values:
+        entry = Entry.of(KeyValue(key, value, 1, 1, 1))
+        if entry is not None and not entry.is_readable():
+            found[entry.kind.name] += 1
+    return found
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except (StoreError, SnapshotError, EmbeddedEtcdError) as error:
+        fail(str(error), FAILED)
+    except OSError as error:
+        fail(f"{error.filename or 'snapshot'}: {error.strerror or error}", FAILED)

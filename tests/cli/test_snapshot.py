@@ -1,0 +1,54 @@
+"""``sched snapshot``: what is said of a snapshot, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.etcd import connect
+from podsched.store.protocol import Put
+from support.api_objects import pod
+from support.commands import Commands
+
+
+def test_what_is_no_snapshot_is_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no snapshot")
+    done = Commands()("snapshot", "restore", str(tmp_path / "text"), str(tmp_path / "data"))
+    assert (done.code, done.out) == (1, "")
+    assert "is no complete snapshot: its size is 11 bytes" in done.err
+    assert not (tmp_path / "data").exists()
+    done = Commands()("snapshot", "status", str(tmp_path / "none"))
+    assert done.code == 1
+    assert "No such file" in done.err
+
+
+@pytest.mark.integration
+async def test_a_snapshot_says_what_it_holds_and_is_restored_for_sched_up(tmp_path: Path) -> None:
+    """An object that nobody can read is told, and a failure."""
+    sched, file = Commands(), str(tmp_path / "saved.db")
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "first", fsync=False)) as etcd:
+        store = await connect(EtcdOptions((etcd.endpoint,)))
+        value = pod("web").SerializeToString()
+        await store.txn([], [Put("/podsched/objects/pods/default/web", value)])
+        told = await asyncio.to_thread(
+            sched.ok, "snapshot", "save", file, "--etcd-endpoints", etcd.endpoint
+        )
+        assert "the checksum is right" in told
+        assert told.splitlines()[-1].split() == ["Pod", "1"]
+        await store.txn([], [Put("/podsched/objects/pods/default/bad", b"no pod")])
+        done = await asyncio.to_thread(
+            sched, "snapshot", "save", f"{file}.2", "--etcd-endpoints", etcd.endpoint
+        )
+        assert done.code == 1
+        assert "objects that cannot be read: Pod 1" in done.err
+        await store.close()
+    await asyncio.to_thread(sched.ok, "snapshot", "restore", file, str(tmp_path / "data"))
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "data" / "etcd", fsync=False)) as etcd:
+        store = await connect(EtcdOptions((etcd.endpoint,)))
+        found = (await store.get("/podsched/objects/pods/default/web")).kv
+        await store.close()
+    assert found is not None and found.value == value
