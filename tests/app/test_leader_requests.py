@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.api.objects import Lease, timestamp
+from podsched.api.objects import AnyObject, Lease, timestamp
 from podsched.app.leader_requests import LeaderRequests, StandbyReplica, name_of, standbys
 from podsched.client.informer import Batch, Event, EventType
 
@@ -76,3 +76,13 @@ def test_a_request_to_hand_over_is_heard_once_and_only_by_whom_it_is_for() -> No
     assert asked.heard == []
     asked.tell(key, first, second)
     assert asked.heard == ["b_1"]
+
+
+def test_a_replica_whose_own_lease_stands_still_is_cut_off() -> None:
+    """What the process before it wrote, or nothing at all, says nothing."""
+    known: dict[str, AnyObject] = {}
+    requests = LeaderRequests("a", LOCK, lambda: known, pause=bool, hand_over=str)
+    assert requests.unheard("a_1", NOW) == 0.0
+    known["kube-system/replica-a"] = replica("a", age=12)
+    assert requests.unheard("a_1", NOW) == 12.0
+    assert requests.unheard("a_2", NOW) == 0.0

@@ -95,6 +95,17 @@ class LeaderRequests:
                 if asked and asked != before:
                     self._hand_over(asked.partition(" ")[0])
 
+    def unheard(self, identity: str, now: float) -> float:
+        """Return the seconds since when nothing of this process came back by way of the API.
+
+        Its Lease is written through an API server and seen by the informer: when that stands still,
+        it reads nothing new, or writes nothing, or both. 0.0 while it has not been seen at all.
+        """
+        lease = self._leases().get(self._own)
+        if not isinstance(lease, Lease) or lease.spec.holder_identity != identity:
+            return 0.0
+        return max(0.0, now - seconds_of(lease.spec.renew_time))
+
     def successor(self) -> StandbyReplica | None:
         """Return who is to lead next, None if nobody is known to be warm."""
         return next(iter(standbys(self._leases().values(), self._lock, time.time())), None)

@@ -46,6 +46,9 @@ from podsched.v1 import api_pb2
 _log = get_logger("replica")
 #: Seconds between two looks for a standby of higher priority; the second one acts.
 PREFER_AFTER = 2.0
+#: Seconds without an API server after which a leader leaves the lock to others: as renewDeadline,
+#: by which a kube-scheduler gives up that cannot renew its lease through the API server.
+CUT_OFF_AFTER = 10.0
 
 
 BackendFactory = Callable[[str, str, MetricRegistry], Backend]
@@ -168,10 +171,17 @@ class Replica:
         self._tasks.end()
 
     async def _prefer(self, elector: LeaderElector, requests: LeaderRequests) -> None:
-        """Leave the lock to a standby of higher priority, once that has been there for a while."""
+        """Leave the lock to a standby of higher priority, once that has been there for a while.
+
+        And to any other when no API server can be reached from here: it is of no use to lead then.
+        """
         waiting = ""
         while True:
             await asyncio.sleep(PREFER_AFTER)
+            if elector.is_leader() and requests.unheard(self.identity, time.time()) > CUT_OFF_AFTER:
+                _log.error("No API server can be reached: another replica may try")
+                elector.hand_over("")
+                continue
             best = requests.successor() if elector.is_leader() else None
             preferred = best is not None and best.priority > self._options.settings.leader_priority
             if best is not None and preferred and best.identity == waiting:

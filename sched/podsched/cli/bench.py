@@ -31,6 +31,9 @@ from podsched.bench.overload_result import OverloadResult
 from podsched.bench.plot import write_chart
 from podsched.bench.queueing import run_queue
 from podsched.bench.repeated import RepeatedResult
+from podsched.bench.restart import BOUND as RESTART_BOUND
+from podsched.bench.restart import NODES as RESTART_NODES
+from podsched.bench.restart import RestartResult, run_restart
 from podsched.bench.results import BenchResult, QueueResult
 from podsched.bench.run import BenchOptions, Progress
 from podsched.bench.runner import run_workload
@@ -48,16 +51,17 @@ from podsched.config.errors import ConfigError
 from podsched.store.errors import StoreError
 
 ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
-SOAK, OVERLOAD = "Soak", "Overload"
+SOAK, OVERLOAD, RESTART = "Soak", "Overload", "Restart"
 #: What "all" runs. The others take minutes, and speed is not what they measure.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
-_NAMES = (*_SPEED, SOAK, OVERLOAD, SCALE)
+_NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, SCALE)
 
 Result = (
     RepeatedResult
     | BenchResult
     | FailoverResult
     | QueueResult
+    | RestartResult
     | SoakResult
     | OverloadResult
     | ScaleResult
@@ -99,12 +103,14 @@ def bench(
     cost of the scheduling queue's operations, scale the cost of a pod as nodes
     and bound pods increase. Soak lets pods come and go and fails if a process
     keeps growing. Overload measures what ten flooding clients do to others.
-    "all" leaves out the last three.
+    Restart stops a whole system with --bound pods, starts it again on its data
+    and measures the time until the first binding. "all" leaves out the last
+    four.
     """
     if workload == LIST:
         _list(as_json=as_json)
         return
-    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD):
+    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART):
         fail(f"--plot: {workload} is not plotted", USAGE)
     options = BenchOptions(
         create_mode, batch_size, in_flight, replicas, api_servers, evaluator, rate
@@ -189,6 +195,9 @@ def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
         return run_queue(asked.pods) if asked.pods else run_queue()
     if name == FAILOVER:
         return _with_progress(lambda bar: asyncio.run(run_failover(asked.failover, options, bar)))
+    if name == RESTART:
+        nodes, bound = asked.nodes or RESTART_NODES, asked.failover.bound or RESTART_BOUND
+        return _with_progress(lambda bar: asyncio.run(run_restart(nodes, bound, options, bar)))
     if name == SOAK:
         pods, nodes = asked.pods or PODS, asked.nodes or NODES
         return _with_progress(
@@ -201,7 +210,7 @@ def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
 
 
 def _plot(result: Result, path: Path) -> None:
-    if isinstance(result, FailoverResult | QueueResult | OverloadResult):
+    if isinstance(result, FailoverResult | QueueResult | OverloadResult | RestartResult):
         return
     try:
         write_chart(path, result.chart())

@@ -48,7 +48,8 @@ Seconds = Annotated[
 ]
 Times = Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of Failover per fault.")]
 Bound = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Pods that are bound before Failover begins.")
+    int,
+    typer.Option(min=0, metavar="N", help="Pods that are bound before Failover or Restart begins."),
 ]
 ApiServers = Annotated[int, typer.Option(min=1, metavar="N", help="Number of API servers.")]
 Faults = Annotated[

@@ -168,7 +168,10 @@ class LeaderElector:
             await self._ended.wait()
 
     def hand_over(self, successor: str) -> None:
-        """If this candidate leads, leave the lock to the one of this identity, and stand by."""
+        """If this candidate leads, leave the lock to the one of this identity, and stand by.
+
+        "": to whoever is there; if that is nobody, this one leads again half a second later.
+        """
         self._post(HandOverRequested(successor))
 
     async def _close(self) -> None:

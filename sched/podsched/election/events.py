@@ -89,7 +89,7 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class HandOverRequested:
-    """The owner wants this candidate to lead next; a holder gives the lock up, and stands by."""
+    """The owner wants this candidate, "" for any other, to lead next; a holder then stands by."""
 
     successor: str
 

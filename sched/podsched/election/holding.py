@@ -100,7 +100,7 @@ def _on_stop_requested(
 def _on_hand_over_requested(
     state: Leading, event: HandOverRequested, transition: Transition
 ) -> Leading | Releasing:
-    if event.successor in ("", state.view.identity) or transition.now >= state.lease_over_at:
+    if event.successor == state.view.identity or transition.now >= state.lease_over_at:
         return state
     transition.emit(StopLeading(StopReason.HANDED_OVER))
     return _give_back(state, event.successor, transition, stays=True)
