@@ -141,13 +141,10 @@ def scheduler(
         check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
     with invalid_settings_fail():
-        settings = SchedulerSettings(
-            api_endpoints=tuple(endpoints(server)),
-            identity=identity,
-            leader_priority=leader_priority,
-            evaluation=_evaluation(evaluator, ray_address, ray_shards),
-            pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
+        evaluation = EvaluatorSettings(
+            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
         )
+        settings = _settings(server, identity, leader_priority, evaluation, flags)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     lock, ttl = configuration.leader_election, election.liveness_ttl
     own = PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
@@ -159,8 +156,16 @@ def scheduler(
     run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, kubernetes)))
 
 
-def _evaluation(evaluator: Evaluator, address: str, shards: int) -> EvaluatorSettings:
-    return EvaluatorSettings(evaluator=evaluator.value, ray_address=address, shards=shards)
+def _settings(
+    server: str, identity: str, priority: int, evaluation: EvaluatorSettings, flags: KubeFlags
+) -> SchedulerSettings:
+    return SchedulerSettings(
+        api_endpoints=tuple(endpoints(server)),
+        identity=identity,
+        leader_priority=priority,
+        evaluation=evaluation,
+        pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
+    )
 
 
 def _as_flags_say(
