@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
@@ -11,8 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
+from podsched.lib.network import free_port
 from support.eventually import eventually
 from support.kube_server import KubeStore, refusal, serve
 
@@ -158,6 +161,34 @@ async def test_another_replica_takes_over_from_one_that_is_killed(
         assert overcommitted(store) == []
         exits = await replicas.stop()
         assert exits == {**dict.fromkeys(exits, 0), first: -signal.SIGKILL}
+
+
+async def test_probes_and_metrics_tell_of_the_cluster_and_the_lease(
+    store: KubeStore, tmp_path: Path
+) -> None:
+    store.fail(refusal(403, "Forbidden", "services is forbidden"), path="/services", times=10**6)
+    store.streams_lists = False
+    address = f"127.0.0.1:{free_port()}"
+
+    async def shown(path: str) -> str:
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with session.get(f"http://{address}{path}") as answer:
+                return await answer.text()
+        return ""
+
+    async def is_shown(path: str, text: str) -> bool:
+        return text in await shown(path)
+
+    async with running(store, tmp_path) as replicas, aiohttp.ClientSession() as session:
+        await replicas.start("a", f"--health-listen={address}")
+        reason = "the informer has not synced: Service: services is forbidden"
+        await eventually("it is said", lambda: is_shown("/readyz?verbose", reason), within=60)
+        store.allow()
+        leads = 'leader_election_master_status{name="kube-scheduler"} 1.0'
+        await eventually("a leads", lambda: is_shown("/metrics", leads), within=60)
+        metrics = await shown("/metrics")
+        calls = [line for line in metrics.splitlines() if "rest_client_requests_total{" in line]
+        assert any('method="POST"' in line and 'code="201"' in line for line in calls)
 
 
 async def test_an_outage_of_the_api_server_is_survived(store: KubeStore, tmp_path: Path) -> None:

@@ -165,6 +165,10 @@ class KubeStore:
 
         self._faults.append(_Fault(matches, answer, times))
 
+    def allow(self) -> None:
+        """Answer as usual from now on."""
+        self._faults.clear()
+
     def writes(self, method: str, path: str = "") -> list[Any]:
         """Return the bodies of the writes that were made."""
         return [body for m, p, body in self.requests if m == method and path in p]
@@ -424,6 +428,9 @@ async def serve(
             denied = refusal(401, "Unauthorized", "Unauthorized")
             return web.json_response(denied.body, status=401)
         params = dict(request.query)
+        if params.get("watch") and "sendInitialEvents" in params and not store.streams_lists:
+            denied = refusal(422, "Invalid", "sendInitialEvents is forbidden")
+            return web.json_response(denied.body, status=422)
         if params.get("watch"):
             response = web.StreamResponse()
             response.content_type = "application/json"

@@ -59,6 +59,7 @@ class KubeBackend:
         telemetry.follow(self._informer)
         self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
         self._elector: LeaderElector | None = None
+        self._registry = registry
 
     @property
     def cluster(self) -> KubeCluster:
@@ -85,8 +86,9 @@ class KubeBackend:
         return self._lock
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
-        """See ``Backend``."""
+        """See ``Backend``; what is said shows in metrics alone."""
         self._elector = elector
+        self._registry.before_collect(lambda: _ignore(about()))
 
     def not_ready(self) -> str:
         """See ``Backend``."""
@@ -105,3 +107,7 @@ class KubeBackend:
     def _leads(self, fence: api_pb2.Fence) -> bool:
         elector = self._elector
         return elector is not None and elector.is_leader() and elector.term == fence.term
+
+
+def _ignore(_: object) -> None:
+    pass

@@ -132,7 +132,7 @@ async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
     from podsched.kube.http import KubeHttp
     from podsched.kube.lists import list_all
 
-    http = KubeHttp(access)
+    http = KubeHttp(access, wait_for_server=False)
     found: list[AnyObject] = []
     try:
         for name in kinds:

@@ -75,12 +75,18 @@ class KubeHttp:
         access: ClusterAccess,
         *,
         timeout: float = 10.0,
+        wait_for_server: bool = True,
         jitter: random.Random | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
-        """``timeout``: seconds that a request may take, repetitions included."""
+        """Connect to nothing yet.
+
+        timeout: seconds that a request may take, repetitions included. wait_for_server: whether it
+        waits, within this time, while the server refuses connections.
+        """
         self.access = access
         self._timeout = timeout
+        self._wait_for_server = wait_for_server
         self._jitter = jitter or random.Random()
         self._observer = observer
         self._host = access.server.partition("://")[2]
@@ -118,6 +124,7 @@ class KubeHttp:
         data = None if body is None else orjson.dumps(body)
         extra = {**(headers or {}), **({} if data is None else {"Content-Type": content_type})}
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        repeatable = repeatable or method == "GET"
         renew = False
         while True:
             if limit is not None:
@@ -133,7 +140,7 @@ class KubeHttp:
             except ClientError as error:
                 delay = max(backoff.next_delay(), min(error.retry_after, _MOST_RETRY_AFTER))
                 refused = error.http_status == _UNAUTHORIZED and not renew
-                if not refused and not _may_repeat(error, repeatable, retry_after):
+                if not refused and not self._may_repeat(error, repeatable, retry_after):
                     raise
                 if clock() + delay >= deadline:
                     raise
@@ -161,6 +168,8 @@ class KubeHttp:
                 ssl=self._ssl,
                 server_hostname=self.access.server_hostname or None,
             ) as response:
+                if response.status == _UNAUTHORIZED:
+                    await self._headers(renew=True)  # for the next try
                 if response.status != 200:
                     raise error_of(response.status, await response.read(), response.headers)
                 rest = b""
@@ -170,6 +179,15 @@ class KubeHttp:
                         raise Unreadable("a line of the watch never ends")
                     if lines:
                         yield lines
+
+    def _may_repeat(self, error: ClientError, repeatable: bool, retry_after: bool) -> bool:
+        if isinstance(error, TooManyRequests):
+            return retry_after  # nothing was done
+        if error.http_status and error.retry_after > 0:
+            return True
+        if not isinstance(error, Unavailable):
+            return False
+        return repeatable if _may_be_done(error) else self._wait_for_server
 
     @property
     def _ssl(self) -> Any:
@@ -237,14 +255,6 @@ class KubeHttp:
         if not isinstance(answer, dict):
             raise Unreadable(f"the answer to {method} {path} is no object")
         return answer
-
-
-def _may_repeat(error: ClientError, repeatable: bool, retry_after: bool) -> bool:
-    if isinstance(error, TooManyRequests):
-        return retry_after  # nothing was done
-    if error.http_status and error.retry_after > 0:
-        return True
-    return isinstance(error, Unavailable) and (repeatable or not _may_be_done(error))
 
 
 def _may_be_done(error: ClientError) -> bool:

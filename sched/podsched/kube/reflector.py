@@ -102,7 +102,7 @@ class Reflector:
         """Follow the kind until cancelled."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         while True:
-            before = self._version
+            before, wait = self._version, 0.0
             try:
                 if not self._version:
                     await self._list()
@@ -117,9 +117,9 @@ class Reflector:
             except ClientError as error:
                 if self._version != before:
                     backoff.reset()
-                self.problem = str(error)
+                self.problem, wait = str(error), min(error.retry_after, _LONGEST_PAUSE)
                 _log.warning("The watch broke", kind=self._kind.name, error=str(error))
-            await asyncio.sleep(backoff.next_delay())
+            await asyncio.sleep(max(backoff.next_delay(), wait))
 
     # ------------------------------------------------------------------ lists
 
