@@ -5,7 +5,7 @@ Pure: a version of the pod and the time in, a step or a refusal out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
 from podsched.api.kinds import KINDS
@@ -22,7 +22,13 @@ POD = KINDS["Pod"]
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
-def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -> Step | None:
+Adorn = Callable[[Pod], None]
+"""Adds to a pod that is about to be bound, in place."""
+
+
+def bind_step(
+    entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool, adorn: Adorn | None = None
+) -> Step | None:
     """Return the pod with its node. Raises ApiError when it cannot be bound.
 
     None when the pod is bound there already and the request is taken for a repetition: a fenced
@@ -47,6 +53,8 @@ def bind_step(entry: Entry, binding: Binding, now: Timestamp, *, fenced: bool) -
     # As since Kubernetes 1.35: the nomination has served its purpose.
     pod.status.nominated_node_name = ""
     set_pod_condition(pod.status, _SCHEDULED, now)
+    if adorn is not None:
+        adorn(pod)
     return Step(pod.SerializeToString())
 
 

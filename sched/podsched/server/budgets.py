@@ -72,6 +72,8 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
             f"The disruption budget {name} needs {status.desired_healthy} healthy pods "
             f"and has {status.current_healthy} currently"
         )
+        if status.current_healthy > status.desired_healthy:
+            cause = f"The disruption budget {name} does not allow evicting pods currently"
         raise errors.budget(name, cause)
     status.disruptions_allowed -= 1
     status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(now, whole=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from podsched.api.conditions import set_pod_condition
+from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
@@ -18,7 +18,7 @@ from podsched.server import errors
 from podsched.server.access.object_checks import check_own
 from podsched.server.access.rights import rights
 from podsched.server.bind_guard import BindGuard
-from podsched.server.binding import bind_step, check_conditions, status_step
+from podsched.server.binding import Adorn, bind_step, check_conditions, status_step
 from podsched.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.deletion import check_preconditions, deletion_step
@@ -32,6 +32,13 @@ from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
 POD, PDB = KINDS["Pod"], KINDS["PodDisruptionBudget"]
 _EVICT_ATTEMPTS = 8
+#: What Kubernetes' eviction subresource writes itself.
+EVICTED = PodCondition(
+    type=DISRUPTION_TARGET,
+    status=TRUE,
+    reason="EvictionByEvictionAPI",
+    message="Eviction API: evicting",
+)
 
 
 class PodOperations:
@@ -80,6 +87,21 @@ class PodOperations:
         ):
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
+
+    async def bind_as_asked(self, binding: Binding, adorn: Adorn) -> Entry:
+        """Bind a pod as Kubernetes' subresource does: to a node that need not exist yet.
+
+        adorn: adds the binding's labels and annotations. Raises ApiError.
+        """
+        if (refused := _binding_error(binding, fenced=False)) is not None:
+            raise refused
+        now = timestamp(self._now(), whole=True)
+
+        def change(entry: Entry) -> Step | None:
+            return bind_step(entry, binding, now, fenced=False, adorn=adorn)
+
+        key = _key(binding.namespace, binding.name)
+        return await self._storage.mutate_one(Mutation(POD, key, change), None)
 
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None
@@ -203,7 +225,7 @@ def _eviction_error(request: EvictRequest) -> ApiError | None:
         own.check("create", POD, namespace, name, "eviction")
         if request.ignore_disruption_budgets:
             own.check("delete", POD, namespace, name)
-        if request.HasField("condition"):
+        if request.HasField("condition") and request.condition != EVICTED:
             own.check("patch", POD, namespace, name, "status")
     except ApiError as error:
         return error

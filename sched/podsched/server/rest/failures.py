@@ -25,7 +25,7 @@ _HTTP: Final[Mapping[StatusReason, tuple[int, str]]] = {
     StatusReason.POD_DELETING: (409, "Conflict"),
     StatusReason.SCHEDULING_GATED: (409, "Conflict"),
     StatusReason.DISRUPTION_BUDGET: (429, "TooManyRequests"),
-    StatusReason.MULTIPLE_BUDGETS: (500, "InternalError"),
+    StatusReason.MULTIPLE_BUDGETS: (500, ""),
     StatusReason.TOO_LARGE: (413, "RequestEntityTooLarge"),
     StatusReason.TOO_MANY_REQUESTS: (429, "TooManyRequests"),
     StatusReason.STORE_FULL: (500, "InternalError"),
@@ -48,6 +48,10 @@ _CAUSES: Final = {
     "Too many": "FieldValueTooMany",
     "Internal error": "InternalError",
 }
+_CAUSE: Final = "disruption budget. "
+_UNPROCESSED: Final = "still being processed"
+#: Seconds after which a budget's controller has seen it, by Kubernetes' estimate.
+_PROCESSED_AFTER: Final = 10
 #: In these, ``details.kind`` is the kind and not the resource.
 _BY_KIND: Final = frozenset({StatusReason.INVALID, StatusReason.PRECONDITION_FAILED})
 
@@ -125,7 +129,9 @@ def status_of(error: ApiError) -> dict[str, Any]:
     if isinstance(error, RestError):
         found = status(error.http, error.reason_text, message, error.details)
         return {**found, "metadata": error.list_metadata}
-    if error.reason is StatusReason.UNAUTHORIZED:
+    if error.reason is StatusReason.DISRUPTION_BUDGET:
+        message = error.message.partition(_CAUSE)[0] + _CAUSE.rstrip()
+    elif error.reason is StatusReason.UNAUTHORIZED:
         # Why is in the log: who guesses tokens is not told how close he is.
         message, details = "Unauthorized", None
     return status(http, reason, message, details)
@@ -155,8 +161,10 @@ def _details(error: ApiError) -> dict[str, Any] | None:
     if error.reason is StatusReason.INVALID:
         details["causes"] = causes_of(error.violations)
     if error.reason is StatusReason.DISRUPTION_BUDGET:
-        cause = error.message.partition("disruption budget. ")[2]
+        cause = error.message.partition(_CAUSE)[2]
         details["causes"] = [{"reason": "DisruptionBudget", "message": cause}]
+        if _UNPROCESSED in cause:
+            error.retry_after = _PROCESSED_AFTER
     if error.retry_after:
         details["retryAfterSeconds"] = math.ceil(error.retry_after)
     if error.reason is StatusReason.FORBIDDEN:

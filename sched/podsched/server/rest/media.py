@@ -10,6 +10,11 @@ from podsched.server.rest.failures import RestError
 from podsched.server.rest.messages import JSON
 
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_AVAILABLE: Final = (
+    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+    "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+    "application/vnd.kubernetes.protobuf;stream=watch"
+)
 _MOST_RANGES: Final = 50
 
 
@@ -47,9 +52,10 @@ def form_of(accept: str | None, *forms: Form) -> Form:
     """
     if not accept:
         return Form.OBJECT
-    for found in _ranges(accept):
-        if found.media not in (JSON, "*/*", "application/*"):
-            continue
+    ranges = [found for found in _ranges(accept) if found.media in (JSON, "*/*", "application/*")]
+    if not ranges:
+        raise RestError(406, "NotAcceptable", _AVAILABLE, {})
+    for found in ranges:
         wanted = found.parameters.get("as", "")
         if not wanted:
             return Form.OBJECT

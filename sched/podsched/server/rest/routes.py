@@ -18,6 +18,7 @@ from podsched.server.rest.resources import GROUPS, Resource
 _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_SUBRESOURCES: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create"}
+_BINDINGS: Final = "bindings"
 #: The calls of gRPC that the verbs are; both faces have the same metrics, shares and audit events.
 _CALLS: Final = {
     "get": "Get",
@@ -65,10 +66,10 @@ def target_of(request: Request, group: str, version: str, rest: Sequence[str]) -
     """Return what a request below a group and version is about. Raises RestError."""
     resources = GROUPS.get((group, version), {})
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] in resources:
+    if rest[0] == "namespaces" and len(rest) > 2 and (rest[2] in resources or rest[2] == _BINDINGS):
         namespace, rest = rest[1], rest[2:]
     resource = resources.get(rest[0])
-    if resource is None and rest[0] == "bindings" and "pods" in resources:
+    if resource is None and rest[0] == _BINDINGS and "pods" in resources:
         return _bindings(request, resources["pods"], namespace, rest)
     if resource is None or len(rest) > 3 or bool(namespace) > resource.kind.namespaced:
         raise no_such_resource()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
+from podsched.api import codec
 from podsched.api.kinds import Kind
 
 #: Kinds whose generation Kubernetes counts.
@@ -69,7 +71,16 @@ def shaped(kind: Kind, content: dict[str, Any]) -> dict[str, Any]:
         _shape_namespace(content)
     elif kind.name == "Node":
         _shape_node(content)
+    elif kind.has_status and "status" not in content and _empty_status(kind):
+        content["status"] = dict(_empty_status(kind))
     return content
+
+
+@lru_cache(None)
+def _empty_status(kind: Kind) -> dict[str, Any]:
+    """Return the members that the status of a kind always has: numbers, zero at first."""
+    status: Any = kind.message.DESCRIPTOR.fields_by_name["status"].message_type
+    return codec.write(status._concrete_class())
 
 
 def _with_micros(content: dict[str, Any], path: tuple[str, ...]) -> None:
@@ -92,7 +103,9 @@ def _shape_namespace(content: dict[str, Any]) -> None:
 
 
 def _shape_node(content: dict[str, Any]) -> None:
-    content.setdefault("spec", {})
+    spec = content.setdefault("spec", {})
+    if "podCIDR" in spec:
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = content.setdefault("status", {})
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     info = status.setdefault("nodeInfo", {})

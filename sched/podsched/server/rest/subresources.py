@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from podsched.api.objects import AnyObject
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, Pod
 from podsched.server import errors
 from podsched.server.core import ServerCore
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
+from podsched.server.pods import EVICTED
 from podsched.server.rest.bodies import asks_dry_run, check_kind, parsed
+from podsched.server.rest.checks import of_deletion
 from podsched.server.rest.deleting import options_of
 from podsched.server.rest.failures import RestError, bad_request
 from podsched.server.rest.messages import Answer, Request, encode
@@ -27,6 +31,8 @@ _SUCCESS: Final = {
     "status": "Success",
     "code": 201,
 }
+#: What Kubernetes' admission plugin PodTopologyLabels copies from the node.
+_PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _SCALES: Final = "autoscaling/v1"
 
 
@@ -56,7 +62,7 @@ class Subresources:
             node_name=str(node["name"]),
         )
         try:
-            await self._bind(binding, metadata, dry=dry)
+            await self._bind(binding, content.get("metadata") or {}, dry=dry)
         except ApiError as error:
             raise _of_binding(target, binding, error) from None
         return Answer(encode(_SUCCESS), 201)
@@ -70,7 +76,22 @@ class Subresources:
                 current = str(entry.revision)
                 raise errors.precondition(kind, binding.name, "ResourceVersion", version, current)
         if not dry:
-            only_entry(await self._core.pods.bind([binding], None))
+            await self._core.pods.bind_as_asked(binding, self._adorning(binding, metadata))
+
+    def _adorning(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
+        """Return what adds the labels and annotations of a binding, and its node's place."""
+        node = self._core.cache.get(KINDS["Node"], binding.node_name)
+        labels = node.message.metadata.labels if node is not None else {}
+        place = {key: labels[key] for key in _PLACES if key in labels}
+        given = {name: metadata.get(name) for name in ("labels", "annotations")}
+
+        def adorn(pod: Pod) -> None:
+            pod.metadata.labels.update(place)
+            for name, values in given.items():
+                for key, value in values.items() if isinstance(values, dict) else ():
+                    getattr(pod.metadata, name)[str(key)] = str(value)
+
+        return adorn
 
     async def evict(self, target: Target, request: Request) -> Answer:
         """Evict a pod, as far as its disruption budget permits."""
@@ -78,19 +99,23 @@ class Subresources:
         content, _ = parsed(request, await request.receive(), "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
         metadata = content.get("metadata") or {}
-        if (metadata.get("name") or target.name) != target.name:
+        if metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options = options_of(content.get("deleteOptions") or {})
         await self._writing.check_namespace(target)
         evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
         if options.grace is not None:
             evict.grace_period_seconds = max(options.grace, 0)
+        evict.condition.CopyFrom(EVICTED)
         evict.preconditions.uid = options.uid
         evict.preconditions.resource_version = options.version
         if dry or options.dry_run:
             await self._core.registry.get("Pod", target.namespace, target.name)
         else:
-            only_entry(await self._core.pods.evict([evict], None))
+            try:
+                only_entry(await self._core.pods.evict([evict], None))
+            except ApiError as error:
+                raise of_deletion(error) from None
         return Answer(encode(_SUCCESS), 201)
 
     # ------------------------------------------------------------------ scale
