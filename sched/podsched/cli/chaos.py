@@ -30,11 +30,7 @@ from podsched.cli.output import say
 from podsched.client.errors import ClientError
 from podsched.store.errors import StoreError
 
-app = typer.Typer(
-    help="Break a whole system on purpose, and check that it kept its promises.",
-    cls=Group,
-    rich_markup_mode=None,
-)
+app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Report = Annotated[
