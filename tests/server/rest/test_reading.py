@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from podsched.api.objects import RuntimeClass
 from support.api_objects import node, pod
 from support.api_world import World
 from support.kube_client import TABLE, KubeClient
@@ -52,6 +53,16 @@ async def test_a_table_has_kubernetes_columns_and_the_metadata_of_each_row(
         "Age",
     ]
     assert table["rows"][0]["object"]["metadata"]["name"] == "n"
+
+
+async def test_the_table_of_runtime_classes_has_their_handlers(
+    world: World, kube: KubeClient
+) -> None:
+    kata = RuntimeClass(handler="kata-qemu")
+    kata.metadata.name = "kata"
+    await world.core.creator.create(kata)
+    table = (await kube.get("/apis/node.k8s.io/v1/runtimeclasses", TABLE)).json
+    assert table["rows"][0]["cells"][:2] == ["kata", "kata-qemu"]
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,7 @@ _COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
         ),
     ),
     "Namespace": (_NAME, Column("Status", lambda o, _: o.status.phase), _AGE),
+    "RuntimeClass": (_NAME, Column("Handler", lambda o, _: o.handler), _AGE),
     "PriorityClass": (
         _NAME,
         Column("Value", lambda o, _: o.value),
