@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -13,8 +14,10 @@ from structlog.testing import capture_logs
 from podsched.api.kinds import KINDS
 from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
-from podsched.server.calls import streaming, unary
+from podsched.server.calls import streaming, unary, unknown
+from podsched.server.fairness.gate import Gate
 from podsched.server.pipeline import Pipeline
+from podsched.server.reflection import reflection_handlers
 from podsched.v1.api_pb2 import GetRequest
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
@@ -32,6 +35,9 @@ class Context:
         self.ended: tuple[grpc.StatusCode, str] | None = None
         self.trailers: dict[str, bytes] = {}
         self.written: list[bytes] = []
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:4711"
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self.metadata
@@ -249,3 +255,47 @@ async def test_a_credential_that_has_expired_since_the_connection_began_is_refus
         await handler.unary_unary(REQUEST, context)
     assert context.ended is not None
     assert context.ended[0] is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def nothing() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""
+
+
+def stranger(_: Any) -> Identity:
+    raise errors.unauthenticated("the call has no bearer token")
+
+
+async def test_a_call_of_no_method_counts_for_the_flow_of_its_client() -> None:
+    context, gate = Context(), Gate()
+    found = unknown(Pipeline(gate=gate)).service(None)
+    with pytest.raises(Aborted):
+        await found.stream_stream(nothing(), context)
+    assert context.ended == (grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+    assert [flow.part(gate.clock()) > 0 for flow in gate.flows] == [True]
+
+
+async def test_strangers_are_refused_at_a_pace() -> None:
+    """Ten refusals of one connection take half a second."""
+    gate = Gate()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(None, stranger, gate=gate))
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    contexts = [Context() for _ in range(10)]
+    await asyncio.gather(
+        *(handler.unary_unary(REQUEST, context) for context in contexts), return_exceptions=True
+    )
+    assert {context.ended and context.ended[0].name for context in contexts} == {"UNAUTHENTICATED"}
+    assert clock() - began >= 0.4
+
+
+async def test_reflection_is_for_those_who_may_call() -> None:
+    details = SimpleNamespace(
+        method="/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    )
+    context = Context()
+    found = reflection_handlers(Pipeline(authenticate=stranger)).service(details)
+    with pytest.raises(Aborted):
+        await found.stream_stream(nothing(), context)
+    assert context.ended is not None and context.ended[0] is grpc.StatusCode.UNAUTHENTICATED
+    assert context.written == []

@@ -8,6 +8,9 @@ one is answered, whatever the answer says: it knows no pause.
     watches   streams of everything there is, which it does not read
     garbage   bytes that are no request, some of them 2 MiB, to calls that exist or not
 
+Watches that end UNAVAILABLE were refused by HTTP/2 (REFUSED_STREAM): the client gives up a hundred
+streams at once and opens as many before the server has seen the first one end.
+
 The process has the lowest CPU priority, because in reality these clients are on other machines. It
 runs until standard input ends, and then prints how many calls there were and how they ended.
 """

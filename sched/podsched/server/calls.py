@@ -19,6 +19,9 @@ from podsched.server.status import details, short
 #: Seconds that a response of a stream may stay unread.
 UNREAD_SECONDS = 30.0
 
+#: What calls of methods that do not exist are counted as.
+_UNKNOWN = "unknown"
+
 _Request = TypeVar("_Request")
 
 
@@ -32,7 +35,6 @@ def unary(
 
     async def call(raw: bytes, context: Any) -> bytes:
         async with _GrpcCall(method, context, pipeline) as under_way:
-            under_way.authenticate()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             under_way.charge_items()
@@ -55,7 +57,6 @@ def streaming(
 
     async def call(raw: bytes, context: Any) -> None:
         async with _GrpcCall(method, context, pipeline) as under_way:
-            under_way.authenticate()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             with under_way.stream():
@@ -80,7 +81,6 @@ def conversing(
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
         async with _GrpcCall(method, context, pipeline) as under_way:
-            under_way.authenticate()
             await under_way.enter(0)
             with under_way.stream():
                 under_way.leave_seat()  # a stream on which nothing comes needs none
@@ -92,6 +92,26 @@ def conversing(
                         under_way.authenticate()  # rights that were withdrawn meanwhile end
 
     return grpc.stream_stream_rpc_method_handler(call)
+
+
+def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
+    """Return the handler of all methods that do not exist.
+
+    gRPC's own would answer without asking who calls, and as fast as the client likes.
+    """
+
+    async def call(_: AsyncIterator[bytes], context: Any) -> None:
+        async with _GrpcCall(_UNKNOWN, context, pipeline) as under_way:
+            await under_way.enter(0)
+            raise errors.unknown_method()
+
+    handler = grpc.stream_stream_rpc_method_handler(call)
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+            return handler
+
+    return Handler()
 
 
 class _GrpcCall(Call):

@@ -62,7 +62,7 @@ class ServerCore:
             max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes
         )
         self.reflector = CacheReflector(store, self.cache)
-        self._storage = storage = ObjectStorage(store, self.cache)
+        self._storage = storage = ObjectStorage(store, self.cache, self.reflector)
         sources = AdmissionSources(self.cache, self.reflector)
         namespaces = Namespaces(
             storage,

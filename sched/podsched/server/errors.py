@@ -8,6 +8,7 @@
     ├── precondition     ABORTED              PRECONDITION_FAILED   another uid or resourceVersion
     ├── invalid          INVALID_ARGUMENT     INVALID               with every mistake
     ├── bad_request      INVALID_ARGUMENT     BAD_REQUEST
+    ├── unknown_method   UNIMPLEMENTED        BAD_REQUEST
     ├── forbidden        PERMISSION_DENIED    FORBIDDEN
     ├── unauthenticated  UNAUTHENTICATED      UNAUTHORIZED
     ├── fence_lost       FAILED_PRECONDITION  FENCE_LOST            the term is over: stop leading
@@ -245,6 +246,11 @@ def starting() -> ApiError:
     """Make the error of a server that does not know yet what its clients may do."""
     message = "the server is starting: roles and bindings are not loaded"
     return ApiError(StatusCode.UNAVAILABLE, StatusReason.UNAVAILABLE, message)
+
+
+def unknown_method() -> ApiError:
+    """Make the error for a call of a method that does not exist, in gRPC's words."""
+    return ApiError(StatusCode.UNIMPLEMENTED, StatusReason.BAD_REQUEST, "Method not found!")
 
 
 def shutting_down() -> ApiError:

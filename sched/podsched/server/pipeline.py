@@ -128,8 +128,17 @@ class Call:
         set_rights(self._pipeline.authorize(identity))
 
     async def enter(self, size: int) -> None:
-        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
+        """Find out who calls, and wait until it is his turn. Raises ApiError.
+
+        size: bytes of the request.
+        """
         gate = self._pipeline.gate
+        try:
+            self.authenticate()
+        except ApiError:
+            if gate is not None:
+                await gate.turn_away(self.context.peer())
+            raise
         if gate is not None and self.identity is not None:
             peer = self.context.peer()
             self._seat = await gate.enter(self.identity, peer, self._method, size)

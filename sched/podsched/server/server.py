@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.access.authentication import CallAuthenticator
 from podsched.server.access.reviews import Reviews
 from podsched.server.access.tokens import TokenFile
+from podsched.server.calls import unknown
 from podsched.server.core import ServerCore
 from podsched.server.credentials import ServerCertificates
 from podsched.server.fairness.gate import FlowObserver, Gate
 from podsched.server.pipeline import Auditor, CallObserver, Pipeline
+from podsched.server.reflection import reflection_handlers
 from podsched.server.rest.probes import Probes
 from podsched.server.service import (
     AUTHORIZATION,
@@ -175,9 +176,8 @@ class ApiServer:
         services = (objects, pods, reviews)
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection(
-            (OBJECTS, PODS, AUTHORIZATION, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-        )
+        # The last one is asked about what no other knows.
+        server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])
         address = f"{settings.host}:{settings.port}"
         self.port = self._listen(server, address, demanding=bool(settings.tls_client_ca))
         if settings.token_listen:

@@ -19,6 +19,7 @@ from podsched.api.etcd_keys import object_key, term_key
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.resources import Amounts
 from podsched.server import errors
+from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.fairness.turns import parts_of, writing
@@ -101,9 +102,10 @@ class _Attempt(NamedTuple):
 class ObjectStorage:
     """Objects in etcd, written with compares; reads go to etcd, guesses to the cache."""
 
-    def __init__(self, store: Store, cache: WatchCache) -> None:
+    def __init__(self, store: Store, cache: WatchCache, reflector: CacheReflector) -> None:
         self._store = store
         self._cache = cache
+        self._reflector = reflector
 
     async def get(self, kind: Kind, key: str) -> Entry:
         """Return the object as it is now. Raises ApiError NOT_FOUND."""
@@ -119,12 +121,40 @@ class ObjectStorage:
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store objects whose keys must be free, each by itself."""
-        part = parts_of(len(items))
+        taken = {} if fence is not None else await self._taken(items)
+        free = [item for at, item in enumerate(items) if at not in taken] if taken else items
+        part = parts_of(len(free))
         outcomes: list[Outcome] = []
-        for start in range(0, len(items), part or 1):
+        for start in range(0, len(free), part or 1):
             async with writing():
-                outcomes += await self._create(items[start : start + part], fence)
-        return outcomes
+                outcomes += await self._create(free[start : start + part], fence)
+        if not taken:
+            return outcomes
+        created = iter(outcomes)
+        return [taken[at] if at in taken else next(created) for at in range(len(items))]
+
+    async def _taken(self, items: Sequence[New]) -> dict[int, ApiError]:
+        """Return the places of items whose names are taken, without a write for each.
+
+        etcd would take every one of them through its log, and keep it there. What the cache shows
+        may be gone already, so that it counts only once the cache is fresh.
+        """
+        known = [
+            at
+            for at, item in enumerate(items)
+            if self._cache.get(item.kind, item.key) is not None and not _no_lock(item)
+        ]
+        if not known:
+            return {}
+        try:
+            await self._reflector.wait_until_fresh()
+        except StoreError as error:
+            return dict.fromkeys(known, errors.of_store(error))
+        return {
+            at: errors.already_exists(items[at].kind, _name(items[at].key))
+            for at in known
+            if self._cache.get(items[at].kind, items[at].key) is not None
+        }
 
     async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         guard = _guard(fence)

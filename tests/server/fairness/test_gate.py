@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,7 @@ from podsched.server.errors import ApiError
 from podsched.server.fairness.flow_metrics import FlowTelemetry
 from podsched.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
 from podsched.server.fairness.levels import GLOBAL_DEFAULT
-from podsched.server.fairness.turns import Seat, account, current_seat, end_turn, set_seat
+from podsched.server.fairness.turns import Lane, Seat, account, current_seat, end_turn, set_seat
 from podsched.telemetry.instruments import MetricRegistry
 
 pytestmark = pytest.mark.looptime
@@ -108,6 +109,31 @@ async def test_work_of_a_call_counts_for_its_flow() -> None:
     account(0.1)
     await end_turn(0.1)
     assert seat.flow.used(gate.clock()) > before + 0.2
+
+
+async def test_between_two_turns_of_work_there_is_time_for_calls() -> None:
+    clock = asyncio.get_running_loop().time
+    lane = Lane(clock)
+    began = []
+    for _ in range(3):
+        await lane.turn()
+        began.append(clock())
+    assert [round(after - before, 4) for before, after in pairwise(began)] == [0.0035, 0.0035]
+
+
+async def test_work_waits_while_calls_keep_coming_in_but_not_for_ever() -> None:
+    clock = asyncio.get_running_loop().time
+    lane = Lane(clock)
+    turn = asyncio.create_task(lane.turn())
+    began = clock()
+    while not turn.done():
+        lane.call_came()
+        await asyncio.sleep(0.001)
+    assert clock() - began == pytest.approx(0.03, abs=0.003)
+    lane.call_came()
+    before = clock()
+    await lane.turn()
+    assert 0.001 < clock() - before < 0.004
 
 
 async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 from podsched.server import errors
 from podsched.server.access.identity import Authentication, Identity
 from podsched.server.fairness.flows import Flow, Flows
-from podsched.server.fairness.levels import promotes, schema_of
-from podsched.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Seat
+from podsched.server.fairness.levels import STRANGERS, promotes, schema_of
+from podsched.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
 
 #: Seconds that a call may wait for a seat.
 LONGEST_WAIT: Final = 5.0
@@ -45,7 +45,7 @@ class FlowObserver(Protocol):
         """Take note of a call that has got a seat after so many seconds."""
 
     def rejected(self, flow: Flow, reason: str) -> None:
-        """Take note of a call that was refused; reason: "queue-full", "time-out"."""
+        """Take note of a refusal; reason: "queue-full", "time-out" or "unauthenticated"."""
 
 
 class Gate:
@@ -61,6 +61,7 @@ class Gate:
         self.clock = clock or (lambda: asyncio.get_running_loop().time())
         self._observer = observer
         self._writes = asyncio.Semaphore(_WRITES)
+        self._lane = Lane(self.clock)
         self._timer: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
 
@@ -69,6 +70,7 @@ class Gate:
 
         peer: the connection; size: bytes of the request.
         """
+        self._lane.call_came()
         flow = self._flow_of(identity, peer, method)
         if flow.waiting or self.flows.wait_of(flow, self.clock()) > 0:
             await self._wait(flow)
@@ -79,7 +81,7 @@ class Gate:
         if self.flows.competing and self._probe is None:
             self._probe_later()
         flow.charge(_SECONDS.get(method, CALL_SECONDS) + size * RECEIVED_BYTE, self.clock())
-        seat = Seat(self.flows, flow, self.clock, self._writes, self.left)
+        seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
         if seat.competes:
             try:
                 await seat.give_way()
@@ -124,15 +126,28 @@ class Gate:
 
     async def _refuse(self, flow: Flow, reason: str) -> None:
         """Raise ApiError, when it is this refusal's turn."""
+        await self._pause(flow, reason)
+        raise errors.too_many_requests(
+            "this client has too many calls under way or waiting", RETRY_AFTER
+        )
+
+    async def _pause(self, flow: Flow, reason: str) -> None:
+        """Wait until the flow may be refused again."""
         if self._observer is not None:
             self._observer.rejected(flow, reason)
         now = self.clock()
         flow.charge(CALL_SECONDS, now)
         flow.refuse_at = max(now, flow.refuse_at + 1 / _REFUSALS_PER_SECOND)
         await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
-        raise errors.too_many_requests(
-            "this client has too many calls under way or waiting", RETRY_AFTER
-        )
+
+    async def turn_away(self, peer: str) -> None:
+        """Wait before a caller without a good credential is refused, as others that are refused.
+
+        peer: the connection.
+        """
+        self._lane.call_came()
+        flow = self.flows.get(("stranger", peer), STRANGERS, self.clock())
+        await self._pause(flow, "unauthenticated")
 
     def left(self, flow: Flow) -> None:
         """Take a seat back, and give it to the next."""

@@ -1,12 +1,13 @@
 """Priority levels, and the flow schemas that sort calls into them; names as in Kubernetes.
 
     who                                     flow schema           priority level
-    health and reflection                   (not asked)           exempt
+    health                                  (not asked)           exempt
     system:masters                          exempt                exempt
     system:kube-scheduler, controllers      kube-scheduler        workload-high
     system:nodes                            system-nodes          system
     service accounts                        service-accounts      workload-low
     everyone else                           global-default        global-default
+    without a good credential: refused      catch-all             catch-all
     nobody is asked who he is: by call      kube-scheduler, ...   workload-high, global-default
 
 A flow is what one user does within a schema. Where nobody is asked who he is (a listener on
@@ -49,8 +50,10 @@ WORKLOAD_HIGH: Final = PriorityLevel("workload-high", 200, 200, shared=False)
 SYSTEM: Final = PriorityLevel("system", 200, 200, shared=False)
 WORKLOAD_LOW: Final = PriorityLevel("workload-low", 100)
 GLOBAL_DEFAULT: Final = PriorityLevel("global-default", 100)
+#: Of those who are refused, at a pace.
+CATCH_ALL: Final = PriorityLevel("catch-all", 0, shared=False)
 
-LEVELS: Final = (EXEMPT, WORKLOAD_HIGH, SYSTEM, WORKLOAD_LOW, GLOBAL_DEFAULT)
+LEVELS: Final = (EXEMPT, WORKLOAD_HIGH, SYSTEM, WORKLOAD_LOW, GLOBAL_DEFAULT, CATCH_ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ _SCHEDULER = FlowSchema("kube-scheduler", WORKLOAD_HIGH)
 _NODES = FlowSchema("system-nodes", SYSTEM)
 _ACCOUNTS = FlowSchema("service-accounts", WORKLOAD_LOW)
 _DEFAULT = FlowSchema("global-default", GLOBAL_DEFAULT)
+STRANGERS: Final = FlowSchema("catch-all", CATCH_ALL)
 
-SCHEMAS: Final = (_MASTERS, _SCHEDULER, _NODES, _ACCOUNTS, _DEFAULT)
+SCHEMAS: Final = (_MASTERS, _SCHEDULER, _NODES, _ACCOUNTS, _DEFAULT, STRANGERS)
 
 
 def schema_of(identity: Identity) -> FlowSchema:

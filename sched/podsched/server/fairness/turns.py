@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
@@ -11,8 +12,9 @@ from typing import Final
 from podsched.server.fairness.flows import Flow, Flows
 
 #: Seconds of the event loop that a call costs: by itself, per item of a batch, per byte of the
-#: request and of a response of a watch. Measured on one core.
-CALL_SECONDS: Final = 150e-6
+#: request and of a response of a watch. Measured on one core; a call costs as much whether it is
+#: answered or refused, because most of that is gRPC's.
+CALL_SECONDS: Final = 400e-6
 ITEM_SECONDS: Final = 100e-6
 RECEIVED_BYTE, SENT_BYTE = 1e-9, 6e-9
 #: What storing or sending an object costs with admitting or encoding it, in multiples of the
@@ -22,16 +24,48 @@ _AFTERWARDS: Final = 1.5
 #: turns of 128 objects let watches send more, smaller responses and cost a fifth of the pods a
 #: second.
 _TURN, _SHORT_TURN = 0.02, 0.002
+#: Between two turns, at least, and as long as calls keep coming in.
+_GAP, _LONGEST_GAP = 0.0015, 0.03
 #: One transaction of the store.
 _SHORT_BATCH: Final = 120
 #: The longest that work gives way at once.
 _LONGEST_PAUSE: Final = 1.0
 
 
+class Lane:
+    """Lets long work go on one turn at a time, and calls that come in before it.
+
+    gRPC hands the calls of all connections to the event loop one by one, each in several of its
+    rounds. If all rounds were as long as a turn of work, a hundred calls of one client would be
+    half a second for the next one. So between two turns nothing but calls is done for ``_GAP``, and
+    while they keep coming in, no turn begins for ``_LONGEST_GAP``.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._came = self._free = -math.inf
+        self._next = asyncio.Lock()
+
+    def call_came(self) -> None:
+        """Note that a call has come in."""
+        self._came = self._clock()
+
+    async def turn(self) -> None:
+        """Wait until the next turn may begin."""
+        async with self._next:
+            latest = self._clock() + _LONGEST_GAP
+            while (now := self._clock()) < latest:
+                pause = max(self._free, self._came + _GAP) - now
+                if pause <= 0:
+                    break
+                await asyncio.sleep(min(pause, latest - now))
+            self._free = self._clock() + _SHORT_TURN + _GAP
+
+
 class Seat:
     """What a call holds while it is handled."""
 
-    __slots__ = ("_clock", "_flows", "_leave", "_writes", "flow")
+    __slots__ = ("_clock", "_flows", "_lane", "_leave", "_writes", "flow")
 
     def __init__(
         self,
@@ -39,9 +73,11 @@ class Seat:
         flow: Flow,
         clock: Callable[[], float],
         writes: asyncio.Semaphore,
+        lane: Lane,
         leave: Callable[[Flow], None] | None,
     ) -> None:
         """leave: is told once that the seat is given back; writes: as ``writing`` uses it."""
+        self._lane = lane
         self._flows = flows
         self._clock = clock
         self._writes = writes
@@ -85,6 +121,8 @@ class Seat:
         """Let others on, as long as the flow has used more than its share."""
         pause = self._flows.turn_after(self.flow, _SHORT_TURN, self._clock())
         await asyncio.sleep(min(pause, _LONGEST_PAUSE))
+        if not self._flows.is_small(self.flow, self._clock()):
+            await self._lane.turn()
 
     async def sent(self, size: int) -> None:
         """Account for a response of a stream, and give way if that was too much."""

@@ -66,10 +66,9 @@ class Handler:
         found = self._route(request, segments)
         name = found.call if isinstance(found, Target) else DISCOVERY
         async with Call(name, request, self._pipeline, request.uri) as call:
-            call.authenticate()
+            await call.enter(0)
             if isinstance(found, Exception):
                 raise found
-            await call.enter(0)
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
