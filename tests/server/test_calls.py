@@ -35,6 +35,10 @@ class Context:
         self.ended: tuple[grpc.StatusCode, str] | None = None
         self.trailers: dict[str, bytes] = {}
         self.written: list[bytes] = []
+        self.request = b""
+
+    async def read(self) -> bytes:
+        return self.request
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:4711"
@@ -51,6 +55,12 @@ class Context:
     async def abort(self, code: grpc.StatusCode, message: str) -> None:
         self.ended = (code, message)
         raise Aborted(message)
+
+
+async def ask(handler: Any, request: bytes, context: Context) -> Any:
+    """Make one call."""
+    context.request = request
+    return await (handler.stream_unary or handler.stream_stream)(nothing(), context)
 
 
 class Calls:
@@ -110,7 +120,7 @@ async def one_and_no_more(_: GetRequest) -> AsyncGenerator[bytes, None]:
 async def test_an_answer_is_observed_with_its_request_and_the_callers_trace() -> None:
     calls = Calls()
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
-    answer = await handler.unary_unary(REQUEST, Context(("traceparent", "00-a-b-01")))
+    answer = await ask(handler, REQUEST, Context(("traceparent", "00-a-b-01")))
     assert answer == b"web"
     assert (calls.codes, calls.parents) == (["OK"], ["00-a-b-01"])
     assert calls.requests[0].name == "web"
@@ -120,7 +130,7 @@ async def test_a_refusal_is_a_status_with_details() -> None:
     calls, context = Calls(), Context()
     handler = unary("Get", GetRequest.FromString, refused, Pipeline(calls))
     with pytest.raises(Aborted):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.ended == (grpc.StatusCode.NOT_FOUND, 'pods "web" not found')
     assert b"NOT_FOUND" in context.trailers["grpc-status-details-bin"]
     assert calls.codes == ["NOT_FOUND"]
@@ -130,7 +140,7 @@ async def test_a_call_has_the_id_that_its_client_gave_it_or_one_of_its_own() -> 
     calls, given, made = Calls(), Context(("x-request-id", "my-request-1")), Context()
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
     for context in (given, made, Context(("x-request-id", "no good\n"))):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert given.trailers == {"x-request-id": "my-request-1"}
     assert calls.request_ids[0] == "my-request-1"
     assert len(set(calls.request_ids)) == 3
@@ -141,7 +151,7 @@ async def test_an_error_names_the_request() -> None:
     context = Context(("x-request-id", "my-request-1"))
     handler = unary("Get", GetRequest.FromString, refused, Pipeline())
     with pytest.raises(Aborted):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert b"my-request-1" in context.trailers["grpc-status-details-bin"]
     assert context.trailers["x-request-id"] == "my-request-1"
 
@@ -150,7 +160,7 @@ async def test_bytes_that_are_no_request_are_a_bad_request() -> None:
     calls, context = Calls(), Context()
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
     with pytest.raises(Aborted):
-        await handler.unary_unary(b"\xff\xff\xff", context)
+        await ask(handler, b"\xff\xff\xff", context)
     assert context.ended is not None
     assert context.ended[0] is grpc.StatusCode.INVALID_ARGUMENT
     assert (calls.codes, calls.requests) == (["INVALID_ARGUMENT"], [None])
@@ -160,7 +170,7 @@ async def test_a_bug_tells_the_client_an_id_and_the_log_the_error() -> None:
     calls, context = Calls(), Context()
     handler = unary("Get", GetRequest.FromString, broken, Pipeline(calls))
     with capture_logs() as lines, pytest.raises(Aborted):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.ended is not None
     code, message = context.ended
     assert code is grpc.StatusCode.INTERNAL
@@ -175,7 +185,7 @@ async def test_a_call_that_the_client_cancels_is_observed_as_such() -> None:
     calls, context = Calls(), Context()
     handler = unary("Get", GetRequest.FromString, cancelled, Pipeline(calls))
     with pytest.raises(asyncio.CancelledError):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.ended is None
     assert calls.codes == ["CANCELLED"]
 
@@ -184,7 +194,7 @@ async def test_a_stream_ends_with_the_status_of_its_error() -> None:
     calls, context = Calls(), Context()
     handler = streaming("Get", GetRequest.FromString, two_then_refused, Pipeline(calls))
     with pytest.raises(Aborted):
-        await handler.unary_stream(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.written == [b"1", b"2"]
     assert context.ended is not None
     assert context.ended[0] is grpc.StatusCode.OUT_OF_RANGE
@@ -194,7 +204,7 @@ async def test_a_stream_ends_with_the_status_of_its_error() -> None:
 async def test_a_stream_that_the_client_leaves_is_observed_as_cancelled() -> None:
     calls, context = Calls(), Context()
     handler = streaming("Get", GetRequest.FromString, one_and_no_more, Pipeline(calls))
-    under_way = asyncio.create_task(handler.unary_stream(REQUEST, context))
+    under_way = asyncio.create_task(ask(handler, REQUEST, context))
     await asyncio.sleep(0)
     under_way.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -218,20 +228,20 @@ async def users_names(_: GetRequest) -> AsyncGenerator[bytes, None]:
 
 async def test_what_runs_within_a_call_sees_who_makes_it() -> None:
     handler = unary("Get", GetRequest.FromString, users_name, Pipeline(None, lambda _: ALICE))
-    assert await asyncio.create_task(handler.unary_unary(REQUEST, Context())) == b"alice"
+    assert await asyncio.create_task(ask(handler, REQUEST, Context())) == b"alice"
     assert caller() is SERVER, "outside of a call"
 
 
 async def test_a_stream_sees_who_reads_it() -> None:
     context = Context()
     handler = streaming("Get", GetRequest.FromString, users_names, Pipeline(None, lambda _: ALICE))
-    await asyncio.create_task(handler.unary_stream(REQUEST, context))
+    await asyncio.create_task(ask(handler, REQUEST, context))
     assert context.written == [b"alice", b"alice"]
 
 
 async def test_everyone_is_the_same_user_where_nobody_is_asked() -> None:
     handler = unary("Get", GetRequest.FromString, users_name, Pipeline())
-    answer = await asyncio.create_task(handler.unary_unary(REQUEST, Context()))
+    answer = await asyncio.create_task(ask(handler, REQUEST, Context()))
     assert answer == UNSECURED.user.encode()
 
 
@@ -242,7 +252,7 @@ async def test_a_caller_who_is_nobody_is_refused_before_the_request_is_read() ->
     calls, context = Calls(), Context()
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls, nobody))
     with pytest.raises(Aborted):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.ended == (grpc.StatusCode.UNAUTHENTICATED, "Unauthorized: no token")
     assert (calls.codes, calls.requests) == (["UNAUTHENTICATED"], [None])
 
@@ -252,7 +262,7 @@ async def test_a_credential_that_has_expired_since_the_connection_began_is_refus
     context = Context()
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(None, lambda _: late))
     with pytest.raises(Aborted):
-        await handler.unary_unary(REQUEST, context)
+        await ask(handler, REQUEST, context)
     assert context.ended is not None
     assert context.ended[0] is grpc.StatusCode.UNAUTHENTICATED
 
@@ -283,7 +293,7 @@ async def test_strangers_are_refused_at_a_pace() -> None:
     began = clock()
     contexts = [Context() for _ in range(10)]
     await asyncio.gather(
-        *(handler.unary_unary(REQUEST, context) for context in contexts), return_exceptions=True
+        *(ask(handler, REQUEST, context) for context in contexts), return_exceptions=True
     )
     assert {context.ended and context.ended[0].name for context in contexts} == {"UNAUTHENTICATED"}
     assert clock() - began >= 0.4
@@ -299,3 +309,23 @@ async def test_reflection_is_for_those_who_may_call() -> None:
         await found.stream_stream(nothing(), context)
     assert context.ended is not None and context.ended[0] is grpc.StatusCode.UNAUTHENTICATED
     assert context.written == []
+
+
+async def test_of_a_stranger_nothing_is_read() -> None:
+    class Unread(Context):
+        async def read(self) -> bytes:
+            raise AssertionError("it was read")
+
+    context = Unread()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline(None, stranger))
+    with pytest.raises(Aborted):
+        await ask(handler, REQUEST, context)
+    assert context.ended is not None and context.ended[0] is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_call_without_a_request_is_refused() -> None:
+    context = Context()
+    handler = unary("Get", GetRequest.FromString, answered, Pipeline())
+    with pytest.raises(Aborted):
+        await ask(handler, grpc.aio.EOF, context)
+    assert context.ended == (grpc.StatusCode.INVALID_ARGUMENT, "the request is missing")

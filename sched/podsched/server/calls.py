@@ -33,15 +33,17 @@ def unary(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one request and one response."""
 
-    async def call(raw: bytes, context: Any) -> bytes:
+    async def call(_: AsyncIterator[bytes], context: Any) -> bytes:
         async with _GrpcCall(method, context, pipeline) as under_way:
+            raw = await under_way.only_request()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             under_way.charge_items()
             response = under_way.response = await handle(request)
             return response
 
-    return grpc.unary_unary_rpc_method_handler(call)
+    # To gRPC a stream of requests: it would read a single one before it calls the handler.
+    return grpc.stream_unary_rpc_method_handler(call)
 
 
 def streaming(
@@ -55,8 +57,9 @@ def streaming(
     A client that does not read them is cut off.
     """
 
-    async def call(raw: bytes, context: Any) -> None:
+    async def call(_: AsyncIterator[bytes], context: Any) -> None:
         async with _GrpcCall(method, context, pipeline) as under_way:
+            raw = await under_way.only_request()
             await under_way.enter(len(raw))
             request = under_way.request = _decoded(parse, raw)
             with under_way.stream():
@@ -65,7 +68,7 @@ def streaming(
                         await _write(context, response)
                         await under_way.sent(len(response))
 
-    return grpc.unary_stream_rpc_method_handler(call)
+    return grpc.stream_stream_rpc_method_handler(call)
 
 
 def conversing(
@@ -81,6 +84,7 @@ def conversing(
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
         async with _GrpcCall(method, context, pipeline) as under_way:
+            await under_way.arrive()
             await under_way.enter(0)
             with under_way.stream():
                 under_way.leave_seat()  # a stream on which nothing comes needs none
@@ -102,13 +106,14 @@ def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
 
     async def call(_: AsyncIterator[bytes], context: Any) -> None:
         async with _GrpcCall(_UNKNOWN, context, pipeline) as under_way:
+            await under_way.arrive()
             await under_way.enter(0)
             raise errors.unknown_method()
 
     handler = grpc.stream_stream_rpc_method_handler(call)
 
     class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
-        def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def service(self, _details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
             return handler
 
     return Handler()
@@ -123,6 +128,17 @@ class _GrpcCall(Call):
         super().__init__(method, context, pipeline)
         # Goes out with the end of the call, however that comes.
         context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
+
+    async def only_request(self) -> bytes:
+        """Find out who calls, then read what he asks for. Raises ApiError."""
+        await self.arrive()
+        return await self.receive(self._read)
+
+    async def _read(self) -> bytes:
+        raw = await self.context.read()
+        if raw is grpc.aio.EOF:
+            raise errors.bad_request("the request is missing")
+        return bytes(raw)
 
     async def fail(self, error: ApiError) -> BaseException:
         """See ``Call``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -21,6 +21,7 @@ from podsched.server.access.rights import UNASKED, Rights, set_rights
 from podsched.server.audit.events import AuditedCall
 from podsched.server.errors import ApiError
 from podsched.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
+from podsched.server.fairness.intake import Intake
 from podsched.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
 from podsched.server.request_ids import request_id_of
 from podsched.telemetry.logs import get_logger
@@ -87,10 +88,12 @@ class Call:
     """
 
     __slots__ = (
+        "_intake",
         "_method",
         "_pipeline",
         "_received",
         "_seat",
+        "_size",
         "_started",
         "context",
         "identity",
@@ -116,6 +119,8 @@ class Call:
         #: Of a call with one response; kept for those who look at batches' outcomes.
         self.response = b""
         self._seat: Seat | None = None
+        self._intake: Intake | None = None
+        self._size = 0
 
     def authenticate(self) -> None:
         """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
@@ -127,18 +132,27 @@ class Call:
         set_caller(identity)
         set_rights(self._pipeline.authorize(identity))
 
-    async def enter(self, size: int) -> None:
-        """Find out who calls, and wait until it is his turn. Raises ApiError.
-
-        size: bytes of the request.
-        """
-        gate = self._pipeline.gate
+    async def arrive(self) -> None:
+        """Find out who calls; strangers are refused at a pace. Raises ApiError."""
         try:
             self.authenticate()
         except ApiError:
-            if gate is not None:
-                await gate.turn_away(self.context.peer())
+            if self._pipeline.gate is not None:
+                await self._pipeline.gate.turn_away(self.context.peer())
             raise
+
+    async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Read the request, whose sender is known. Raises ApiError."""
+        gate, identity = self._pipeline.gate, self.identity
+        if gate is None or identity is None:
+            return await read()
+        raw, self._intake = await gate.receive(identity, self.context.peer(), self._method, read)
+        self._size = len(raw)
+        return raw
+
+    async def enter(self, size: int) -> None:
+        """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
+        gate = self._pipeline.gate
         if gate is not None and self.identity is not None:
             peer = self.context.peer()
             self._seat = await gate.enter(self.identity, peer, self._method, size)
@@ -190,6 +204,8 @@ class Call:
     ) -> None:
         code = _code_of(error)
         self.leave_seat()
+        if self._intake is not None:
+            self._intake.let_go(self._size)
         try:
             if isinstance(error, Exception):
                 shown = error

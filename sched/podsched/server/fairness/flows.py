@@ -48,7 +48,17 @@ _LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
 class Flow:
     """What one user, or one connection, does in one level."""
 
-    __slots__ = ("_used", "_used_at", "held", "key", "refuse_at", "schema", "waiting", "watches")
+    __slots__ = (
+        "_used",
+        "_used_at",
+        "held",
+        "intake",
+        "key",
+        "refuse_at",
+        "schema",
+        "waiting",
+        "watches",
+    )
 
     def __init__(self, key: Hashable, schema: FlowSchema, now: float) -> None:
         self.key = key
@@ -58,6 +68,8 @@ class Flow:
         self.watches = 0
         #: Calls that wait for a seat, the oldest first.
         self.waiting: deque[Any] = deque()
+        #: What bounds the reading of requests; None: none has been read.
+        self.intake: Any = None
         #: When the last refusal is, or was, sent.
         self.refuse_at = now
         self._used = 0.0

@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from podsched.server import errors
 from podsched.server.access.identity import Authentication, Identity
 from podsched.server.fairness.flows import Flow, Flows
+from podsched.server.fairness.intake import Intake, within_time
 from podsched.server.fairness.levels import STRANGERS, promotes, schema_of
 from podsched.server.fairness.turns import CALL_SECONDS, RECEIVED_BYTE, Lane, Seat
 
@@ -64,6 +65,23 @@ class Gate:
         self._lane = Lane(self.clock)
         self._timer: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
+
+    async def receive(
+        self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
+    ) -> tuple[bytes, Intake | None]:
+        """Read a request, when it is its turn to be read; return what to ``let_go`` of it.
+
+        Raises ApiError: RESOURCE_EXHAUSTED when too many calls of the flow wait already.
+        """
+        flow = self._flow_of(identity, peer, method)
+        if not flow.schema.level.shared:
+            return await within_time(read), None
+        if len(flow.waiting) >= flow.schema.level.queue_length:
+            await self._refuse(flow, "queue-full")
+        if flow.intake is None:
+            flow.intake = Intake()
+        intake: Intake = flow.intake
+        return await intake.read(read), intake
 
     async def enter(self, identity: Identity, peer: str, method: str, size: int) -> Seat:
         """Return a seat, which the caller gives back. Raises ApiError RESOURCE_EXHAUSTED.

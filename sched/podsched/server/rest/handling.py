@@ -66,6 +66,7 @@ class Handler:
         found = self._route(request, segments)
         name = found.call if isinstance(found, Target) else DISCOVERY
         async with Call(name, request, self._pipeline, request.uri) as call:
+            await call.arrive()
             await call.enter(0)
             if isinstance(found, Exception):
                 raise found
