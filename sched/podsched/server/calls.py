@@ -35,11 +35,11 @@ def unary(
 
     async def call(_: AsyncIterator[bytes], context: Any) -> bytes:
         async with _GrpcCall(method, context, pipeline) as under_way:
-            raw = await under_way.only_request()
-            await under_way.enter(len(raw))
-            request = under_way.request = _decoded(parse, raw)
+            # Neither the bytes nor the request are kept here: should the call fail, the exception
+            # would keep this frame, and both, until the next cyclic collection.
+            under_way.request = _decoded(parse, await under_way.only_request())
             under_way.charge_items()
-            response = under_way.response = await handle(request)
+            response = under_way.response = await handle(under_way.request)
             return response
 
     # To gRPC a stream of requests: it would read a single one before it calls the handler.
@@ -59,11 +59,9 @@ def streaming(
 
     async def call(_: AsyncIterator[bytes], context: Any) -> None:
         async with _GrpcCall(method, context, pipeline) as under_way:
-            raw = await under_way.only_request()
-            await under_way.enter(len(raw))
-            request = under_way.request = _decoded(parse, raw)
+            under_way.request = _decoded(parse, await under_way.only_request())
             with under_way.stream():
-                async with aclosing(handle(request)) as responses:
+                async with aclosing(handle(under_way.request)) as responses:
                     async for response in responses:
                         await _write(context, response)
                         await under_way.sent(len(response))
@@ -130,15 +128,17 @@ class _GrpcCall(Call):
         context.set_trailing_metadata(((REQUEST_ID, self.request_id),))
 
     async def only_request(self) -> bytes:
-        """Find out who calls, then read what he asks for. Raises ApiError."""
+        """Find out who calls, read what he asks for, and wait for his turn. Raises ApiError."""
         await self.arrive()
-        return await self.receive(self._read)
+        raw = await self.receive(self._read)
+        await self.enter(len(raw))
+        return raw
 
     async def _read(self) -> bytes:
         raw = await self.context.read()
         if raw is grpc.aio.EOF:
             raise errors.bad_request("the request is missing")
-        return bytes(raw)
+        return raw  # type: ignore[no-any-return]
 
     async def fail(self, error: ApiError) -> BaseException:
         """See ``Call``."""

@@ -217,6 +217,11 @@ class Call:
                 self._audit(self._pipeline.audit, code, error)
             if self._pipeline.observer is not None:
                 self._observe(self._pipeline.observer, code)
+            # What failed may be part of a cycle; large requests should not wait for its collection.
+            self.request, self.response = None, b""
+            if error is not None:
+                error.__traceback__ = None
+            del traceback
 
     def _observe(self, observer: CallObserver, code: StatusCode) -> None:
         metadata = self.context.invocation_metadata() or ()

@@ -164,6 +164,7 @@ class ApiServer:
                 ("grpc.so_reuseport", 0),
                 # Calls at once on one connection; its others wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.http2.bdp_probe", 0),
                 ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
