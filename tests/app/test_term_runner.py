@@ -18,9 +18,10 @@ from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.state import WATCHED_KINDS
 from podsched.engine.writes.bind_queue import Binder
-from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
+from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.testing.fake_cluster import FakeCluster
@@ -263,3 +264,62 @@ async def test_whoever_begins_to_lead_during_a_pause_waits_for_its_end(world: Wo
     world.runner.pause(False)
     await asyncio.sleep(1)
     assert world.node_of("waits") == "n1"
+
+
+def break_queue(monkeypatch: pytest.MonkeyPatch, method: str, name: str) -> list[str]:
+    """From now on a method of the queue raises for one pod; return the pods it raised for."""
+    original, raised = getattr(SchedulingQueue, method), []
+
+    def broken(queue: SchedulingQueue, info: PodInfo, *rest: object, **more: object) -> object:
+        if info.name == name:
+            raised.append(name)
+            raise IndexError("a bug in the queue")
+        return original(queue, info, *rest, **more)
+
+    monkeypatch.setattr(SchedulingQueue, method, broken)
+    return raised
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_a_pod_that_the_queue_cannot_take_is_set_aside_and_the_others_are_scheduled(
+    world: World, monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    """Also while the state is built anew, and whether the replica leads or not."""
+    raised = break_queue(monkeypatch, "add", "bad")
+    world.cluster.create(node("n1"))
+    if leads:
+        world.lead()
+        await asyncio.sleep(1)
+    for name in ("a", "bad", "c"):
+        world.cluster.create(pod(name, PENDING))
+    await asyncio.sleep(30)
+    if not leads:
+        world.lead()
+        await asyncio.sleep(30)
+    assert not world.running.done()
+    assert [world.node_of(name) for name in ("a", "bad", "c")] == ["n1", "", "n1"]
+    assert len(raised) == 3
+    assert len(world.runner.state.set_aside) == 1
+
+
+async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is built anew, with a pause in between."""
+    pop_batch, raised = SchedulingQueue.pop_batch, 0
+
+    def broken(queue: SchedulingQueue, *rest: object, **more: object) -> object:
+        nonlocal raised
+        if queue.counts()["active"] and raised < 5:
+            raised += 1
+            raise IndexError("a bug in the queue")
+        return pop_batch(queue, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SchedulingQueue, "pop_batch", broken)
+    world.cluster.create(node("n1"))
+    world.lead()
+    world.cluster.create(pod("a", PENDING))
+    await asyncio.sleep(60)
+    assert not world.running.done()
+    assert raised == 5
+    assert world.node_of("a") == "n1"

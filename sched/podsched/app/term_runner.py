@@ -37,7 +37,7 @@ from podsched.engine.cycle.scheduling_loop import SchedulingLoop
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.set_aside import SetAside
-from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
+from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state, fault_of
 from podsched.engine.writes.bind_queue import Binder
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
@@ -157,7 +157,11 @@ class TermRunner:
         if not self._built.is_set():
             self._missed.append(batch)
             return
-        self.state.apply_batch(batch, asyncio.get_running_loop().time())
+        try:
+            self.state.apply_batch(batch, asyncio.get_running_loop().time())
+        except PodFault as fault:
+            self._start_over(fault)
+            return
         self._changes.notify()
         if self._loop is not None:
             self._loop.wake()
@@ -212,23 +216,55 @@ class TermRunner:
             self._term.cancel()
         self._loop = None
 
+    def _start_over(self, fault: PodFault) -> None:
+        """Let go of a state that a bug has left half changed; a term that runs starts over."""
+        if self._loop is not None:
+            self._built.clear()  # what comes until the new state is begun is missed by the old one
+            self._loop.fail(fault)
+        else:
+            self._note(fault, "The state is built anew")
+            self._build_anew()
+
+    def _note(self, fault: PodFault, what: str) -> None:
+        self._blame.add(fault)
+        _log.error(what, pod=str(fault), exc_info=fault.__cause__)
+
     def _build_anew(self) -> None:
         self.state = self._new_state()
         self._built.clear()
-        self._tasks.start(self._build(), "build the state anew")
+        self._tasks.start(self._build(self.state), "build the state anew")
 
-    async def _build(self) -> None:
-        """Put all that the informer knows into the new state, then what has come meanwhile."""
+    async def _build(self, state: SchedulingState) -> None:
+        """Build a state, anew after each bug that is met, unless it has been replaced by then."""
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        while self.state is state:
+            try:
+                await self._fill(state)
+                return
+            except PodFault as fault:
+                self._note(fault, "The state is built anew")
+            await asyncio.sleep(pause.next_delay())
+            if self.state is state:
+                self.state = state = self._new_state()
+
+    async def _fill(self, state: SchedulingState) -> None:
+        """Put all that the informer knows into a new state, then what has come meanwhile."""
         clock = asyncio.get_running_loop().time
         self._missed.clear()
         objects = self._parts.informer.objects
-        self.state.revision = self._parts.informer.revision
+        state.revision = self._parts.informer.revision
         listed = [(kind, list(objects(kind).items())) for kind in WATCHED_KINDS]
         for kind, items in listed:
             for number, (key, obj) in enumerate(items, 1):
-                self.state.apply(Event(EventType.ADDED, kind, key, None, obj), clock())
+                event = Event(EventType.ADDED, kind, key, None, obj)
+                try:
+                    state.apply(event, clock())
+                except Exception as bug:
+                    raise fault_of(event) from bug
                 if not number % _TURN:
                     await asyncio.sleep(0)
+                    if self.state is not state:
+                        return
         self._built.set()
         missed, self._missed = self._missed, []
         for batch in missed:
@@ -244,8 +280,7 @@ class TermRunner:
                 if not self.paused:
                     return
             except PodFault as fault:
-                self._blame.add(fault)
-                _log.error("The term starts over", pod=str(fault), exc_info=fault.__cause__)
+                self._note(fault, "The term starts over")
             self._loop = self._controllers = None
             self._build_anew()
             if not self.paused:

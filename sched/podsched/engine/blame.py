@@ -24,10 +24,13 @@ _MOST_PODS = 1000
 
 
 class PodFault(Exception):
-    """A bug was met while these pods were being worked on; it is the ``__cause__``."""
+    """A bug was met while these pods were being worked on; it is the ``__cause__``.
+
+    No pods: it is not known which one it was, as when the queue cannot give out the next one.
+    """
 
     def __init__(self, pods: Sequence[Pod]) -> None:
-        super().__init__(", ".join(_key(pod) for pod in pods[:3]))
+        super().__init__(", ".join(_key(pod) for pod in pods[:3]) or "no pod that is known")
         self.pods = pods
 
 

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from podsched.api.objects import Pod
 from podsched.cache.cache import Cache
 from podsched.cache.changes import Anomaly, Applied, Change, PendingChange
 from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import SchedulerConfiguration
+from podsched.engine.blame import PodFault
 from podsched.engine.cycle.waiting_pods import WaitingPods
 from podsched.engine.extenders.wire import EXTENDER_NAME
 from podsched.engine.runtime.plugin_metrics import EngineMeter
@@ -135,7 +137,10 @@ class SchedulingState:
     revision: int = 0
 
     def apply_batch(self, batch: Batch, now: float) -> None:
-        """Take over a batch of the informer; ``now`` is the queue's monotonic time."""
+        """Take over a batch of the informer; ``now`` is the queue's monotonic time.
+
+        Raises PodFault for a bug, after which the state is not to be used any more.
+        """
         # Timed are runs of events of the same sort: a clock for each event would cost too much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
@@ -144,7 +149,10 @@ class SchedulingState:
             if of_event != sort:
                 began = self._handled(sort, count, began)
                 sort, count = of_event, 0
-            self.apply(event, now)
+            try:
+                self.apply(event, now)
+            except Exception as bug:
+                raise fault_of(event) from bug
             count += 1
         self._handled(sort, count, began)
         # A part of a list is newer than what its batch says; too old a revision does no harm.
@@ -196,6 +204,12 @@ class SchedulingState:
             self.queue.add(new, now)
         else:
             self.queue.update(old, new, now)
+
+
+def fault_of(event: Event) -> PodFault:
+    """Return the fault of the pod that an event is about, if it is about one."""
+    shown = event.new or event.old
+    return PodFault([shown] if isinstance(shown, Pod) else [])
 
 
 def build_state(

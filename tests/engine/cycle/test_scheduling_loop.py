@@ -616,8 +616,9 @@ async def test_a_bug_in_the_loop_ends_the_term_loudly(monkeypatch: pytest.Monkey
         assert world.ended is not None
         world.pod("a")
         await asyncio.sleep(1)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(PodFault) as ended:
             await world.ended
+        assert isinstance(ended.value.__cause__, ZeroDivisionError)
         world.ended = asyncio.create_task(asyncio.sleep(0))
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from podsched.cache.changes import Change
 from podsched.client.errors import FenceLost
-from podsched.engine.blame import working_on
+from podsched.engine.blame import PodFault, working_on
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.auditor import Auditor, RecentEvents
 from podsched.engine.cycle.binding_cycle import BindingCycle
@@ -94,6 +94,10 @@ class SchedulingLoop:
         """Remember events of the cluster that the queue has handled."""
         self._recent.note(changes, now)
 
+    def fail(self, fault: PodFault) -> None:
+        """End the term with a bug that was met while the state took over what happened."""
+        self._tasks.fail(fault)
+
     # ------------------------------------------------------------------ what others ask it
 
     @property
@@ -131,11 +135,12 @@ class SchedulingLoop:
         while True:
             await self.binding.wait_for_room()
             now = self._clock()
-            wakeup = queue.next_wakeup(now)
-            if wakeup is not None and wakeup <= now:
-                queue.flush(now)
-            self._failures.report_set_aside()
-            batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
+            with working_on():
+                wakeup = queue.next_wakeup(now)
+                if wakeup is not None and wakeup <= now:
+                    queue.flush(now)
+                self._failures.report_set_aside()
+                batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
             if batch:
                 await self._schedule(batch, now)
                 # Bindings are sent when others get a turn. After every pod, where each is of
