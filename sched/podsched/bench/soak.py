@@ -29,9 +29,15 @@ NODES = 100
 REPLICAS = 3
 #: Most pods of a round; there are ten rounds at least.
 ROUND = 10_000
-#: Share of the rounds that is not judged. etcd 3.5 keeps its last 5,000 to 7,000 transactions in
-#: memory, which are those of some 100,000 pods (700 MB); all else is full much earlier.
+#: Share of the rounds that is not judged.
 WARM_UP = 0.6
+#: Pods after which a process that takes longer is judged. etcd 3.5 keeps its last 5,000 to 7,000
+#: transactions in memory, which are those of some 100,000 pods (700 MB).
+SETTLED = {"etcd": 120_000}
+#: Rounds that it takes to tell growth from noise, and bytes that are noise, however few pods there
+#: were: allocators take and give back memory by the megabyte, and a round is a peak of its own.
+LEAST_ROUNDS = 3
+NOISE = 8 << 20
 #: Bytes per pod by which a process may grow after that; a message of a pod takes 2,000. Noise is
 #: below 100 with 200,000 pods.
 MOST_GROWTH = 300.0
@@ -59,13 +65,20 @@ class SoakResult:
             sizes.append(memory.get(name, 0))
 
     @property
-    def growth(self) -> dict[str, float]:
-        """Bytes per pod after the warm-up, by process."""
-        first = int(len(self.pods) * WARM_UP)
-        return {
-            name: round(growth(zip(self.pods[first:], sizes[first:], strict=True)), 1)
-            for name, sizes in self.memory.items()
-        }
+    def growth(self) -> dict[str, float | None]:
+        """Bytes per pod after the warm-up, by process; None where it was not over in time."""
+        found: dict[str, float | None] = {}
+        for name, sizes in self.memory.items():
+            first = self._warm(name)
+            judged = list(zip(self.pods[first:], sizes[first:], strict=True))
+            enough = len(judged) >= LEAST_ROUNDS
+            found[name] = round(growth(judged), 1) if enough else None
+        return found
+
+    def _warm(self, name: str) -> int:
+        """Return the first round in which a process is judged."""
+        settled = SETTLED.get(name, 0)
+        return max(int(len(self.pods) * WARM_UP), sum(pods < settled for pods in self.pods))
 
     @property
     def problems(self) -> list[str]:
@@ -73,7 +86,9 @@ class SoakResult:
         return [
             f"{name} grows by {each:,.0f} bytes a pod (at most {self.most_growth:,.0f})"
             for name, each in self.growth.items()
-            if each > self.most_growth
+            if each is not None
+            and each > self.most_growth
+            and each * (self.pods[-1] - self.pods[self._warm(name)]) > NOISE
         ]
 
     def as_dict(self) -> dict[str, object]:
@@ -92,7 +107,7 @@ class SoakResult:
         head = f"Soak: {self.pods[-1] if self.pods else 0:,} pods created, bound and deleted"
         rows = [
             f"  {name[:28]:<28} {_mb(sizes[0])} {_mb(sizes[warm])} {_mb(sizes[-1])} "
-            f"{slopes[name]:>12,.0f}"
+            f"{_per_pod(slopes[name]):>12}"
             for name, sizes in self.memory.items()
         ]
         title = f"  {'process':<28} {'first':>9} {'warm':>9} {'last':>9} {'bytes/pod':>12}"
@@ -113,6 +128,10 @@ class SoakResult:
     def write_chart(self, path: Path) -> None:
         """Write the chart. Raises ``OSError``."""
         write_chart(path, self.chart())
+
+
+def _per_pod(growth: float | None) -> str:
+    return "not judged" if growth is None else f"{growth:,.0f}"
 
 
 def _mb(size: int) -> str:
