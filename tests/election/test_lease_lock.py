@@ -26,8 +26,9 @@ class Candidate:
         self.history: list[str] = []
         self.terms: list[int] = []
         settings = LeaderElectionSettings()
+        self.lock = LeaseLock(MemoryHttp(store, timeout=5.0), settings, follows_holder=False)
         self.elector = LeaderElector(
-            LeaseLock(MemoryHttp(store, timeout=5.0), settings, follows_holder=False),
+            self.lock,
             settings,
             name,
             ElectionCallbacks(
@@ -158,4 +159,29 @@ async def test_a_conflict_is_a_lost_race_and_no_fault(world: World) -> None:
     world.store.fail(refusal(409, "AlreadyExists", "exists"), method="POST", path="/leases")
     candidate = world.add("a")
     await asyncio.sleep(10)
+    assert candidate.elector.is_leader()
+
+
+async def test_an_event_tells_who_holds_the_lease_before_it_is_read(world: World) -> None:
+    """Another holder's write is known here although the read that it causes is not answered."""
+    candidate = world.add("a")
+    await asyncio.sleep(1)
+    assert candidate.lock.holder == "a"
+    world.store.fail(refusal(500, "", "no"), method="GET", path="/leases/", times=10**6)
+    world.held_by("b")
+    await asyncio.sleep(0.01)
+    assert candidate.lock.holder == "b"
+
+
+async def test_a_late_event_tells_nothing(world: World) -> None:
+    """One of before this candidate's acquisition comes after the answer to it."""
+    world.held_by("old")
+    old = dict(world.lease)
+    world.store.objects["leases"].clear()
+    candidate = world.add("a")
+    await asyncio.sleep(1)
+    world.store.fail(refusal(500, "", "no"), method="GET", path="/leases/", times=10**6)
+    world.store.replay("MODIFIED", "leases", old)
+    await asyncio.sleep(0.01)
+    assert candidate.lock.holder == "a"
     assert candidate.elector.is_leader()

@@ -165,6 +165,12 @@ class KubeStore:
 
         self._faults.append(_Fault(matches, answer, times))
 
+    def replay(self, type_: str, plural: str, content: Json) -> None:
+        """Send a change to watches once more, late."""
+        self._history.append(_Change(self.version + 1, plural, type_, deepcopy(content), content))
+        self.version += 1
+        self._wake()
+
     def allow(self) -> None:
         """Answer as usual from now on."""
         self._faults.clear()

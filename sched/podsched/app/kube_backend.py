@@ -106,7 +106,9 @@ class KubeBackend:
 
     def _leads(self, fence: api_pb2.Fence) -> bool:
         elector = self._elector
-        return elector is not None and elector.is_leader() and elector.term == fence.term
+        if elector is None or self._lock.holder != elector.identity:
+            return False
+        return elector.is_leader() and elector.term == fence.term
 
 
 def _ignore(_: object) -> None:

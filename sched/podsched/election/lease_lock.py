@@ -21,6 +21,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import orjson
+
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Lease
 from podsched.client.errors import AlreadyExists, ClientError, Conflict, Forbidden, NotFound
@@ -65,6 +67,10 @@ class LeaseLock:
         self._follows_holder = follows_holder
         self._one_at_a_time = asyncio.Lock()
         self._last = 0
+        #: Who holds the Lease by the last answer or event, "" for nobody: known here before the
+        #: elector has read it, so that a leader that is deposed sends nothing more meanwhile.
+        self.holder = ""
+        self._noted = 0
         #: The Leases read or written lately, by revision.
         self._known: OrderedDict[Revision, dict[str, Any]] = OrderedDict()
         #: Who acquired when, of the last term seen.
@@ -122,6 +128,7 @@ class LeaseLock:
     def _snapshot(self, lease: dict[str, Any]) -> Snapshot:
         revision = self._next()
         record = self._record(lease)
+        self._note(lease)
         record_revision = self._remember(lease, revision)
         if record is None or not record.holder_identity:
             return Snapshot(revision=revision, record=record, record_revision=record_revision)
@@ -161,13 +168,31 @@ class LeaseLock:
             self._acquisition, self._term = acquisition, Term(revision)
         return self._term
 
+    def _note(self, lease: Mapping[str, Any]) -> None:
+        self._noted = _version(lease)
+        self.holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+    def _note_event(self, line: bytes) -> None:
+        """Note who holds the Lease by an event, unless an answer has said something later.
+
+        Events may be late: one of before this candidate's own acquisition is no news. Numbers are
+        compared for that, which Kubernetes permits within a kind; the election itself does not.
+        """
+        try:
+            lease = orjson.loads(line)["object"]
+            if _version(lease) > self._noted > 0:
+                self._note(lease)
+        except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+            pass  # the read that follows tells
+
     async def _changes(self) -> AsyncIterator[None]:
         """Yield when the Lease has changed. RBAC of kube-scheduler alone does not permit it."""
         params = {"watch": "1", "fieldSelector": f"metadata.name={self._name}"}
         path = collection(_LEASE, self._namespace)
         try:
             async with aclosing(self._http.lines(path, params)) as chunks:
-                async for _ in chunks:
+                async for lines in chunks:
+                    self._note_event(lines[-1])
                     yield
             # The server ends each watch in the end, one that is going down at once.
             await asyncio.sleep(_PAUSE)
@@ -193,6 +218,7 @@ class LeaseLock:
             except ClientError as error:
                 raise _translated(error) from error
             revision = self._remember(lease, self._next())
+            self._note(lease)
             if new_term:
                 self._acquisition = ()
                 self._term_of(record, revision)
@@ -231,6 +257,12 @@ def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[st
         "metadata": metadata,
         "spec": spec,
     }
+
+
+def _version(lease: Mapping[str, Any]) -> int:
+    """Return the resourceVersion as a number, 0 if it is none."""
+    version = str(lease["metadata"].get("resourceVersion", ""))
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def _translated(error: ClientError) -> StoreError:
