@@ -1,6 +1,8 @@
-"""The API server: a stateless gRPC front of etcd, with a watch cache in memory.
+"""The API server: a stateless front of etcd, for gRPC and HTTP, with a watch cache in memory.
 
     calls, service, requests, status   gRPC: decode, call, encode
+    rest                               Kubernetes' REST API over HTTP, on the same verbs
+    pipeline                           what every call passes, whichever face it comes through
     creation, registry, pods           what a request does: new objects, others, pod subresources
     admission, patching, binding, ...  pure: what becomes of an object
     storage, entries, frames           conditional writes of objects; objects as bytes

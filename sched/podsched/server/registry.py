@@ -228,12 +228,15 @@ class Registry:
             return await self._storage.preview(marking)
         entry = await self._storage.mutate_one(marking, None)
         if entry.kind.name == "Pod" and entry.is_readable() and is_over(entry.message):
-            await self._remove_marked(entry)
+            entry = await self._remove_marked(entry)
         await self._sources.settle([entry])
         return entry if entry.is_readable() else entry.name_only()
 
-    async def _remove_marked(self, entry: Entry) -> None:
-        """Remove a pod that has been marked; who removes it first does not matter."""
+    async def _remove_marked(self, entry: Entry) -> Entry:
+        """Remove a pod that has been marked; who removes it first does not matter.
+
+        Return it as of its removal.
+        """
         request = DeleteRequest(grace_period_seconds=0)
 
         def change(found: Entry) -> Step | None:
@@ -241,10 +244,12 @@ class Registry:
             return self._removal(found, request) if same and is_over(found.message) else None
 
         try:
-            await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
+            removed = await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
         except ApiError as error:
             if error.code is not StatusCode.NOT_FOUND:
                 raise
+            return entry
+        return Entry(entry.kind, entry.key, entry.value, removed.revision, entry.created)
 
     async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
         kind, key = _address(request.kind, request.namespace, request.name)

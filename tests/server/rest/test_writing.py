@@ -117,7 +117,7 @@ async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClie
     created = await world.core.creator.create(pod("a"))
     answer = (await kube.request("DELETE", f"{PODS}/a")).json
     assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert int(answer["metadata"]["resourceVersion"]) == created.revision + 1
+    assert int(answer["metadata"]["resourceVersion"]) == created.revision + 2
     await world.core.reflector.wait_until_fresh()
     changes = world.core.cache.changes_from(world.core.cache.position_after(created.revision), 9)
     assert [change.type for change in changes] == [v1.MODIFIED, v1.DELETED]

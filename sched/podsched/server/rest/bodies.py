@@ -112,7 +112,8 @@ def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
     if kind != name and known is not None and known.api_version == version:
         of = version.rpartition("/")[2]
         raise bad_request(f"{what}: converting ({of}.{kind}) to (core.{name}): unknown conversion")
-    raise bad_request(f'{what}: no kind "{kind}" is registered for version "{version}" in scheme')
+    why = f'no kind "{kind}" is registered for version "{version}" in scheme "podsched"'
+    raise bad_request(f"{what}: {why}")
 
 
 class Decoded:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from podsched.server.errors import Violation
-from podsched.server.rest.failures import bad_request, failed_options
+from podsched.server.rest.failures import RestError, bad_request, failed_options
 
 _TRUE: Final = frozenset({"1", "true", "t", "T", "TRUE", "True", ""})
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
@@ -60,7 +60,7 @@ class ListOptions:
         return cls(
             labels=query.get("labelSelector", ""),
             fields=query.get("fieldSelector", ""),
-            version=version_of(query),
+            version=version_of(query, watch=watch),
             match=match,
             limit=max(number(query, "limit") or 0, 0),
             token=query.get("continue", ""),
@@ -70,16 +70,16 @@ class ListOptions:
         )
 
 
-def version_of(query: Query) -> int | None:
-    """Return the resourceVersion of a query, None without one. Raises RestError 400."""
+def version_of(query: Query, *, watch: bool = False) -> int | None:
+    """Return the resourceVersion of a query, None without one. Raises RestError 400 or 500."""
     text = query.get("resourceVersion", "")
     if not text:
         return None
     if not text.isdigit() or len(text) > 18:
-        raise bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text[:100]}": '
-            "must be a number"
-        )
+        why = f'resourceVersion: Invalid value: "{text[:100]}": must be a number'
+        if watch:
+            raise RestError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
     return int(text)
 
 
@@ -113,9 +113,14 @@ def _check_watch(match: str, *, initial: bool | None) -> None:
     if not match:
         return
     if initial is None:
-        raise _refused("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
+        raise _refused("resourceVersionMatch", _ONLY_INITIAL)
     if match != "NotOlderThan":
         raise _unsupported(match, '"NotOlderThan"')
+
+
+_ONLY_INITIAL: Final = (
+    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+)
 
 
 def _refused(field: str, text: str) -> Exception:

@@ -1,0 +1,79 @@
+"""Exchanges recorded from kube-apiserver v1.36, replayed: each agrees or has a reason not to.
+
+``kube_api/skipped.yaml`` is the table of the reasons; an exchange that agrees must not be in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podsched.server.access.tokens import hash_of
+from podsched.server.rest.probes import Probes
+from podsched.server.server import ApiServer
+from podsched.server.settings import ServerSettings
+from podsched.telemetry.health import HealthChecks
+from podsched.testing.memory_store import MemoryStore
+
+pytestmark = pytest.mark.integration
+
+HERE = Path(__file__).parent / "kube_api"
+TOPICS = sorted(path.stem for path in HERE.glob("*.jsonl"))
+REASONS: Mapping[str, str] = {
+    exchange: group["because"]
+    for group in yaml.safe_load((HERE / "skipped.yaml").read_text())
+    for exchange in group["exchanges"]
+}
+#: Nothing that schedulers read, by the recordings' own account.
+IGNORED = (
+    "*.terminationMessagePath",
+    "*.terminationMessagePolicy",
+    "*.imagePullPolicy",
+    "*.dnsPolicy",
+    "*.enableServiceLinks",
+    "*.securityContext",
+)
+
+
+async def replayed(topic: str, tokens: Path) -> set[str]:
+    """The exchanges of a topic that a fresh server answers differently."""
+    store = MemoryStore()
+    settings = ServerSettings(kube_listen="127.0.0.1:0", token_file=str(tokens))
+    probes = Probes(HealthChecks(), lambda _: (b"", "text/plain"))
+    server = ApiServer(settings, store, probes=probes)
+    await server.start()
+    try:
+        arguments = ["--server", f"http://127.0.0.1:{server.kube_port}", "--lenient"]
+        arguments += ["--token", "admin", "--token-of", "reader=reader"]
+        for path in IGNORED:
+            arguments += ["--ignore", path]
+        replaying = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(HERE / "replay.py"),
+            *arguments,
+            str(HERE / f"{topic}.jsonl"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await asyncio.wait_for(replaying.communicate(), 240)
+    finally:
+        await server.stop(0.5)
+        await store.close()
+    assert replaying.returncode in (0, 1), output.decode()
+    return set(re.findall(r"^DIFF  (\S+)", output.decode(), re.MULTILINE))
+
+
+async def test_every_exchange_agrees_or_has_a_reason(tmp_path: Path) -> None:
+    """All topics at once, for most of their time is waiting for watches to end."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{hash_of('admin')},admin,system:masters,\n{hash_of('reader')},reader,,\n")
+    found = await asyncio.gather(*(replayed(topic, tokens) for topic in TOPICS))
+    differing = set().union(*found)
+    assert sorted(differing - REASONS.keys()) == [], "differ without a reason"
+    assert sorted(REASONS.keys() - differing) == [], "agree, though they have a reason not to"
