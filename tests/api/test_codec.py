@@ -7,7 +7,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.api.codec import FIRST_SECOND, LAST_SECOND, format_time
+from podsched.api.codec import FIRST_SECOND, LAST_SECOND, Reader, format_time
+from podsched.v1 import objects_pb2 as v1
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,14 @@ def test_a_time_is_shown_as_the_nearest_that_has_a_form(
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))
 def test_every_time_is_shown_in_a_form_that_can_be_read(seconds: int, nanos: int) -> None:
     Timestamp().FromJsonString(format_time(Timestamp(seconds=seconds, nanos=nanos)))
+
+
+def test_a_template_of_claims_may_say_what_it_is_a_template_of() -> None:
+    reader = Reader()
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    wrong = {"apiVersion": "v2", "kind": "Pod"}
+    reader.read(v1.StatefulSet(), {"spec": {"volumeClaimTemplates": [claim, wrong]}}, "")
+    assert reader.unknown == [
+        "spec.volumeClaimTemplates[1].apiVersion",
+        "spec.volumeClaimTemplates[1].kind",
+    ]

@@ -439,3 +439,32 @@ def test_a_wrong_address_is_one_line(sched: Commands, address: str, code: int) -
     assert (done.code, done.out) == (code, "")
     [line] = done.errors
     assert address in line
+
+
+def test_a_dry_run_on_the_server_says_what_would_be_and_changes_nothing(sched: Commands) -> None:
+    manifest = """
+apiVersion: v1
+kind: Pod
+metadata: {name: dry-0}
+spec: {containers: [{name: a, image: i}]}
+"""
+    dry = "--dry-run=server"
+    assert sched.ok("apply", "-f", "-", dry, stdin=manifest) == (
+        "pod/dry-0 created (server dry run)\n"
+    )
+    assert sched("get", "pod", "dry-0").code == 1
+    sched.ok("apply", "-f", "-", stdin=manifest)
+    assert "exists" in sched("create", "-f", "-", dry, stdin=manifest).err
+    labeled = manifest.replace("{name: dry-0}", "{name: dry-0, labels: {a: b}}")
+    assert sched.ok("apply", "-f", "-", dry, stdin=labeled) == (
+        "pod/dry-0 configured (server dry run)\n"
+    )
+    assert sched.ok("apply", "-f", "-", dry, stdin=manifest) == (
+        "pod/dry-0 unchanged (server dry run)\n"
+    )
+    assert sched.ok("label", "pod", "dry-0", "a=c", dry) == ("pod/dry-0 labeled (server dry run)\n")
+    assert sched.ok("delete", "pod", "dry-0", dry) == "pod/dry-0 deleted (server dry run)\n"
+    assert "labels" not in sched.ok("get", "pod", "dry-0", "-o", "yaml")
+    wrong = sched("apply", "-f", "-", dry, stdin=FIVE_MISTAKES)
+    assert wrong.code == 1
+    assert len(wrong.errors) == 5

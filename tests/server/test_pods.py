@@ -355,3 +355,18 @@ async def test_two_servers_spend_a_budget_once(world: World) -> None:
     )
     refused = [outcome for outcome in (*one, *two) if isinstance(outcome, ApiError)]
     assert [error.reason for error in refused] == ["DISRUPTION_BUDGET"]
+
+
+async def test_a_dry_run_of_an_eviction_asks_the_budget_and_spends_nothing(world: World) -> None:
+    await running(world, "a")
+    await allow(world, 1)
+    for _ in range(2):
+        (outcome,) = await world.core.pods.evict([evict("a")], None, dry_run=True)
+        assert isinstance(outcome, Entry)
+        assert outcome.message.metadata.HasField("deletion_timestamp")
+    assert not (await stored(world, "a")).metadata.HasField("deletion_timestamp")
+    await world.core.pods.evict([evict("a")], None)
+    await running(world, "b")
+    (refused,) = await world.core.pods.evict([evict("b")], None, dry_run=True)
+    assert isinstance(refused, ApiError)
+    assert refused.code is StatusCode.RESOURCE_EXHAUSTED

@@ -12,7 +12,7 @@ from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.store.errors import Unavailable
 from podsched.v1 import api_pb2 as v1
-from support.api_objects import node, pod
+from support.api_objects import binding, node, pod
 from support.api_world import World, message_of, pod_of
 
 
@@ -244,3 +244,50 @@ async def test_an_outage_of_the_store_is_unavailable(world: World) -> None:
     assert isinstance(outcome, ApiError) and outcome.code is StatusCode.UNAVAILABLE
     world.store.fault = None
     await world.core.creator.create(pod())
+
+
+# ---------------------------------------------------------------------------- dry runs
+
+
+async def test_a_dry_run_of_any_change_answers_as_usual_and_stores_nothing(world: World) -> None:
+    core = world.core
+    before = await core.creator.create(pod("web"))
+    label = v1.PatchRequest(
+        kind="Pod", name="web", merge_patch=b'{"metadata":{"labels":{"a":"b"}}}'
+    )
+    (patched,) = await core.registry.patch([label], None, dry_run=True)
+    assert isinstance(patched, Entry)
+    assert patched.message.metadata.labels["a"] == "b"
+    assert patched.revision == before.revision
+    updated = before.decode()
+    updated.metadata.annotations["c"] = "d"
+    entry = await core.registry.update(updated, dry_run=True)
+    assert entry.message.metadata.annotations["c"] == "d"
+    await core.registry.delete(v1.DeleteRequest(kind="Pod", name="web", dry_run=True))
+    assert await core.registry.delete_collection(
+        v1.DeleteCollectionRequest(kind="Pod", dry_run=True)
+    )
+    (bound,) = await core.pods.bind([binding("web", "worker-1")], None, dry_run=True)
+    assert isinstance(bound, Entry)
+    (evicted,) = await core.pods.evict([v1.EvictRequest(name="web")], None, dry_run=True)
+    assert isinstance(evicted, Entry)
+    after = await core.registry.get("Pod", "", "web")
+    assert (after.revision, after.value) == (before.revision, before.value)
+
+
+async def test_a_dry_run_is_refused_for_what_the_write_would_be_refused_for(world: World) -> None:
+    core = world.core
+    await core.creator.create(pod("web"))
+    outcomes = await core.creator.create_many([pod("web"), pod("Wrong"), pod("b")], dry_run=True)
+    reasons = [o.reason if isinstance(o, ApiError) else "" for o in outcomes]
+    assert reasons == ["ALREADY_EXISTS", "INVALID", ""]
+    name = v1.PatchRequest(kind="Pod", name="web", merge_patch=b'{"metadata":{"name":"x"}}')
+    none = v1.PatchRequest(kind="Pod", name="none", merge_patch=b"{}")
+    outcomes = await core.registry.patch([name, none], None, dry_run=True)
+    reasons = [o.reason if isinstance(o, ApiError) else "" for o in outcomes]
+    assert reasons == ["INVALID", "NOT_FOUND"]
+    old = await world.new_term()
+    await world.new_term()
+    (late,) = await core.registry.patch([name], old, dry_run=True)
+    assert isinstance(late, ApiError)
+    assert late.reason == "FENCE_LOST"

@@ -234,6 +234,13 @@ T = TypeVar("T")
 MOST_PROBLEMS = 200
 
 
+#: What an object within another one may say of its type, as the API's own answers do.
+_TYPES_WITHIN = {
+    ("PersistentVolumeClaim", "apiVersion"): "v1",
+    ("PersistentVolumeClaim", "kind"): "PersistentVolumeClaim",
+}
+
+
 class Reader:
     """A reader of JSON values into messages, which collects what is wrong on the way.
 
@@ -263,7 +270,8 @@ class Reader:
             here = f"{path}.{key}" if path else str(key)
             field = fields.get(key)
             if field is None:
-                self._note(self.unknown, here)
+                if _TYPES_WITHIN.get((message.DESCRIPTOR.name, str(key))) != value:
+                    self._note(self.unknown, here)
             elif value is None:
                 message.ClearField(field.name)
             else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from podsched.api.manifest import to_manifest
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import reference
 from podsched.cli.objects import LabelSelector
@@ -23,6 +24,16 @@ from podsched.cli.targets import (
 )
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable
+
+
+class _Scope(NamedTuple):
+    """Where objects are, and which of a kind are meant."""
+
+    server: str
+    namespace: str
+    selector: str
+    everything: bool
+
 
 All = Annotated[bool, typer.Option("--all", help="All objects of the kind.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing values.")]
@@ -43,12 +54,14 @@ def label(
     selector: LabelSelector = "",
     everything: All = False,
     overwrite: Overwrite = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Set or remove labels of objects.
 
     Example: sched label node node-0 disk=ssd old-
     """
-    _set_metadata("labels", "labeled", targets, server, namespace, selector, everything, overwrite)
+    scope = _Scope(server, namespace, selector, everything)
+    _set_metadata("labels", "labeled", targets, scope, overwrite=overwrite, dry_run=dry_run)
 
 
 def annotate(
@@ -58,25 +71,24 @@ def annotate(
     selector: LabelSelector = "",
     everything: All = False,
     overwrite: Overwrite = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Set or remove annotations of objects.
 
     Example: sched annotate pod web-0 example.com/owner=team-a
     """
-    _set_metadata(
-        "annotations", "annotated", targets, server, namespace, selector, everything, overwrite
-    )
+    scope = _Scope(server, namespace, selector, everything)
+    _set_metadata("annotations", "annotated", targets, scope, overwrite=overwrite, dry_run=dry_run)
 
 
 def _set_metadata(
     field: Literal["labels", "annotations"],
     done: str,
     arguments: Sequence[str],
-    server: str,
-    namespace: str,
-    selector: str,
-    everything: bool,
+    scope: _Scope,
+    *,
     overwrite: bool,
+    dry_run: DryRun,
 ) -> None:
     named, changes = split_changes(arguments)
     if not changes:
@@ -89,16 +101,17 @@ def _set_metadata(
         for key, value in wanted.items():
             if not overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
-        await client.patch(kind, name, {"metadata": {field: wanted}}, where)
-        say(f"{reference(obj)} {done}")
+        patch = {"metadata": {field: wanted}}
+        await client.patch(kind, name, patch, where, dry_run=dry_run.asked)
+        say(f"{reference(obj)} {done}{dry_run.suffix}")
 
     async def work(client: ApiClient) -> int:
         targets = parse_targets(named)
-        check_scope(targets, selector, everything=everything)
+        check_scope(targets, scope.selector, everything=scope.everything)
         failures = 0
-        for kind, name in await resolve(client, targets, namespace, selector):
+        for kind, name in await resolve(client, targets, scope.namespace, scope.selector):
             try:
-                await one(client, kind.name, name, namespace if kind.namespaced else "")
+                await one(client, kind.name, name, scope.namespace if kind.namespaced else "")
             except Unavailable:
                 raise
             except ClientError as exc:
@@ -106,7 +119,7 @@ def _set_metadata(
                 report("", exc)
         return failures
 
-    if with_client(server, work):
+    if with_client(scope.server, work):
         raise typer.Exit(FAILED)
 
 
@@ -147,6 +160,7 @@ def taint(
     server: Server = "",
     selector: LabelSelector = "",
     everything: All = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Add or remove taints of nodes.
 
@@ -167,8 +181,10 @@ def taint(
                 report("", exc)
                 continue
             taints = _tainted(to_manifest(node).get("spec", {}).get("taints", []), parsed)
-            await client.patch("Node", name, {"spec": {"taints": taints or None}})
-            say(f"node/{name} {'untainted' if all(p[3] for p in parsed) else 'tainted'}")
+            patch = {"spec": {"taints": taints or None}}
+            await client.patch("Node", name, patch, dry_run=dry_run.asked)
+            done = "untainted" if all(p[3] for p in parsed) else "tainted"
+            say(f"node/{name} {done}{dry_run.suffix}")
         return failures
 
     if with_client(server, work):
@@ -204,26 +220,31 @@ def node_name(text: str) -> str:
     return text.removeprefix("node/").removeprefix("nodes/")
 
 
-async def set_unschedulable(client: ApiClient, name: str, value: bool) -> None:
+async def set_unschedulable(
+    client: ApiClient, name: str, value: bool, dry_run: DryRun = DryRun.NONE
+) -> None:
     """Cordon or uncordon a node. Raises NotFound."""
-    await client.patch("Node", name, {"spec": {"unschedulable": value or None}})
+    patch = {"spec": {"unschedulable": value or None}}
+    await client.patch("Node", name, patch, dry_run=dry_run.asked)
 
 
 def _set_unschedulable(
-    server: str, names: Sequence[str], selector: str, everything: bool, value: bool, done: str
+    scope: _Scope, names: Sequence[str], dry_run: DryRun, *, value: bool
 ) -> None:
+    done = "cordoned" if value else "uncordoned"
+
     async def work(client: ApiClient) -> int:
         failures = 0
-        for name in await _nodes(client, names, selector, everything=everything):
+        for name in await _nodes(client, names, scope.selector, everything=scope.everything):
             try:
-                await set_unschedulable(client, name, value)
-                say(f"node/{name} {done}")
+                await set_unschedulable(client, name, value, dry_run)
+                say(f"node/{name} {done}{dry_run.suffix}")
             except NotFound as exc:
                 failures += 1
                 report("", exc)
         return failures
 
-    if with_client(server, work):
+    if with_client(scope.server, work):
         raise typer.Exit(FAILED)
 
 
@@ -234,17 +255,27 @@ Nodes = Annotated[
 
 
 def cordon(
-    names: Nodes = None, server: Server = "", selector: LabelSelector = "", everything: All = False
+    names: Nodes = None,
+    server: Server = "",
+    selector: LabelSelector = "",
+    everything: All = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Mark nodes as unschedulable; pods that run there keep running."""
-    _set_unschedulable(server, names or [], selector, everything, True, "cordoned")
+    scope = _Scope(server, "", selector, everything)
+    _set_unschedulable(scope, names or [], dry_run, value=True)
 
 
 def uncordon(
-    names: Nodes = None, server: Server = "", selector: LabelSelector = "", everything: All = False
+    names: Nodes = None,
+    server: Server = "",
+    selector: LabelSelector = "",
+    everything: All = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Mark nodes as schedulable again."""
-    _set_unschedulable(server, names or [], selector, everything, False, "uncordoned")
+    scope = _Scope(server, "", selector, everything)
+    _set_unschedulable(scope, names or [], dry_run, value=False)
 
 
 __all__ = ["annotate", "cordon", "label", "taint", "uncordon"]

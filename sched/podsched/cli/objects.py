@@ -12,6 +12,7 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.enums import Cascade
 from podsched.cli.errors import FAILED, USAGE, fail, report, warn
 from podsched.cli.formats import reference
@@ -71,9 +72,10 @@ CascadeOption = Annotated[
 class _Writer:
     """Creates objects in batches, and prints what became of each in their order."""
 
-    def __init__(self, client: ApiClient, progress: Progress) -> None:
+    def __init__(self, client: ApiClient, progress: Progress, dry_run: DryRun) -> None:
         self._client = client
         self._progress = progress
+        self._dry_run = dry_run
         self.failures = 0
 
     async def create(self, objects: Sequence[AnyObject]) -> None:
@@ -103,11 +105,11 @@ class _Writer:
 
     async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
         if len(batch) > 1:
-            results = await self._client.create_many(batch)
+            results = await self._client.create_many(batch, dry_run=self._dry_run.asked)
             return [of_result(result) for result in results]
         [message] = batch
         try:
-            created = await self._client.create(message)
+            created = await self._client.create(message, dry_run=self._dry_run.asked)
         except Unavailable:
             raise
         except ClientError as error:
@@ -128,18 +130,23 @@ class _Writer:
         except NotFound:
             return refusal
         try:
-            after = await self._client.patch(kind, meta.name, _merge_of(message), meta.namespace)
+            after = await self._client.patch(
+                kind, meta.name, _merge_of(message), meta.namespace, dry_run=self._dry_run.asked
+            )
         except Unavailable:
             raise
         except ClientError as error:
             return error
-        same = after.metadata.resource_version == before.metadata.resource_version
+        if self._dry_run.asked:
+            same = after == before
+        else:
+            same = after.metadata.resource_version == before.metadata.resource_version
         return "unchanged" if same else "configured"
 
     def _report(self, message: AnyObject, result: str | ClientError) -> None:
         self._progress.advance()
         if isinstance(result, str):
-            say(f"{reference(message)} {result}")
+            say(f"{reference(message)} {result}{self._dry_run.suffix}")
         else:
             self.failures += 1
             report(f"{reference(message)}: ", result)
@@ -186,6 +193,7 @@ def apply(
     strict: Strict = False,
     recursive: Recursive = False,
     skip_unknown: SkipUnknown = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Create the objects in manifests, or update those that exist.
 
@@ -193,7 +201,7 @@ def apply(
     resourceVersion is only applied to that version of the object.
     """
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    _write(server, found, skip_unknown, lambda writer: writer.apply(found.objects))
+    _write(server, found, skip_unknown, dry_run, lambda writer: writer.apply(found.objects))
 
 
 def create(
@@ -203,21 +211,23 @@ def create(
     strict: Strict = False,
     recursive: Recursive = False,
     skip_unknown: SkipUnknown = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Create the objects in manifests; fail if one exists."""
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    _write(server, found, skip_unknown, lambda writer: writer.create(found.objects))
+    _write(server, found, skip_unknown, dry_run, lambda writer: writer.create(found.objects))
 
 
 def _write(
     server: str,
     found: Manifests,
     skip_unknown: bool,
+    dry_run: DryRun,
     act: Callable[[_Writer], Awaitable[None]],
 ) -> None:
     async def work(client: ApiClient) -> int:
         with progress_bar("objects", len(found.objects)) as progress:
-            writer = _Writer(client, progress)
+            writer = _Writer(client, progress, dry_run)
             await act(writer)
         return writer.failures
 
@@ -256,6 +266,7 @@ def delete(
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="Do not fail on missing objects.")
     ] = False,
+    dry_run: DryRunOption = DryRun.NONE,
 ) -> None:
     """Delete objects by name, by selector, or the objects in manifests."""
     policy = _POLICIES[cascade]
@@ -270,7 +281,7 @@ def delete(
         check_scope(wanted, selector, everything=everything)
         if not wanted[0].name:
             for kind, _ in wanted:
-                _delete_all(server, kind, namespace, selector, grace, policy)
+                _delete_all(server, kind, namespace, selector, grace, policy, dry_run)
             return
         objects = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
 
@@ -278,8 +289,8 @@ def delete(
         failures = 0
         for kind, where, name in objects:
             try:
-                await _delete(client, (kind.name, name, where), grace, policy)
-                say(f"{kind.name.lower()}/{name} deleted")
+                await _delete(client, (kind.name, name, where), grace, policy, dry_run)
+                say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
             except NotFound as exc:
                 if not ignore_not_found:
                     failures += 1
@@ -299,13 +310,24 @@ def _targets_or_fail(arguments: Sequence[str]) -> list[Target]:
 
 
 async def _delete(
-    client: ApiClient, target: tuple[str, str, str], grace: int | None, policy: str
+    client: ApiClient, target: tuple[str, str, str], grace: int | None, policy: str, dry_run: DryRun
 ) -> None:
-    await client.delete(*target, grace_period_seconds=grace, propagation_policy=policy)
+    await client.delete(
+        *target,
+        grace_period_seconds=grace,
+        propagation_policy=policy,
+        dry_run=dry_run.asked,
+    )
 
 
 def _delete_all(
-    server: str, kind: Kind, namespace: str, selector: str, grace: int | None, policy: str
+    server: str,
+    kind: Kind,
+    namespace: str,
+    selector: str,
+    grace: int | None,
+    policy: str,
+    dry_run: DryRun,
 ) -> None:
     async def work(client: ApiClient) -> int:
         return await client.delete_collection(
@@ -314,6 +336,7 @@ def _delete_all(
             label_selector=selector,
             grace_period_seconds=grace,
             propagation_policy=policy,
+            dry_run=dry_run.asked,
         )
 
-    say(f"{with_client(server, work)} {kind.plural} deleted")
+    say(f"{with_client(server, work)} {kind.plural} deleted{dry_run.suffix}")

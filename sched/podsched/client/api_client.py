@@ -99,10 +99,11 @@ class ApiClient:
         return cast(_Object, await self._object("Create", request))
 
     async def create_many(
-        self, items: Iterable[AnyObject], *, fence: v1.Fence | None = None
+        self, items: Iterable[AnyObject], *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
         """Store new objects, each by itself; ``errors.of_result`` makes an error of a result."""
-        request = v1.CreateBatchRequest(objects=[wrap(item) for item in items], fence=fence)
+        objects = [wrap(item) for item in items]
+        request = v1.CreateBatchRequest(objects=objects, fence=fence, dry_run=dry_run)
         return await self._batch(f"{_OBJECTS}CreateBatch", request)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
@@ -153,9 +154,11 @@ class ApiClient:
         raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
         return _decoded(RawListResponse, raw)
 
-    async def update(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
+    async def update(
+        self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
+    ) -> _Object:
         """Replace an object except its status. Conflict if its resourceVersion is not current."""
-        request = v1.UpdateRequest(object=wrap(item), fence=fence)
+        request = v1.UpdateRequest(object=wrap(item), dry_run=dry_run, fence=fence)
         return cast(_Object, await self._object("Update", request))
 
     async def update_status(self, item: _Object, *, fence: v1.Fence | None = None) -> _Object:
@@ -171,6 +174,7 @@ class ApiClient:
         namespace: str = "",
         *,
         strategic: bool = False,
+        dry_run: bool = False,
         fence: v1.Fence | None = None,
     ) -> AnyObject:
         """Apply a JSON merge patch, or a strategic one."""
@@ -180,6 +184,7 @@ class ApiClient:
             name=name,
             merge_patch=json.dumps(patch).encode(),
             type=v1.STRATEGIC_MERGE_PATCH if strategic else v1.JSON_MERGE_PATCH,
+            dry_run=dry_run,
             fence=fence,
         )
         return await self._object("Patch", request)
@@ -201,6 +206,7 @@ class ApiClient:
         uid: str = "",
         resource_version: int = 0,
         propagation_policy: str = "",
+        dry_run: bool = False,
         fence: v1.Fence | None = None,
     ) -> AnyObject:
         """Delete an object; a running pod is marked and given its grace period. NotFound."""
@@ -213,6 +219,7 @@ class ApiClient:
             preconditions=wanted,
             fence=fence,
             propagation_policy=propagation_policy,
+            dry_run=dry_run,
         )
         return await self._object("Delete", request)
 
@@ -233,6 +240,7 @@ class ApiClient:
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
         timeout: float | None = None,
+        dry_run: bool = False,
         fence: v1.Fence | None = None,
     ) -> int:
         """Delete all that match; how many there were."""
@@ -243,6 +251,7 @@ class ApiClient:
             field_selector=field_selector,
             grace_period_seconds=grace_period_seconds,
             propagation_policy=propagation_policy,
+            dry_run=dry_run,
             fence=fence,
         )
         method = f"{_OBJECTS}DeleteCollection"

@@ -76,22 +76,42 @@ class Creator:
     async def create(
         self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
     ) -> Entry:
-        """Store a new object. Raises ApiError. A dry run goes as far as the store."""
-        if dry_run:
-            await self._check(message)
-            new = self._admitted(message, 0)
-            await self._quotas.check(new)
-            return Entry(new.kind, new.key, new.value, 0, 0)
-        return only_entry(await self.create_many([message], fence))
+        """Store a new object. Raises ApiError."""
+        return only_entry(await self.create_many([message], fence, dry_run=dry_run))
+
+    async def _tried(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
+        """Return what creating objects would come to."""
+        outcomes: list[Outcome] = []
+        coming: set[str] = set()
+        for message in messages:
+            try:
+                if isinstance(message, ApiError):
+                    raise message
+                await self._check(message, coming)
+                new = self._admitted(message, 0)
+                await self._quotas.check(new)
+            except ApiError as error:
+                outcomes.append(error)
+                continue
+            if new.kind is NAMESPACE:
+                coming.add(new.key)
+            outcomes.append(Entry(new.kind, new.key, new.value, 0, 0))
+        return outcomes
 
     async def create_many(
-        self, messages: Iterable[AnyObject | ApiError], fence: Fence | None = None
+        self,
+        messages: Iterable[AnyObject | ApiError],
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
     ) -> list[Outcome]:
         """Store new objects, each by itself; the messages are completed in place.
 
         ``messages`` is gone through once, and each message is let go as soon as its bytes are
         known; an error in place of one is its outcome.
         """
+        if dry_run:
+            return await self._tried(messages)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
         #: Namespaces of the batch itself, which later objects of it may be in.

@@ -59,7 +59,9 @@ class PodOperations:
         self._guard = guard
         self._now = now
 
-    async def bind(self, bindings: Sequence[Binding], fence: Fence | None) -> list[Outcome]:
+    async def bind(
+        self, bindings: Sequence[Binding], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
         """Bind pods to nodes, each by itself."""
         now = timestamp(self._now(), whole=True)
         fenced = fence is not None
@@ -82,9 +84,8 @@ class PodOperations:
             return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
 
         mutations = [mutation_of(b) for _, b in good]
-        for (index, _), outcome in zip(
-            good, await self._storage.mutate(mutations, fence), strict=True
-        ):
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for (index, _), outcome in zip(good, done, strict=True):
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
@@ -104,7 +105,7 @@ class PodOperations:
         return await self._storage.mutate_one(Mutation(POD, key, change), None)
 
     async def patch_statuses(
-        self, patches: Sequence[PodStatusPatch], fence: Fence | None
+        self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
         """Set conditions and nominations, each by itself."""
         now = timestamp(self._now(), whole=True)
@@ -119,13 +120,14 @@ class PodOperations:
         outcomes: list[Outcome | None] = [_status_error(patch) for patch in patches]
         good = [(i, p) for i, p in enumerate(patches) if outcomes[i] is None]
         mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for _, p in good]
-        for (index, _), outcome in zip(
-            good, await self._storage.mutate(mutations, fence), strict=True
-        ):
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for (index, _), outcome in zip(good, done, strict=True):
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def evict(self, requests: Sequence[EvictRequest], fence: Fence | None) -> list[Outcome]:
+    async def evict(
+        self, requests: Sequence[EvictRequest], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
         """Evict pods, each by itself; those that ignore budgets share a commit."""
         outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
         permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
@@ -134,12 +136,15 @@ class PodOperations:
             Mutation(POD, _key(r.namespace, r.name), self._eviction(r))
             for r in (requests[i] for i in free)
         ]
-        for index, outcome in zip(free, await self._storage.mutate(mutations, fence), strict=True):
+        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        for index, outcome in zip(free, done, strict=True):
             outcomes[index] = outcome
         for index in permitted:
             if not requests[index].ignore_disruption_budgets:
                 try:
-                    outcomes[index] = await self._evict_within_budget(requests[index], fence)
+                    request = requests[index]
+                    entry = await self._evict_within_budget(request, fence, dry_run=dry_run)
+                    outcomes[index] = entry
                 except ApiError as error:
                     outcomes[index] = error
         return [outcome for outcome in outcomes if outcome is not None]
@@ -168,7 +173,9 @@ class PodOperations:
         set_pod_condition(pod.status, condition, timestamp(self._now(), whole=True))
         return Entry(POD, entry.key, pod.SerializeToString(), entry.revision, entry.created)
 
-    async def _evict_within_budget(self, request: EvictRequest, fence: Fence | None) -> Entry:
+    async def _evict_within_budget(
+        self, request: EvictRequest, fence: Fence | None, *, dry_run: bool
+    ) -> Entry:
         """Evict one pod and count it, in one write. Raises ApiError."""
         key = _key(request.namespace, request.name)
         try:
@@ -181,9 +188,8 @@ class PodOperations:
             assert isinstance(pod, Pod)
             budgets = budgets_of(pod, self._cache.objects(PDB).values())
             if needs_no_budget(pod) or not budgets:
-                return await self._storage.mutate_one(
-                    Mutation(POD, key, self._eviction(request)), fence
-                )
+                eviction = Mutation(POD, key, self._eviction(request))
+                return await self._storage.mutate_one(eviction, fence, dry_run=dry_run)
             if len(budgets) > 1:
                 raise more_than_one()
             budget = await self._storage.get(PDB, budgets[0].key)
@@ -195,6 +201,8 @@ class PodOperations:
                 compares = (Compare.mod_revision_is(budget_key, budget.revision),)
                 ops = (Put(budget_key, spent.SerializeToString()),)
             eviction = Mutation(POD, key, self._eviction(request, compares, ops))
+            if dry_run:
+                return await self._storage.mutate_one(eviction, fence, dry_run=True)
             done = await self._storage.change_from(base, eviction, fence)
             if done is not None:
                 return done

@@ -93,13 +93,17 @@ class Registry:
 
     # ------------------------------------------------------------------ changing
 
-    async def update(self, message: AnyObject, fence: Fence | None = None) -> Entry:
+    async def update(
+        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+    ) -> Entry:
         """Replace an object except its status. Raises ApiError."""
-        return await self._replace(message, fence, "", self._update_step)
+        return await self._replace(message, fence, "", self._update_step, dry_run=dry_run)
 
-    async def update_status(self, message: AnyObject, fence: Fence | None = None) -> Entry:
+    async def update_status(
+        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+    ) -> Entry:
         """Replace the status alone. Raises ApiError."""
-        return await self._replace(message, fence, "status", self._status_step)
+        return await self._replace(message, fence, "status", self._status_step, dry_run=dry_run)
 
     async def _replace(
         self,
@@ -107,6 +111,8 @@ class Registry:
         fence: Fence | None,
         subresource: str,
         step: Callable[[Kind, AnyObject, Entry], Step | None],
+        *,
+        dry_run: bool,
     ) -> Entry:
         kind = kind_of(message)
         metadata = message.metadata
@@ -124,9 +130,15 @@ class Registry:
             copy.CopyFrom(message)  # type: ignore[arg-type]
             return step(kind, copy, entry)
 
-        entry = await self._storage.mutate_one(Mutation(kind, key, change), fence)
-        await self._sources.settle([entry])
+        mutation = Mutation(kind, key, change)
+        entry = await self._storage.mutate_one(mutation, fence, dry_run=dry_run)
+        await self._settle([entry], dry_run=dry_run)
         return entry
+
+    async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
+        """Wait until what was written counts at admission; a dry run has written nothing."""
+        if not dry_run:
+            await self._sources.settle(outcomes)
 
     def _update_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
         old = entry.message
@@ -141,7 +153,9 @@ class Registry:
         check_change(kind, entry.message, updated)
         return None if updated == entry.message else Step(encoded(kind, updated))
 
-    async def patch(self, requests: Sequence[PatchRequest], fence: Fence | None) -> list[Outcome]:
+    async def patch(
+        self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
         """Patch objects, each by itself."""
         outcomes: list[Outcome | None] = [None] * len(requests)
         mutations: list[tuple[int, Mutation]] = []
@@ -150,8 +164,9 @@ class Registry:
                 mutations.append((index, self._patch_mutation(request)))
             except ApiError as error:
                 outcomes[index] = error
-        results = await self._storage.mutate([mutation for _, mutation in mutations], fence)
-        await self._sources.settle(results)
+        changes = [mutation for _, mutation in mutations]
+        results = await self._storage.mutate(changes, fence, dry_run=dry_run)
+        await self._settle(results, dry_run=dry_run)
         for (index, _), result in zip(mutations, results, strict=True):
             outcomes[index] = result
         return [outcome for outcome in outcomes if outcome is not None]
@@ -190,11 +205,16 @@ class Registry:
 
     async def delete(self, request: DeleteRequest, fence: Fence | None = None) -> Entry:
         """Delete an object, or mark it where it has to be let go first. Raises ApiError."""
-        entry = only_entry(await self.delete_many([request], fence))
+        outcomes = await self.delete_many([request], fence, dry_run=request.dry_run)
+        entry = only_entry(outcomes)
         return entry if entry.is_readable() else entry.name_only()
 
     async def delete_many(
-        self, requests: Sequence[DeleteRequest], fence: Fence | None = None
+        self,
+        requests: Sequence[DeleteRequest],
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
     ) -> list[Outcome]:
         """Delete objects, each by itself."""
         outcomes: list[Outcome | None] = [None] * len(requests)
@@ -204,8 +224,9 @@ class Registry:
                 mutations.append((index, await self._deletion(request)))
             except ApiError as error:
                 outcomes[index] = error
-        results = await self._storage.mutate([mutation for _, mutation in mutations], fence)
-        await self._sources.settle(results)
+        changes = [mutation for _, mutation in mutations]
+        results = await self._storage.mutate(changes, fence, dry_run=dry_run)
+        await self._settle(results, dry_run=dry_run)
         for (index, _), result in zip(mutations, results, strict=True):
             outcomes[index] = result
         return [outcome for outcome in outcomes if outcome is not None]
@@ -290,7 +311,8 @@ class Registry:
             mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, request)))
         deleted = 0
         for start in range(0, len(mutations), _DELETE_AT_ONCE):
-            outcomes = await self._storage.mutate(mutations[start : start + _DELETE_AT_ONCE], fence)
+            part = mutations[start : start + _DELETE_AT_ONCE]
+            outcomes = await self._storage.mutate(part, fence, dry_run=request.dry_run)
             for outcome in outcomes:
                 if not isinstance(outcome, ApiError):
                     deleted += 1

@@ -99,7 +99,9 @@ class ObjectsService:
     async def create_batch(self, batch: Batch[v1.CreateBatchRequest]) -> bytes:
         """Objects.CreateBatch."""
         fence = _fence(batch.rest)
-        return batch_response(await self._creator.create_many(batch.objects(), fence))
+        return batch_response(
+            await self._creator.create_many(batch.objects(), fence, dry_run=batch.rest.dry_run)
+        )
 
     async def get(self, request: v1.GetRequest) -> bytes:
         """Objects.Get."""
@@ -121,20 +123,25 @@ class ObjectsService:
 
     async def update(self, request: v1.UpdateRequest) -> bytes:
         """Objects.Update."""
-        return (await self._registry.update(_unwrapped(request.object), _fence(request))).wrapped()
+        message, dry_run = _unwrapped(request.object), request.dry_run
+        entry = await self._registry.update(message, _fence(request), dry_run=dry_run)
+        return entry.wrapped()
 
     async def update_status(self, request: v1.UpdateRequest) -> bytes:
         """Objects.UpdateStatus."""
-        message = _unwrapped(request.object)
-        return (await self._registry.update_status(message, _fence(request))).wrapped()
+        message, dry_run = _unwrapped(request.object), request.dry_run
+        entry = await self._registry.update_status(message, _fence(request), dry_run=dry_run)
+        return entry.wrapped()
 
     async def patch(self, request: v1.PatchRequest) -> bytes:
         """Objects.Patch."""
-        return only_entry(await self._registry.patch([request], _fence(request))).wrapped()
+        fence, dry_run = _fence(request), request.dry_run
+        return only_entry(await self._registry.patch([request], fence, dry_run=dry_run)).wrapped()
 
     async def patch_batch(self, request: v1.PatchBatchRequest) -> bytes:
         """Objects.PatchBatch."""
-        return batch_response(await self._registry.patch(request.patches, _fence(request)))
+        fence, dry_run = _fence(request), request.dry_run
+        return batch_response(await self._registry.patch(request.patches, fence, dry_run=dry_run))
 
     async def delete(self, request: v1.DeleteRequest) -> bytes:
         """Objects.Delete."""
@@ -142,7 +149,10 @@ class ObjectsService:
 
     async def delete_batch(self, request: v1.DeleteBatchRequest) -> bytes:
         """Objects.DeleteBatch."""
-        return batch_response(await self._registry.delete_many(request.deletions, _fence(request)))
+        fence, items = _fence(request), request.deletions
+        return batch_response(
+            await self._registry.delete_many(items, fence, dry_run=request.dry_run)
+        )
 
     async def delete_collection(self, request: v1.DeleteCollectionRequest) -> bytes:
         """Objects.DeleteCollection."""
@@ -182,27 +192,35 @@ class PodsService:
 
     async def create_pods(self, batch: Batch[v1.CreatePodsRequest]) -> bytes:
         """Pods.CreatePods."""
-        return batch_response(await self._creator.create_many(batch.objects()))
+        dry_run = batch.rest.dry_run
+        return batch_response(await self._creator.create_many(batch.objects(), dry_run=dry_run))
 
     async def bind(self, request: v1.BindRequest) -> bytes:
         """Pods.Bind."""
-        return only_entry(await self._pods.bind([request.binding], _fence(request))).bare()
+        fence, dry_run = _fence(request), request.dry_run
+        return only_entry(await self._pods.bind([request.binding], fence, dry_run=dry_run)).bare()
 
     async def bind_pods(self, request: v1.BindPodsRequest) -> bytes:
         """Pods.BindPods."""
-        return batch_response(await self._pods.bind(request.bindings, _fence(request)))
+        fence, dry_run = _fence(request), request.dry_run
+        return batch_response(await self._pods.bind(request.bindings, fence, dry_run=dry_run))
 
     async def evict(self, request: v1.EvictRequest) -> bytes:
         """Pods.Evict."""
-        return only_entry(await self._pods.evict([request], _fence(request))).bare()
+        fence, dry_run = _fence(request), request.dry_run
+        return only_entry(await self._pods.evict([request], fence, dry_run=dry_run)).bare()
 
     async def evict_pods(self, request: v1.EvictPodsRequest) -> bytes:
         """Pods.EvictPods."""
-        return batch_response(await self._pods.evict(request.evictions, _fence(request)))
+        fence, dry_run = _fence(request), request.dry_run
+        return batch_response(await self._pods.evict(request.evictions, fence, dry_run=dry_run))
 
     async def patch_pod_statuses(self, request: v1.PatchPodStatusesRequest) -> bytes:
         """Pods.PatchPodStatuses."""
-        return batch_response(await self._pods.patch_statuses(request.patches, _fence(request)))
+        fence, items = _fence(request), request.patches
+        return batch_response(
+            await self._pods.patch_statuses(items, fence, dry_run=request.dry_run)
+        )
 
 
 class AuthorizationService:

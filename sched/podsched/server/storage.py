@@ -119,6 +119,15 @@ class ObjectStorage:
 
     # ------------------------------------------------------------------ creating
 
+    async def check_free(self, item: New) -> None:
+        """Raise ApiError ALREADY_EXISTS if there is an object at the key of a new one."""
+        try:
+            taken = (await self._store.get(object_key(item.kind, item.key))).kv is not None
+        except StoreError as error:
+            raise errors.of_store(error) from error
+        if taken:
+            raise errors.already_exists(item.kind, _name(item.key))
+
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store objects whose keys must be free, each by itself."""
         taken = {} if fence is not None else await self._taken(items)
@@ -221,21 +230,48 @@ class ObjectStorage:
 
     # ------------------------------------------------------------------ changing
 
-    async def mutate_one(self, mutation: Mutation, fence: Fence | None) -> Entry:
+    async def mutate_one(
+        self, mutation: Mutation, fence: Fence | None, *, dry_run: bool = False
+    ) -> Entry:
         """Change one object. Raises ApiError."""
-        outcome = (await self.mutate([mutation], fence))[0]
-        if isinstance(outcome, ApiError):
-            raise outcome
-        return outcome
+        return only_entry(await self.mutate([mutation], fence, dry_run=dry_run))
 
-    async def mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
-        """Change objects, each by itself; return each object after the change, or the error."""
+    async def mutate(
+        self, mutations: Sequence[Mutation], fence: Fence | None, *, dry_run: bool = False
+    ) -> list[Outcome]:
+        """Change objects, each by itself; return each object after the change, or the error.
+
+        dry_run: write nothing; the objects returned keep the revision that they have.
+        """
+        if dry_run:
+            return [await self._tried(mutation, fence) for mutation in mutations]
         part = parts_of(len(mutations))
         outcomes: list[Outcome] = []
         for start in range(0, len(mutations), part or 1):
             async with writing():
                 outcomes += await self._mutate(mutations[start : start + part], fence)
         return outcomes
+
+    async def _tried(self, mutation: Mutation, fence: Fence | None) -> Outcome:
+        """Return what a change of the object as it is now would come to."""
+        kind, key = mutation.kind, mutation.key
+        try:
+            current = {
+                compare.key: (await self._store.get(compare.key)).kv
+                for compare in (*_guard(fence), *_no_lock(mutation))
+            }
+            entry = await self.get(kind, key)
+            refused = _fence_error(fence, current) or _lock_error(mutation, current)
+            step = None if refused else mutation.change(entry)
+        except StoreError as error:
+            return errors.of_store(error)
+        except ApiError as error:
+            return error
+        if refused is not None:
+            return refused
+        if step is None or step.value is None:
+            return entry
+        return Entry(kind, key, step.value, entry.revision, entry.created)
 
     async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
         outcomes: list[Outcome | None] = [None] * len(mutations)

@@ -103,18 +103,22 @@ class CreateRequest(_message.Message):
     def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., dry_run: _Optional[bool] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
 
 class CreateBatchRequest(_message.Message):
-    __slots__ = ("objects", "fence")
+    __slots__ = ("objects", "fence", "dry_run")
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     objects: _containers.RepeatedCompositeFieldContainer[Object]
     fence: Fence
-    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class CreatePodsRequest(_message.Message):
-    __slots__ = ("pods",)
+    __slots__ = ("pods", "dry_run")
     PODS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     pods: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Pod]
-    def __init__(self, pods: _Optional[_Iterable[_Union[_objects_pb2.Pod, _Mapping]]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, pods: _Optional[_Iterable[_Union[_objects_pb2.Pod, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class SubmitPodsRequest(_message.Message):
     __slots__ = ("pod",)
@@ -253,15 +257,17 @@ class WatchResponse(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[WatchEvent, _Mapping]]] = ..., revision: _Optional[int] = ..., bookmark: _Optional[bool] = ..., initial_events_end: _Optional[bool] = ...) -> None: ...
 
 class UpdateRequest(_message.Message):
-    __slots__ = ("object", "fence")
+    __slots__ = ("object", "fence", "dry_run")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     object: Object
     fence: Fence
-    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, object: _Optional[_Union[Object, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class PatchRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid", "type")
+    __slots__ = ("kind", "namespace", "name", "merge_patch", "fence", "resource_version", "uid", "type", "dry_run")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +276,7 @@ class PatchRequest(_message.Message):
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     name: str
@@ -278,15 +285,18 @@ class PatchRequest(_message.Message):
     resource_version: int
     uid: str
     type: PatchType
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., merge_patch: _Optional[bytes] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., resource_version: _Optional[int] = ..., uid: _Optional[str] = ..., type: _Optional[_Union[PatchType, str]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., merge_patch: _Optional[bytes] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., resource_version: _Optional[int] = ..., uid: _Optional[str] = ..., type: _Optional[_Union[PatchType, str]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class PatchBatchRequest(_message.Message):
-    __slots__ = ("patches", "fence")
+    __slots__ = ("patches", "fence", "dry_run")
     PATCHES_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     patches: _containers.RepeatedCompositeFieldContainer[PatchRequest]
     fence: Fence
-    def __init__(self, patches: _Optional[_Iterable[_Union[PatchRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, patches: _Optional[_Iterable[_Union[PatchRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class Preconditions(_message.Message):
     __slots__ = ("uid", "resource_version")
@@ -297,7 +307,7 @@ class Preconditions(_message.Message):
     def __init__(self, uid: _Optional[str] = ..., resource_version: _Optional[int] = ...) -> None: ...
 
 class DeleteRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "name", "grace_period_seconds", "preconditions", "fence", "propagation_policy")
+    __slots__ = ("kind", "namespace", "name", "grace_period_seconds", "preconditions", "fence", "propagation_policy", "dry_run")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -305,6 +315,7 @@ class DeleteRequest(_message.Message):
     PRECONDITIONS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     PROPAGATION_POLICY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     name: str
@@ -312,18 +323,21 @@ class DeleteRequest(_message.Message):
     preconditions: Preconditions
     fence: Fence
     propagation_policy: str
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteBatchRequest(_message.Message):
-    __slots__ = ("deletions", "fence")
+    __slots__ = ("deletions", "fence", "dry_run")
     DELETIONS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     deletions: _containers.RepeatedCompositeFieldContainer[DeleteRequest]
     fence: Fence
-    def __init__(self, deletions: _Optional[_Iterable[_Union[DeleteRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, deletions: _Optional[_Iterable[_Union[DeleteRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteCollectionRequest(_message.Message):
-    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds", "fence", "propagation_policy")
+    __slots__ = ("kind", "namespace", "label_selector", "field_selector", "grace_period_seconds", "fence", "propagation_policy", "dry_run")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
@@ -331,6 +345,7 @@ class DeleteCollectionRequest(_message.Message):
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     PROPAGATION_POLICY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     kind: str
     namespace: str
     label_selector: str
@@ -338,7 +353,8 @@ class DeleteCollectionRequest(_message.Message):
     grace_period_seconds: int
     fence: Fence
     propagation_policy: str
-    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., field_selector: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., propagation_policy: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class DeleteCollectionResponse(_message.Message):
     __slots__ = ("deleted",)
@@ -361,23 +377,27 @@ class Binding(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., node_name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class BindRequest(_message.Message):
-    __slots__ = ("binding", "fence")
+    __slots__ = ("binding", "fence", "dry_run")
     BINDING_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     binding: Binding
     fence: Fence
-    def __init__(self, binding: _Optional[_Union[Binding, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, binding: _Optional[_Union[Binding, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class BindPodsRequest(_message.Message):
-    __slots__ = ("bindings", "fence")
+    __slots__ = ("bindings", "fence", "dry_run")
     BINDINGS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     bindings: _containers.RepeatedCompositeFieldContainer[Binding]
     fence: Fence
-    def __init__(self, bindings: _Optional[_Iterable[_Union[Binding, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, bindings: _Optional[_Iterable[_Union[Binding, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class EvictRequest(_message.Message):
-    __slots__ = ("namespace", "name", "grace_period_seconds", "preconditions", "fence", "ignore_disruption_budgets", "condition")
+    __slots__ = ("namespace", "name", "grace_period_seconds", "preconditions", "fence", "ignore_disruption_budgets", "condition", "dry_run")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +405,7 @@ class EvictRequest(_message.Message):
     FENCE_FIELD_NUMBER: _ClassVar[int]
     IGNORE_DISRUPTION_BUDGETS_FIELD_NUMBER: _ClassVar[int]
     CONDITION_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     grace_period_seconds: int
@@ -392,15 +413,18 @@ class EvictRequest(_message.Message):
     fence: Fence
     ignore_disruption_budgets: bool
     condition: _objects_pb2.PodCondition
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., ignore_disruption_budgets: _Optional[bool] = ..., condition: _Optional[_Union[_objects_pb2.PodCondition, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., preconditions: _Optional[_Union[Preconditions, _Mapping]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., ignore_disruption_budgets: _Optional[bool] = ..., condition: _Optional[_Union[_objects_pb2.PodCondition, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class EvictPodsRequest(_message.Message):
-    __slots__ = ("evictions", "fence")
+    __slots__ = ("evictions", "fence", "dry_run")
     EVICTIONS_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     evictions: _containers.RepeatedCompositeFieldContainer[EvictRequest]
     fence: Fence
-    def __init__(self, evictions: _Optional[_Iterable[_Union[EvictRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, evictions: _Optional[_Iterable[_Union[EvictRequest, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class PodStatusPatch(_message.Message):
     __slots__ = ("namespace", "name", "uid", "conditions", "nominated_node_name")
@@ -417,12 +441,14 @@ class PodStatusPatch(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[_objects_pb2.PodCondition, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ...) -> None: ...
 
 class PatchPodStatusesRequest(_message.Message):
-    __slots__ = ("patches", "fence")
+    __slots__ = ("patches", "fence", "dry_run")
     PATCHES_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     patches: _containers.RepeatedCompositeFieldContainer[PodStatusPatch]
     fence: Fence
-    def __init__(self, patches: _Optional[_Iterable[_Union[PodStatusPatch, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, patches: _Optional[_Iterable[_Union[PodStatusPatch, _Mapping]]] = ..., fence: _Optional[_Union[Fence, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class SelfSubjectReviewRequest(_message.Message):
     __slots__ = ()

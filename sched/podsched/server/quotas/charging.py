@@ -102,7 +102,11 @@ class QuotaCharging:
         return usage_of(kind, message, self._now())
 
     async def check(self, new: New) -> None:
-        """Raise ApiError if an object is too much for a quota now; nothing is charged."""
+        """Raise ApiError if an object cannot be created now: it exists, or is too much for a quota.
+
+        Nothing is charged.
+        """
+        await self._storage.check_free(new)
         if new.usage is not None:
             waiting = _Waiting(new, None, asyncio.get_running_loop().create_future())
             quotas = await self._settled(_namespace(new))
