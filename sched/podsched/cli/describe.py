@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
-from podsched.cli.printers import aligned, node_status, pod_status
+from podsched.cli.printers import aligned, node_status, pod_status, terminal_width
 from podsched.lib.ages import age
 
 NONE = "<none>"
@@ -67,8 +68,16 @@ def _conditions(conditions: Sequence[Any]) -> list[str]:
     for condition in conditions:
         reason = f" ({condition.reason})" if condition.reason else ""
         message = f": {condition.message}" if condition.message else ""
-        lines.append(f"  {condition.type}={condition.status}{reason}{message}")
+        lines += _wrapped(f"  {condition.type}={condition.status}{reason}{message}")
     return lines
+
+
+def _wrapped(line: str) -> list[str]:
+    """Return a line as several where it is wider than the terminal."""
+    width = terminal_width()
+    if width is None or len(line) <= width:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent="    ")
 
 
 def _node(node: Any, pods: Sequence[Any]) -> list[str]:
@@ -119,5 +128,7 @@ def _events(events: Sequence[Any], now: float) -> list[str]:
         since = age(now - event.last_timestamp.seconds)
         times = f" (x{event.count})" if event.count > 1 else ""
         source = event.reporting_controller or event.source.component
-        lines.append(f"  {event.type} {event.reason} {since} ago{times}, {source}: {event.message}")
+        lines += _wrapped(
+            f"  {event.type} {event.reason} {since} ago{times}, {source}: {event.message}"
+        )
     return lines

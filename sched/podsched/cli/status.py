@@ -127,13 +127,14 @@ def _print(state: dict[str, Any]) -> None:
     ]
     say("\n".join(aligned(rows)) if state["replicas"] else "No scheduler replicas found.")
     pods = state["pods"]
-    renewed = f"renewed {state['renewTime']}, " if state["renewTime"] else ""
     say()
     if paused := state["paused"]:
         why = f": {paused['reason']}" if paused["reason"] else ""
         say(f"PAUSED   by {paused['by']} since {paused['since']}{why}")
         say("         Nothing is scheduled until sched leader resume.")
-    say(f"Leader:  {state['leader'] or 'none'} ({renewed}{state['transitions']} transitions)")
+    say(f"Leader:  {state['leader'] or 'none'}, {state['transitions']} transitions")
+    if state["renewTime"]:
+        say(f"Renewed: {state['renewTime']}")
     say(f"API:     {', '.join(state['endpoints']['api'])}")
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
     say(f"Nodes:   {state['nodes']}")
