@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from podsched.engine.runtime import plugin_calls
+from podsched.telemetry.logs import get_logger
 from support.commands import Commands
 
 CLUSTER = """
@@ -227,3 +229,42 @@ def test_a_pod_that_admission_would_refuse_is_refused(sched: Commands, cluster_f
     done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod)
     assert done.code == 1
     assert 'pods "pending" is forbidden: pod rejected: RuntimeClass "kata" not found' in done.err
+
+
+_RAISES = """
+from podsched.framework.plugin import Traits
+
+class Raises:
+    name = "Raises"
+    traits = Traits(reads_pods=False)
+
+    def __init__(self, args, handle):
+        pass
+
+    def score(self, state, pod, nodes, rows):
+        raise KeyError("missing")
+"""
+
+
+def test_a_score_plugin_that_raises_is_an_error_with_its_traceback_beside_the_result(
+    sched: Commands, cluster_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "packages"
+    about = packages / "raises-1.dist-info"
+    about.mkdir(parents=True)
+    (packages / "raises_when_scoring.py").write_text(_RAISES)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: raises\nVersion: 1\n")
+    points = "[podsched.plugins]\nRaises = raises_when_scoring:Raises\n"
+    (about / "entry_points.txt").write_text(points)
+    config = tmp_path / "config.yaml"
+    config.write_text("profiles: [{plugins: {score: {enabled: [{name: Raises}]}}}]")
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setattr(plugin_calls, "_log", get_logger("plugins"))
+    monkeypatch.setattr(plugin_calls, "_logged", set())
+    arguments = ["-f", cluster_file, "--pod", "-", "--config", str(config)]
+    done = sched("simulate", *arguments, stdin=pod_of("100m"))
+    assert done.code == 2
+    assert done.out.splitlines()[0] == "Pod default/pending: Error"
+    assert "plugin \"Raises\" failed with: 'missing'" in done.out
+    assert "Traceback" not in done.out
+    assert done.err.count("KeyError: 'missing'") == 1

@@ -41,6 +41,7 @@ from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
 from podsched.engine.state import WATCHED_KINDS
 from podsched.framework.plugin import PluginError
+from podsched.telemetry.logs import configure_logging
 
 #: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
@@ -121,6 +122,8 @@ def simulate_command(
 
     Ends with 0 if the pod fits, with 1 if it does not, and with 2 if a plugin failed.
     """
+    # A plugin's traceback goes to standard error, as the results go to standard output.
+    configure_logging("text", "warning")
     source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
     clusters = [bool(filename), live, kubeconfig is not None]
     if scenarios is not None:
@@ -265,7 +268,7 @@ def _default(objects: Sequence[AnyObject], pod: Pod) -> list[Any]:
 
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:
-    outcome = result["outcome"]
+    outcome = "Error" if "scoreError" in result else result["outcome"]
     say(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
     if result.get("message"):
         say(f"  {result['message']}")
