@@ -149,7 +149,7 @@ async def calls_of(world: World) -> dict[str, Any]:
     update, patch = node("worker-1"), b'{"metadata": {}}'
     return {
         "create": lambda: core.creator.create(node("new")),
-        "create dry": lambda: core.creator.create(node("new"), dry_run=True),
+        "create dry": lambda: core.creator.create(node("newer"), dry_run=True),
         "get": lambda: core.registry.get("Node", "", "worker-1"),
         "list": lambda: core.lister.page(v1.ListRequest(kind="Node")),
         "update": lambda: core.registry.update(update),
