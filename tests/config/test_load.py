@@ -419,6 +419,12 @@ def test_a_key_that_cannot_be_read_is_not_shown() -> None:
     assert "SECRET" not in mistake
 
 
+@pytest.mark.parametrize("url", ["http://e/x?a=b", "http://e/#f", "http://e x/", "http://e/\n"])
+def test_a_prefix_to_which_no_verb_can_be_appended_is_refused(url: str) -> None:
+    (mistake,) = mistakes({"extenders": [{"urlPrefix": url, "filterVerb": "f"}]})
+    assert "must be a URL such as http://extender:8888/scheduler" in mistake
+
+
 def test_extenders_are_checked_by_themselves_and_together() -> None:
     found = mistakes(
         {

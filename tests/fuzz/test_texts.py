@@ -29,8 +29,10 @@ from podsched.api.selectors import SelectorError, parse_selector
 from podsched.config.durations import format_duration, parse_duration
 from podsched.config.errors import ConfigError
 from podsched.config.load import load_config, to_public, to_yaml
+from podsched.config.policy_profile import policy_configuration
+from podsched.server.audit.policy import parse_policy
 from support.fuzz_requests import SEEDS, odd_text
-from support.fuzz_texts import CONFIG, changed, text_of
+from support.fuzz_texts import AUDIT_POLICY, CONFIG, POLICY, changed, text_of
 
 pytestmark = pytest.mark.integration
 
@@ -133,6 +135,33 @@ def test_any_configuration_is_loaded_or_refused_with_its_errors(requests: int) -
 
     load_config(CONFIG)
     _each(requests, check)
+
+
+def test_any_policy_becomes_a_configuration_or_is_refused_with_its_errors(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        try:
+            documents = load_documents(text_of(changed(POLICY, rng), rng))
+        except ManifestError:
+            return
+        for document in documents:
+            try:
+                load_config(policy_configuration(document))
+            except ConfigError as error:
+                assert str(error)
+
+    load_config(policy_configuration(POLICY))
+    _each(requests // 8, check)
+
+
+def test_any_audit_policy_is_read_or_refused_with_its_errors(requests: int) -> None:
+    def check(rng: random.Random) -> None:
+        try:
+            assert parse_policy(text_of(changed(AUDIT_POLICY, rng), rng)).rules is not None
+        except ConfigError as error:
+            assert str(error)
+
+    assert len(parse_policy(json.dumps(AUDIT_POLICY)).rules) == 3
+    _each(requests // 8, check)
 
 
 _PIECES = (

@@ -87,6 +87,50 @@ CONFIG: dict[str, Any] = {
 }
 
 
+POLICY: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Policy",
+    "predicates": [
+        {"name": "GeneralPredicates"},
+        {"name": "MaxEBSVolumeCount"},
+        {"name": "zone", "argument": {"serviceAffinity": {"labels": ["zone"]}}},
+        {"name": "ssd", "argument": {"labelsPresence": {"labels": ["ssd"], "presence": True}}},
+    ],
+    "priorities": [
+        {"name": "LeastRequestedPriority", "weight": 1},
+        {
+            "name": "ratio",
+            "weight": 2,
+            "argument": {
+                "requestedToCapacityRatioArguments": {
+                    "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}],
+                    "resources": [{"name": "cpu", "weight": 3}],
+                }
+            },
+        },
+        {"name": "spread", "weight": 3, "argument": {"serviceAntiAffinity": {"label": "zone"}}},
+    ],
+    "extenders": [CONFIG["extenders"][0] | {"httpTimeout": 5_000_000_000}],
+    "hardPodAffinitySymmetricWeight": 10,
+    "alwaysCheckAllPredicates": True,
+}
+
+AUDIT_POLICY: dict[str, Any] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "None",
+            "users": ["system:kube-scheduler"],
+            "verbs": ["get", "watch"],
+            "resources": [{"group": "", "resources": ["pods", "nodes/status"]}],
+        },
+        {"level": "Request", "userGroups": ["staff"], "namespaces": ["default"]},
+        {"level": "Metadata"},
+    ],
+}
+
 DAMAGE = (
     "*a", "&a ", "!!python/object:os.system ", "!!binary ", "<<: ", "? ", "- ", "\t", "\x00", "{",
     "[" * 200, "'", "\n---\n", "---", "...", "%YAML 9.9\n", "\ufeff", "\ud800", "1e999", "!!set ",

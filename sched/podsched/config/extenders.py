@@ -106,6 +106,8 @@ def _url_problem(url: str) -> str:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port  # raises ValueError when it is out of range
+        # A verb is appended to it: it would become part of a query or fragment.
+        usable = usable and not any(c in "?#" or c.isspace() or not c.isprintable() for c in url)
     except ValueError:
         usable = False  # the exception's text could quote a password
     return "" if usable else "must be a URL such as http://extender:8888/scheduler"
