@@ -88,8 +88,8 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     # cycles; with the default threshold of 700 allocations the collector would traverse them all
     # the time. Each object is looked at when it is one of 5,000 new ones and again among 10,000:
     # more at once would hold up the event loop (400,000 took 270 ms). All are looked at after
-    # 20,000,000.
-    gc.set_threshold(5_000, 1, 2_000)
+    # 2,000,000, if there are a quarter more of them: cycles that live longer wait for that.
+    gc.set_threshold(5_000, 1, 200)
     configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 
     async def run() -> int:
