@@ -42,6 +42,8 @@ class KubeClient:
     def __init__(self, core: ServerCore, pipeline: Pipeline | None = None) -> None:
         handler = Handler(core, pipeline or Pipeline(), Probes(HealthChecks()))
         self._app = RestApp(handler)
+        #: Of the request under way, or the last one.
+        self.response = Response()
 
     async def request(
         self,
@@ -65,7 +67,7 @@ class KubeClient:
         )
         events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         events.put_nowait({"type": "http.request", "body": raw, "more_body": False})
-        response = Response()
+        response = self.response = Response()
 
         async def send(event: Mapping[str, Any]) -> None:
             if event["type"] == "http.response.start":

@@ -6,6 +6,7 @@ import asyncio
 
 from support.api_objects import pod
 from support.api_world import World
+from support.eventually import eventually
 from support.kube_client import KubeClient
 
 PODS = "/api/v1/namespaces/default/pods?watch=1"
@@ -15,19 +16,22 @@ def seen(events: list[dict[str, dict[str, dict[str, str]]]]) -> list[tuple[objec
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
 
-async def watched(world: World, kube: KubeClient, query: str) -> list[tuple[object, str]]:
-    """What a watch sees of a pod that is created meanwhile, until the server stops."""
+async def watched(
+    world: World, kube: KubeClient, query: str, first: bytes = b""
+) -> list[tuple[object, str]]:
+    """What a watch sees, of a pod that is created once it has begun, too."""
     watch = asyncio.ensure_future(kube.get(f"{PODS}&{query}"))
-    await asyncio.sleep(0.02)
+    await eventually("the watch has begun", lambda: world.core.watcher.watching == 1)
+    await eventually("what comes first", lambda: first in kube.response.body)
     await world.core.creator.create(pod("later"))
-    await asyncio.sleep(0.02)
+    await eventually("the pod", lambda: b'"later"' in kube.response.body)
     world.core.watcher.close()
     return seen((await watch).events)
 
 
 async def test_without_a_version_what_exists_comes_first(world: World, kube: KubeClient) -> None:
     await world.core.creator.create(pod("a"))
-    assert await watched(world, kube, "") == [("ADDED", "a"), ("ADDED", "later")]
+    assert await watched(world, kube, "", b'"a"') == [("ADDED", "a"), ("ADDED", "later")]
 
 
 async def test_initial_events_end_with_a_bookmark_that_says_so(
@@ -35,7 +39,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(
 ) -> None:
     await world.core.creator.create(pod("a"))
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-    assert await watched(world, kube, query) == [
+    assert await watched(world, kube, query, b"BOOKMARK") == [
         ("ADDED", "a"),
         ("BOOKMARK", ""),
         ("ADDED", "later"),

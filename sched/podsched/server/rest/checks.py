@@ -37,7 +37,10 @@ def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, An
         if not config.get(field):
             raise bad_request(f"apply: {field} must be set")
     check_kind(config, resource.kind.name, (resource.api_version,))
-    metadata = dict(config.get("metadata") or {})
+    given = config.get("metadata") or {}
+    if not isinstance(given, dict):
+        raise bad_request("metadata: an object was expected")
+    metadata = dict(given)
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     name = metadata.setdefault("name", target.name)

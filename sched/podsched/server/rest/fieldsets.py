@@ -152,6 +152,16 @@ def from_fields(fields: Any, path: Path = ()) -> set[Path]:
     return found
 
 
+def _shown_keys(text: str) -> str:
+    try:
+        keys = json.loads(text)
+    except ValueError:
+        return text  # what a client has written itself
+    if not isinstance(keys, dict):
+        return text
+    return ",".join(f"{key}={json.dumps(keys[key])}" for key in keys)
+
+
 def shown(path: Path) -> str:
     """Return a path as conflicts name it: .spec.containers[name="main"].image."""
     text = ""
@@ -159,8 +169,7 @@ def shown(path: Path) -> str:
         if element.startswith("f:"):
             text += f".{element[2:]}"
         elif element.startswith("k:"):
-            keys = json.loads(element[2:])
-            text += "[" + ",".join(f"{key}={json.dumps(keys[key])}" for key in keys) + "]"
+            text += f"[{_shown_keys(element[2:])}]"
         elif element.startswith("v:"):
             text += f"[={element[2:]}]"
     return text

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from podsched.api.reasons import StatusCode
+from podsched.server.access.authentication import nobody_is_asked
 from podsched.server.core import ServerCore
 from podsched.server.pipeline import Call, Pipeline
 from podsched.server.rest import openapi
 from podsched.server.rest.discovery import discovered, version
-from podsched.server.rest.failures import method_not_allowed, no_such_resource, page_not_found
+from podsched.server.rest.failures import (
+    RestError,
+    method_not_allowed,
+    no_such_resource,
+    page_not_found,
+)
 from podsched.server.rest.messages import Answer, Request
 from podsched.server.rest.probes import Probes
 from podsched.server.rest.reading import Reading
@@ -26,6 +33,10 @@ Send = Callable[[Answer, Call], Awaitable[None]]
 
 Verb = Callable[[Target, Request], Awaitable[Answer]]
 
+#: Headers that browsers alone send. Where nobody is asked who he is, any page that a user of this
+#: machine looks at could otherwise write objects.
+_BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
+_NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
 #: What metrics and the audit log call a request for no object.
 DISCOVERY: Final = "Discovery"
 
@@ -36,6 +47,7 @@ class Handler:
     def __init__(self, core: ServerCore, pipeline: Pipeline, probes: Probes) -> None:
         self._pipeline = pipeline
         self._probes = probes
+        self._open = pipeline.authenticate is nobody_is_asked
         self._reviews = SelfReviews(core)
         reading = Reading(core)
         writing = Writing(core, reading)
@@ -65,6 +77,8 @@ class Handler:
         segments = [part for part in request.path.split("/") if part]
         found = self._route(request, segments)
         name = found.call if isinstance(found, Target) else DISCOVERY
+        if self._open and not _BROWSERS.isdisjoint(request.headers):
+            raise RestError(403, "Forbidden", _NO_BROWSERS, {}, code=StatusCode.PERMISSION_DENIED)
         async with Call(name, request, self._pipeline, request.uri) as call:
             await call.arrive()
             await call.enter(0)

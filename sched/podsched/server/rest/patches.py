@@ -13,7 +13,7 @@ from podsched.server.errors import Violation
 from podsched.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.server.rest.bodies import media_of
 from podsched.server.rest.failures import RestError, bad_request, causes_of
-from podsched.server.rest.messages import Request
+from podsched.server.rest.messages import MAX_BODY_BYTES, Request, encode
 from podsched.server.strategic import PatchError, strategic_merge
 
 MERGE: Final = "application/merge-patch+json"
@@ -22,6 +22,16 @@ JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 #: Operations of a JSON patch, as kube-apiserver's limit.
 _MOST_OPERATIONS: Final = 10_000
+
+_REFUSED: Final = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 Content = dict[str, Any]
 
@@ -73,6 +83,13 @@ def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
         raise RestError(422, "Invalid", message, {"causes": causes_of([found])}) from None
 
 
+def _copied_bytes(content: Any, operation: Any) -> int:
+    """Return the size of what an operation copies: some copies into themselves make gigabytes."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return 0
+    return len(encode(jsonpointer.resolve_pointer(content, operation["from"])))
+
+
 def _operations(patch: Any) -> Callable[[Content], Content]:
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: json: an array was expected")
@@ -81,9 +98,15 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
         raise RestError(413, "RequestEntityTooLarge", f"{text}, got {len(patch)}")
 
     def change(content: Content) -> Content:
+        result: Any = content
+        copied = 0
         try:
-            result = jsonpatch.apply_patch(content, patch)
-        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError):
+            for operation in patch:
+                copied += _copied_bytes(result, operation)
+                if copied > MAX_BODY_BYTES:
+                    raise RestError(413, "RequestEntityTooLarge", "the patch copies too much")
+                result = jsonpatch.apply_patch(result, [operation], in_place=True)
+        except _REFUSED:
             text = "the server rejected our request due to an error in our request"
             raise RestError(422, "Invalid", text, {}) from None
         if not isinstance(result, dict):

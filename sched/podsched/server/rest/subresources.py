@@ -50,7 +50,7 @@ class Subresources:
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, await request.receive(), "Binding")
         check_kind(content, "Binding", ("v1",))
-        metadata, node = content.get("metadata") or {}, content.get("target") or {}
+        metadata, node = _object(content, "metadata"), _object(content, "target")
         if target.name and metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
         await self._writing.check_namespace(target)
@@ -62,7 +62,7 @@ class Subresources:
             node_name=str(node["name"]),
         )
         try:
-            await self._bind(binding, content.get("metadata") or {}, dry=dry)
+            await self._bind(binding, metadata, dry=dry)
         except ApiError as error:
             raise _of_binding(target, binding, error) from None
         return Answer(encode(_SUCCESS), 201)
@@ -98,10 +98,10 @@ class Subresources:
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, await request.receive(), "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
-        metadata = content.get("metadata") or {}
+        metadata = _object(content, "metadata")
         if metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
-        options = options_of(content.get("deleteOptions") or {})
+        options = options_of(_object(content, "deleteOptions"))
         await self._writing.check_namespace(target)
         evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
         if options.grace is not None:
@@ -148,6 +148,14 @@ class Subresources:
             Rewrite(kind, target.namespace, target.name, target.verb, "scale", make, dry)
         )
         return Answer(encode(_scale(entry)))
+
+
+def _object(content: Any, name: str) -> dict[str, Any]:
+    """Return a member that is an object, empty if it is missing. Raises RestError 400."""
+    found = content.get(name) or {}
+    if not isinstance(found, dict):
+        raise bad_request(f"{name}: an object was expected")
+    return found
 
 
 def _check_target(node: Any) -> None:
@@ -203,7 +211,7 @@ def _scale(entry: Entry) -> dict[str, Any]:
 
 def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
     message: Any = entry.decode()
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    replicas = _object(scale, "spec").get("replicas", 0)
     if type(replicas) is not int or not 0 <= replicas < 2**31:
         found = errors.Violation(
             "spec.replicas",
@@ -211,8 +219,6 @@ def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
             "Invalid value",
         )
         raise errors.invalid(entry.kind, message.metadata.name, [found])
-    message.metadata.resource_version = str(
-        (scale.get("metadata") or {}).get("resourceVersion") or ""
-    )
+    message.metadata.resource_version = str(_object(scale, "metadata").get("resourceVersion") or "")
     message.spec.replicas = replicas
     return message  # type: ignore[no-any-return]

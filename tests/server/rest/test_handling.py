@@ -1,0 +1,60 @@
+"""What every request meets, whatever it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.server.access.identity import Authentication, Identity
+from podsched.server.pipeline import Pipeline
+from support.api_objects import pod
+from support.api_world import World
+from support.kube_client import KubeClient
+
+PODS = "/api/v1/namespaces/default/pods"
+JSON_PATCH = {"content-type": "application/json-patch+json"}
+
+
+async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
+    world: World, kube: KubeClient
+) -> None:
+    page = {"origin": "http://elsewhere"}
+    assert (await kube.request("GET", PODS, headers=page)).status == 403
+    alice = Identity("alice", frozenset(), Authentication.TOKEN)
+    asked = KubeClient(world.core, Pipeline(authenticate=lambda _: alice))
+    assert (await asked.request("GET", PODS, headers=page)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers"),
+    [
+        ("POST", PODS, b"[]", {}),
+        ("POST", PODS, {"metadata": []}, {}),
+        ("POST", f"{PODS}/a/binding", {"metadata": "x", "target": 1}, {}),
+        ("POST", f"{PODS}/a/eviction", {"metadata": {"name": "a"}, "deleteOptions": [1]}, {}),
+        ("PATCH", f"{PODS}/a", [{"op": "add", "path": 5}], JSON_PATCH),
+        ("PATCH", f"{PODS}/a", [1], JSON_PATCH),
+        ("PATCH", f"{PODS}/a", b"[" * 5000, JSON_PATCH),
+        ("DELETE", f"{PODS}/a", {"preconditions": 1}, {}),
+    ],
+)
+async def test_what_makes_no_sense_is_the_clients_fault(
+    world: World,
+    kube: KubeClient,
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+) -> None:
+    await world.core.creator.create(pod("a"))
+    assert 400 <= (await kube.request(method, path, body, headers)).status < 500
+
+
+async def test_a_patch_that_copies_itself_again_and_again_is_refused(
+    world: World, kube: KubeClient
+) -> None:
+    await world.core.creator.create(pod("a"))
+    growing = [{"op": "copy", "from": "", "path": f"/metadata/x{n}"} for n in range(40)]
+    refused = await kube.request("PATCH", f"{PODS}/a", growing, JSON_PATCH)
+    assert refused.status == 413
