@@ -24,6 +24,6 @@ async def test_every_promise_is_kept_whatever_breaks(tmp_path: Path) -> None:
     outcome = judge(load(path))
     assert not outcome.violations, "\n".join(map(str, outcome.violations))
     assert outcome.faults.total() >= 8, outcome.as_dict()
-    assert outcome.calls[Outcome.OK] > 100, outcome.as_dict()
-    assert len(outcome.bound_at) > 100, outcome.as_dict()
+    assert outcome.calls[Outcome.OK] > 50, outcome.as_dict()
+    assert len(outcome.bound_at) > 30, outcome.as_dict()
     assert outcome.history.end is not None
