@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from podsched.chaos.relay import Relay, Weather
+from podsched.lib.relay import Relay, Weather
 from podsched.lib.tasks import TaskSet
 
 pytestmark = pytest.mark.integration
@@ -52,7 +52,7 @@ async def echo() -> AsyncIterator[Echo]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    running = Echo(Relay(address, tasks, random.Random(7)))
+    running = Echo(Relay(address, tasks, random.Random(7).random))
     try:
         yield running
     finally:

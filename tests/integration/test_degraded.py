@@ -12,8 +12,8 @@ import pytest
 from podsched.api.reasons import StatusReason
 from podsched.bench.shapes import copies, pod_template
 from podsched.chaos.members import EtcdMembers
-from podsched.chaos.relay import Relay, Weather
 from podsched.client.errors import ClientError
+from podsched.lib.relay import Relay, Weather
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 from support.real_cluster import RealCluster, real_cluster
@@ -71,7 +71,7 @@ async def test_etcd_without_a_member_and_without_a_majority(tmp_path: Path) -> N
 
 async def test_without_any_api_server_and_with_a_leader_that_reaches_none(tmp_path: Path) -> None:
     """All down: the leader stays. The leader alone cut off: it leaves the lock to another."""
-    tasks, chance = TaskSet("relays"), random.Random(1)
+    tasks, chance = TaskSet("relays"), random.Random(1).random
     relays: dict[str, Relay] = {}
 
     def route(process: str, address: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import re
 import signal
 import time
@@ -32,6 +33,8 @@ from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all
 from podsched.bench.shapes import copies, key_of, node, pod_template
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import Unavailable
+from podsched.lib.relay import Relay, Weather
+from podsched.lib.tasks import TaskSet
 from podsched.store.etcd import connect
 
 LOCK = ("Lease", "kube-scheduler", "kube-system")
@@ -47,6 +50,8 @@ SIGNALS: Mapping[str, signal.Signals] = {
     "SIGTERM": signal.SIGTERM,
     "SIGSTOP": signal.SIGSTOP,
 }
+#: The leader reaches neither etcd nor an API server, and nobody is told: what is sent waits.
+PARTITION = "partition"
 _LOAD = {"bench.podsched/load": "trickle"}
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
 
@@ -60,6 +65,39 @@ class FailoverLoad:
     rate: float = RATE
     times: int = 3
     faults: Sequence[str] = ("SIGKILL", "SIGTERM")
+
+
+class _Links:
+    """The connections of replicas to etcd and to API servers, through relays that can be cut."""
+
+    _CUT = Weather(forth=False, back=False)
+
+    def __init__(self, tasks: TaskSet) -> None:
+        self._tasks = tasks
+        self._relays: dict[tuple[str, str], Relay] = {}
+
+    def route(self, process: str, address: str) -> str:
+        """Return where a process connects to instead of to an address."""
+        if not process.startswith("scheduler"):
+            return address
+        link = (process, address)
+        if link not in self._relays:
+            target = address.rpartition("/")[2]  # without a scheme
+            self._relays[link] = Relay(target, self._tasks, random.Random(address).random)
+        return self._relays[link].address
+
+    def cut(self, process: str) -> None:
+        """Let nothing pass from and to a process."""
+        for relay in self._of(process):
+            relay.strike(self._CUT)
+
+    def mend(self, process: str) -> None:
+        """Let what has waited pass, and everything else."""
+        for relay in self._of(process):
+            relay.mend(self._CUT)
+
+    def _of(self, process: str) -> list[Relay]:
+        return [relay for (name, _), relay in self._relays.items() if name == process]
 
 
 @dataclass(slots=True)
@@ -92,7 +130,20 @@ async def run_failover(
     load: FailoverLoad, options: BenchOptions, progress: Progress
 ) -> FailoverResult:
     """Run all rounds. Raises ``ClientError``, ``TimeoutError`` and others."""
+    tasks = TaskSet("links")
+    links = _Links(tasks)
     options = replace(options, replicas=max(REPLICAS, options.replicas))
+    if PARTITION in load.faults:
+        options = replace(options, route=links.route)
+    try:
+        return await _run(load, options, links, progress)
+    finally:
+        await tasks.stop()
+
+
+async def _run(
+    load: FailoverLoad, options: BenchOptions, links: _Links, progress: Progress
+) -> FailoverResult:
     rounds: list[Takeover] = []
     async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
         counter = BoundCounter()
@@ -103,7 +154,9 @@ async def run_failover(
             for done in range(total):
                 progress("failover", done, total)
                 fault = load.faults[done % len(load.faults)]
-                rounds.append(await _Round(client, cluster, counter, fault).run(load.rate, numbers))
+                rounds.append(
+                    await _Round(client, cluster, counter, links, fault).run(load.rate, numbers)
+                )
         problems = await _problems(cluster)
     return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
 
@@ -125,11 +178,17 @@ class _Round:
     """One fault and what follows."""
 
     def __init__(
-        self, client: ApiClient, cluster: LocalCluster, counter: BoundCounter, fault: str
+        self,
+        client: ApiClient,
+        cluster: LocalCluster,
+        counter: BoundCounter,
+        links: _Links,
+        fault: str,
     ) -> None:
         self._client = client
         self._cluster = cluster
         self._bound = counter.bound
+        self._links = links
         self._fault = fault
 
     async def run(self, rate: float, numbers: itertools.count[int]) -> Takeover:
@@ -137,7 +196,10 @@ class _Round:
         async with self._loaded(rate, numbers) as created:
             leader = await self._leader()
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
-            leader.kill(SIGNALS[self._fault])
+            if self._fault == PARTITION:
+                self._links.cut(leader.spec.name)
+            else:
+                leader.kill(SIGNALS[self._fault])
             bound = await self._first_bound(created, began)
             detected, elected = self._steps(leader, wall)
             await self._mended(leader, restarts)
@@ -189,8 +251,10 @@ class _Round:
         return min(claims, default=0.0), min(elected, default=0.0)
 
     async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
-        """Make the replica whole again: resumed, or started again by its supervisor."""
-        if self._fault == "SIGSTOP":
+        """Make the replica whole again: connected, resumed, or started again."""
+        if self._fault == PARTITION:
+            self._links.mend(leader.spec.name)
+        elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:
             await _until(lambda: leader.restarts > restarts)

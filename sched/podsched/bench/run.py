@@ -37,6 +37,8 @@ class BenchOptions:
     """Number of nodes that an agent plays; without, nothing starts the pods that are bound."""
     agent_node_pods: int = 110
     api_arguments: tuple[str, ...] = ()
+    route: Callable[[str, str], str] = lambda _, address: address
+    """From the name of a process and an address to that by which the process is to reach it."""
 
 
 @asynccontextmanager
@@ -53,6 +55,7 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
                 evaluator=options.evaluator,
                 fsync=options.fsync,
                 api_arguments=options.api_arguments,
+                route=options.route,
             )
         )
         await cluster.start()

@@ -20,9 +20,9 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess
 from podsched.chaos import manifests
 from podsched.chaos.members import EtcdMembers
-from podsched.chaos.relay import Relay
 from podsched.client.api_client import ApiClient
 from podsched.lib.network import free_port
+from podsched.lib.relay import Relay
 from podsched.lib.tasks import TaskSet
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import EtcdStore, connect
@@ -97,7 +97,7 @@ class System:
     def _relay(self, source: str, target: str, address: str) -> Relay:
         known = self._relays.get((source, target))
         if known is None:
-            known = Relay(address, self._tasks, self._chance)
+            known = Relay(address, self._tasks, self._chance.random)
             self._relays[source, target] = known
         return known
 

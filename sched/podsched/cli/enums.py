@@ -51,3 +51,4 @@ class Fault(StrEnum):
     SIGKILL = "SIGKILL"
     SIGTERM = "SIGTERM"
     SIGSTOP = "SIGSTOP"
+    PARTITION = "partition"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from podsched.chaos.faults.fault import Doing, chosen
-from podsched.chaos.relay import Relay, Weather
 from podsched.chaos.system import CLIENT, System
+from podsched.lib.relay import Relay, Weather
 
 _CUT = Weather(forth=False, back=False)
 #: What was sent arrives, its answer does not.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from podsched.lib.tasks import TaskSet
@@ -37,8 +37,8 @@ class Weather:
 class Relay:
     """Forwards connections to an address; its ``port`` is taken at once."""
 
-    def __init__(self, target: str, tasks: TaskSet, chance: random.Random) -> None:
-        """``target``: host:port."""
+    def __init__(self, target: str, tasks: TaskSet, chance: Callable[[], float]) -> None:
+        """``target``: host:port; chance: returns a random number in [0, 1) each time."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._tasks = tasks
@@ -133,7 +133,7 @@ class Relay:
         pause = max(weather.delay for weather in self._weathers)
         loss = max(weather.loss for weather in self._weathers)
         for resent in range(_DOUBLINGS):
-            if self._chance.random() >= loss:
+            if self._chance() >= loss:
                 break
             pause += _RESEND * 2**resent
         return pause
