@@ -12,7 +12,7 @@ from podsched.chaos.members import EtcdMembers
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import NoSpace
 from podsched.store.etcd import EtcdStore, connect
-from podsched.store.protocol import Put
+from podsched.store.protocol import Delete, Put, Write, WriteResult
 from support.eventually import eventually
 
 pytestmark = pytest.mark.integration
@@ -54,6 +54,12 @@ async def test_a_member_can_be_killed_hand_over_be_compacted_and_full(tmp_path: 
         await etcd.control(leader).raise_no_space()
         with pytest.raises(NoSpace):
             await store.txn([], [Put("/a", b"2")])
+        put, delete = await store.write_many(
+            [Write((), [Put("/b", b"")]), Write((), [Delete("/a")])]
+        )
+        assert isinstance(put, NoSpace)
+        assert isinstance(delete, WriteResult)
+        assert (await store.get("/a")).kv is None
         await etcd.control(to).disarm()
         # Each member hears of it in its own time.
         await eventually("writes again", lambda: wrote(store))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.store.errors import Closed, MaybeApplied, StoreError, TooLarge
+from podsched.store.errors import Closed, MaybeApplied, NoSpace, StoreError, TooLarge
 from podsched.store.groupcommit import (
     MOST_OVERDUE,
     OVERDUE,
@@ -20,7 +20,7 @@ from podsched.store.groupcommit import (
     GroupQueue,
     Member,
 )
-from podsched.store.protocol import Compare, Put, Write, WriteResult
+from podsched.store.protocol import Compare, Delete, Put, Write, WriteResult
 
 
 def write(written: str = "", compared: str = "") -> Write:
@@ -202,6 +202,25 @@ async def test_a_refused_group_is_halved_until_only_the_culprit_fails(
     outcomes = await commits.submit([write(key) for key in "abcd"])
     assert [isinstance(o, TooLarge) for o in outcomes] == [False, False, True, False]
     assert etcd.groups == ["abcd", "ab", "cd", "c", "d"]
+
+
+async def test_of_a_group_without_space_the_deletions_are_done(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    etcd.refuse = lambda keys: NoSpace("full") if "a" in keys else None
+    gone = Write((), [Delete("b")])
+    outcomes = await commits.submit([write("a"), gone, write("c")])
+    assert [isinstance(o, NoSpace) for o in outcomes] == [True, False, True]
+    assert etcd.groups == ["abc", "b"]
+
+
+async def test_a_group_of_deletions_without_space_is_not_repeated(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    etcd.refuse = lambda keys: NoSpace("full")
+    outcomes = await commits.submit([Write((), [Delete(key)]) for key in "ab"])
+    assert [type(o) for o in outcomes] == [NoSpace, NoSpace]
+    assert etcd.groups == ["ab"]
 
 
 async def test_a_cancelled_caller_does_not_disturb_its_group(

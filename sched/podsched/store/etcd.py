@@ -27,6 +27,7 @@ from podsched.store.protocol import (
 )
 from podsched.store.watching import follow
 from podsched.store.wire import (
+    counted_against_quota,
     decode_group,
     decode_kv,
     decode_txn,
@@ -40,6 +41,8 @@ __all__ = ["EtcdOptions", "EtcdStore", "connect"]
 GROUP_WRITES = 120
 """Writes per group: throughput hardly grows beyond, and 8 operations of etcd's default
 max-txn-ops of 128 are left to each."""
+
+_COUNTED = counted_against_quota()
 
 
 async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) -> EtcdStore:
@@ -112,6 +115,8 @@ class EtcdStore:
 
     async def _commit(self, group: Sequence[Member]) -> list[WriteResult]:
         request = b"".join([member.encoded for member in group])
+        if any(member.puts for member in group):
+            request += _COUNTED
         answer = await self._change(lambda c: c.txn_encoded, request)
         return decode_group(answer, [member.write for member in group])
 

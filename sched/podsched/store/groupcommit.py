@@ -10,6 +10,9 @@ writes done one by one in the order submitted: no write of a group may touch (co
 a key that an earlier write of that group, or an earlier write that was held back, writes; nor
 write a key that one of those compares. A held-back write leads the next group.
 
+A full etcd refuses a group as soon as one of its writes puts something. Those that only delete are
+then sent again without the others: they are how space is won back.
+
 A group that takes long does not stop the others. When etcd's leader changes, a write that a
 follower has passed on to the old one is lost without an answer, and its outcome stays unknown until
 the request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
@@ -31,10 +34,11 @@ from podsched.store.errors import (
     InvalidRequest,
     LeaseNotFound,
     MaybeApplied,
+    NoSpace,
     StoreError,
     TooLarge,
 )
-from podsched.store.protocol import Write, WriteOutcome, WriteResult
+from podsched.store.protocol import Put, Write, WriteOutcome, WriteResult
 
 HELD_BACK_AT_MOST = 256
 """Writes held back per group before the batcher stops looking further down the queue: with a
@@ -93,6 +97,11 @@ class Member(NamedTuple):
     def width(self) -> int:
         """Its share of max-txn-ops: the longest of its compares, ops and failure reads."""
         return max(len(self.write.compares), len(self.written), 1)
+
+    @property
+    def puts(self) -> bool:
+        """Whether it needs space; a write that only deletes is done when there is none."""
+        return any(isinstance(op, Put) for op in self.write.ops)
 
     def settle(self, outcome: WriteOutcome) -> None:
         """Report the outcome to the caller."""
@@ -265,6 +274,9 @@ class GroupCommit:
                 await self._send(group[half:])
                 return
             outcomes = [fault]
+        except NoSpace as fault:
+            await self._send_deletions(group, fault)
+            return
         except StoreError as fault:
             outcomes = [fault] * len(group)
         except BaseException as cause:
@@ -274,6 +286,13 @@ class GroupCommit:
             raise
         for member, outcome in zip(group, outcomes, strict=True):
             member.settle(outcome)
+
+    async def _send_deletions(self, group: Sequence[Member], fault: NoSpace) -> None:
+        refused = [member for member in group if member.puts] or group
+        for member in refused:
+            member.settle(fault)
+        if len(refused) < len(group):
+            await self._send([member for member in group if not member.puts])
 
 
 def _lost(cause: BaseException) -> StoreError:

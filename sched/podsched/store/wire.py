@@ -76,6 +76,16 @@ def encode_write(write: Write) -> bytes:
     return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join(parts)))
 
 
+def counted_against_quota() -> bytes:
+    """Return what a group with a put carries, so that etcd applies its space quota to it.
+
+    etcd 3.5 adds up the puts of a transaction's own branches and counts nested transactions as
+    free: without this, groups would be written under the NOSPACE alarm and beyond the quota. A
+    group has no compares of its own, so its failure branch is counted and never runs.
+    """
+    return _field(_TXN_FAILURE, _op(Put("counted", b"")))
+
+
 def encode_txn(
     compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
 ) -> bytes:
