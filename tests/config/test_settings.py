@@ -38,6 +38,7 @@ def test_the_defaults_are_pinned() -> None:
         "pod_max_in_unschedulable_pods_duration": 300.0,
         "audit_period": 1.0,
         "audit_sample": 64,
+        "leader_priority": 0,
     }
     assert asdict(TelemetrySettings()) == {
         "log_format": "text",
