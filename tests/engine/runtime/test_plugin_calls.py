@@ -8,7 +8,7 @@ import pytest
 
 from podsched.engine.runtime import plugin_calls
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.telemetry.logs import configure_logging, get_logger
+from podsched.telemetry.logs import configure_logging
 
 
 def fails(reason: str) -> None:
@@ -24,8 +24,6 @@ def test_the_traceback_of_a_bug_is_logged_once_and_of_another_one_too(
 ) -> None:
     out = io.StringIO()
     configure_logging("text", "info", out)
-    # A logger keeps the stream of its first use, which may have been in another test.
-    monkeypatch.setattr(plugin_calls, "_log", get_logger("plugins"))
     monkeypatch.setattr(plugin_calls, "_logged", set())
     for reason in ("first", "second"):
         with pytest.raises(PluginFailure, match=f'running "Mine" plugin: {reason}'):

@@ -1,0 +1,30 @@
+"""What every test needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+
+@pytest.fixture(autouse=True)
+def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget how a test, or a command that it ran, configured logging.
+
+    Loggers that remember the configuration of their first use would keep it for later tests.
+    """
+    configure = structlog.configure
+
+    def configure_for_now(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", configure_for_now)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
