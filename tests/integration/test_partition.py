@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.bench.shapes import copies, pod_template
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
-from support.real_cluster import RealCluster, real_cluster
+from support.real_cluster import RealCluster, metric, real_cluster
 from support.relay import Relay
 
 pytestmark = pytest.mark.integration
@@ -34,7 +35,7 @@ async def start_behind(real: RealCluster, relay: Relay) -> ManagedProcess:
     return process
 
 
-async def test_a_leader_cut_off_from_etcd_is_replaced_and_stands_by_once_it_is_back(
+async def test_a_leader_cut_off_from_etcd_writes_nothing_more_and_stands_by_once_it_is_back(
     tmp_path: Path,
 ) -> None:
     async with real_cluster(tmp_path, replicas=1) as real:
@@ -50,9 +51,14 @@ async def test_a_leader_cut_off_from_etcd_is_replaced_and_stands_by_once_it_is_b
             relay.cut()
             # The liveness key goes 2 to 2.5 s after the last keep-alive that came through.
             await eventually("another leader", lambda: not leads(real, cut_off), within=6)
+            # It has not heard of it, decides on pods as they come and sends their bindings.
+            await real.client.create_pods(list(copies(pod_template(cpu="10m"), "late", 50)))
+            await eventually("refused", lambda: metric(cut_off, "podsched_fence_lost_total") > 0)
             assert await submitter.wait() == 0
             await eventually("all pods bound", lambda: real.bound("pod") == 300)
             await real.check_history("pod", 300)
+            await eventually("the late ones, too", lambda: real.bound("late") == 50)
+            await real.check_history("late", 50)
             # renewDeadline is 10 s: by then it must have given up by itself.
             await eventually("it stands by", lambda: stopped_leading(cut_off), within=12)
             relay.heal()

@@ -16,6 +16,7 @@ from podsched.store.protocol import (
     Compare,
     GetResult,
     LeaseGrant,
+    Put,
     RangeResult,
     StoreStatus,
     TxnOp,
@@ -41,8 +42,6 @@ __all__ = ["EtcdOptions", "EtcdStore", "connect"]
 GROUP_WRITES = 120
 """Writes per group: throughput hardly grows beyond, and 8 operations of etcd's default
 max-txn-ops of 128 are left to each."""
-
-_COUNTED = counted_against_quota()
 
 
 async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) -> EtcdStore:
@@ -115,8 +114,9 @@ class EtcdStore:
 
     async def _commit(self, group: Sequence[Member]) -> list[WriteResult]:
         request = b"".join([member.encoded for member in group])
-        if any(member.puts for member in group):
-            request += _COUNTED
+        puts = (op.key for member in group for op in member.write.ops if isinstance(op, Put))
+        if (key := next(puts, None)) is not None:
+            request += counted_against_quota(key)
         answer = await self._change(lambda c: c.txn_encoded, request)
         return decode_group(answer, [member.write for member in group])
 

@@ -76,14 +76,15 @@ def encode_write(write: Write) -> bytes:
     return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join(parts)))
 
 
-def counted_against_quota() -> bytes:
-    """Return what a group with a put carries, so that etcd applies its space quota to it.
+def counted_against_quota(key: str) -> bytes:
+    """Return what a group that puts this key carries, so that etcd applies its space quota to it.
 
     etcd 3.5 adds up the puts of a transaction's own branches and counts nested transactions as
     free: without this, groups would be written under the NOSPACE alarm and beyond the quota. A
-    group has no compares of its own, so its failure branch is counted and never runs.
+    group has no compares of its own, so its failure branch is counted and never runs. The key is
+    one that the group puts anyway: etcd asks whether the user may, of that branch as well.
     """
-    return _field(_TXN_FAILURE, _op(Put("counted", b"")))
+    return _field(_TXN_FAILURE, _op(Put(key, b"")))
 
 
 def encode_txn(
