@@ -157,19 +157,13 @@ class Registry:
         self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
         """Patch objects, each by itself."""
-        outcomes: list[Outcome | None] = [None] * len(requests)
-        mutations: list[tuple[int, Mutation]] = []
-        for index, request in enumerate(requests):
+        planned: list[Mutation | ApiError] = []
+        for request in requests:
             try:
-                mutations.append((index, self._patch_mutation(request)))
+                planned.append(self._patch_mutation(request))
             except ApiError as error:
-                outcomes[index] = error
-        changes = [mutation for _, mutation in mutations]
-        results = await self._storage.mutate(changes, fence, dry_run=dry_run)
-        await self._settle(results, dry_run=dry_run)
-        for (index, _), result in zip(mutations, results, strict=True):
-            outcomes[index] = result
-        return [outcome for outcome in outcomes if outcome is not None]
+                planned.append(error)
+        return await self._mutate(planned, fence, dry_run=dry_run)
 
     def _patch_mutation(self, request: PatchRequest) -> Mutation:
         kind, key = _address(request.kind, request.namespace, request.name)
@@ -217,19 +211,23 @@ class Registry:
         dry_run: bool = False,
     ) -> list[Outcome]:
         """Delete objects, each by itself."""
-        outcomes: list[Outcome | None] = [None] * len(requests)
-        mutations: list[tuple[int, Mutation]] = []
-        for index, request in enumerate(requests):
+        planned: list[Mutation | ApiError] = []
+        for request in requests:
             try:
-                mutations.append((index, await self._deletion(request)))
+                planned.append(await self._deletion(request))
             except ApiError as error:
-                outcomes[index] = error
-        changes = [mutation for _, mutation in mutations]
-        results = await self._storage.mutate(changes, fence, dry_run=dry_run)
+                planned.append(error)
+        return await self._mutate(planned, fence, dry_run=dry_run)
+
+    async def _mutate(
+        self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
+    ) -> list[Outcome]:
+        """Do what could be planned; what could not is its own outcome."""
+        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
+        results = await self._storage.mutate(mutations, fence, dry_run=dry_run)
         await self._settle(results, dry_run=dry_run)
-        for (index, _), result in zip(mutations, results, strict=True):
-            outcomes[index] = result
-        return [outcome for outcome in outcomes if outcome is not None]
+        done = iter(results)
+        return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
 
     async def delete_in_two(
         self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
