@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from podsched.election import holding
-from podsched.election.events import TimerFired, Written
-from podsched.election.states import Leading, Standby
+from podsched.election import holding, step
+from podsched.election.events import Event, Refused, TimerFired, Unanswered, Written
+from podsched.election.states import Leading, Standby, State, in_flight
 from podsched.election.transition import Transition
 from support.election_model import (
     Violation,
@@ -68,6 +68,18 @@ def two_lead_at_once(world: World, limit: int) -> int:
     return len(seen)
 
 
+def explore_all(world: World, limit: int) -> None:
+    """Explore everything that may happen; raise Violation where an invariant does not hold."""
+    seen, todo = {fingerprint(world)}, deque([world])
+    while todo and len(seen) < limit:
+        for _, following in actions(todo.popleft(), ticks=100):
+            mark = fingerprint(following)
+            if mark not in seen:
+                seen.add(mark)
+                todo.append(following)
+                check(following, exclusive=False)
+
+
 def renewing() -> World:
     """The leader's renewal is on its way."""
     world = leader_and_standby(faults=0)
@@ -86,3 +98,20 @@ def test_a_lease_that_counts_from_the_answer_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(holding, "_on_renewed", wrong)
     with pytest.raises(Violation, match="two lead at once"):
         two_lead_at_once(renewing(), 20_000)
+
+
+def test_an_answer_that_is_taken_for_that_to_another_write_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The network repeats an answer while the next write is on its way."""
+    right = step._is_outdated
+
+    def wrong(state: State, event: Event) -> bool:
+        if isinstance(event, Written | Refused | Unanswered):
+            return in_flight(state) is None
+        return right(state, event)
+
+    monkeypatch.setattr(step, "_is_outdated", wrong)
+    world = replace(settle(new_world(1, faults=0)), faults=1)
+    with pytest.raises(Violation, match="led without being granted the term"):
+        explore_all(world, LIMIT)

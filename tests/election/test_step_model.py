@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,6 +62,18 @@ def test_leases_alone_keep_two_candidates_from_leading_at_once() -> None:
     settled = settle(new_world(2, faults=0))
     states, _ = explore(settled, suspicion=False, limit=20_000, peace=False)
     assert states >= 20_000
+
+
+@pytest.mark.parametrize("suspicion", [True, False], ids=["suspicion", "leases-alone"])
+def test_three_candidates_keep_the_invariants_under_any_two_faults(
+    suspicion: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a settled leader on: two partitions at once, a restart, writes that come twice."""
+    settled = replace(settle(new_world(3, faults=0)), faults=2)
+    states, _ = explore(settled, suspicion=suspicion, limit=40_000, peace=False)
+    with capsys.disabled():
+        print(f"\nelection: {states} states of three candidates and two faults", end=" ")
+    assert states >= 40_000
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,9 @@
 A `World` is a value; `actions(world)` lists all that may happen next, each with the world that it
 leads to. Delays and pauses need no action of their own: nothing has to happen soon. Timers, answers
 and reads may come as late as they like while `tick` lets time pass. What is limited is the number
-of ticks and of faults.
+of ticks and of faults. A write or its answer may be lost, delayed beyond its sender's patience or
+come twice; a candidate may die, start again under its identity, be asked to stop or to hand over,
+be cut off from the store for as long as it takes, and be taken for dead while it lives.
 """
 
 from __future__ import annotations
@@ -67,10 +69,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A candidate's process: its state, its writes, and its read (asked for, or answered)."""
+    """A candidate's process: its state, its writes, and its read (asked for, or answered).
+
+    reachable: whether anything passes between it and the store.
+    """
 
     state: State
     alive: bool = True
+    reachable: bool = True
     leading: bool = False
     asked_to_stop: bool = False
     requests: tuple[Request, ...] = ()
@@ -197,7 +203,11 @@ def actions(
 ) -> Iterator[tuple[str, World]]:
     """All that may happen next. suspicion: living holders may be taken for dead."""
     for i, replica in enumerate(world.replicas):
-        yield from _requests(world, i, replica)
+        if not replica.reachable:
+            name = replica.state.view.identity
+            yield f"{name}: is reachable again", _put(world, i, replace(replica, reachable=True))
+        else:
+            yield from _requests(world, i, replica)
         if replica.alive:
             yield from _doings(world, i, replica)
         if faults and world.faults:
@@ -225,7 +235,12 @@ def _doings(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World
         return
     if next_timer(state) <= world.now and len(replica.requests) < 2:
         yield f"{name}: timer", tell(world, i, TimerFired())
-    if isinstance(replica.reading, Snapshot):
+    if not replica.reachable:
+        # Those who wait for an answer are told that none will come; that costs no further fault.
+        for request in replica.requests:
+            if not request.abandoned:
+                yield from _losses(world, i, replica, request)
+    elif isinstance(replica.reading, Snapshot):
         done = _put(world, i, replace(replica, reading=False))
         yield f"{name}: observes", tell(done, i, Observed(replica.reading))
     elif replica.reading:
@@ -241,11 +256,17 @@ def _faults(world: World, i: int, replica: Replica, suspicion: bool) -> Iterator
     if holds and (suspicion or not replica.alive):
         store = replace(world.store, revision=Revision(world.store.revision + 1), live_holder="")
         yield f"{name}: liveness key expires", replace(world, store=store)
-    if not replica.alive or isinstance(state, Stopped):
+    if not replica.alive:
+        yield f"{name}: starts again", _started_again(world, i, replica)
         return
-    for request in replica.requests:
-        if not request.abandoned:
-            yield from _losses(world, i, replica, request)
+    if isinstance(state, Stopped):
+        return
+    if replica.reachable:
+        yield f"{name}: is cut off", _put(world, i, replace(replica, reachable=False))
+        for request in replica.requests:
+            if not request.abandoned:
+                yield from _losses(world, i, replica, request)
+                yield from _repetitions(world, i, replica, request)
     yield f"{name}: dies", _put(world, i, replace(replica, alive=False, reading=False))
     yield f"{name}: is asked to stop", tell(world, i, StopRequested())
     if isinstance(state, Leading):
@@ -267,6 +288,31 @@ def _losses(
     if request.answer is None:
         late = _put(world, i, replace(replica, requests=(*rest, replace(request, abandoned=True))))
         yield f"{replica.state.view.identity}: write delayed", tell(late, i, unanswered)
+
+
+def _repetitions(
+    world: World, i: int, replica: Replica, request: Request
+) -> Iterator[tuple[str, World]]:
+    """The network repeats a write, which may arrive much later once more, or an answer."""
+    name = replica.state.view.identity
+    if request.answer is None:
+        again = replace(request, abandoned=True)
+        yield (
+            f"{name}: write twice",
+            _put(world, i, replace(replica, requests=(*replica.requests, again))),
+        )
+        return
+    rest = tuple(r for r in replica.requests if r is not request)
+    told = tell(_put(world, i, replace(replica, requests=rest)), i, request.answer)
+    if not isinstance(told.replicas[i].state, Stopped):
+        yield f"{name}: answer twice", tell(told, i, request.answer)
+
+
+def _started_again(world: World, i: int, replica: Replica) -> World:
+    """A new process under the identity of the dead one; writes of that one may still arrive."""
+    late = tuple(replace(r, abandoned=True) for r in replica.requests if r.answer is None)
+    view = LockView(candidate=replica.state.view.candidate)
+    return tell(_put(world, i, Replica(Standby(view=view), requests=late)), i, Started())
 
 
 # -- what must hold --------------------------------------------------------------------------
@@ -395,9 +441,10 @@ class _Print:
         s, view = r.state, r.state.view
         requests = frozenset(self.request(q, view.attempt) for q in r.requests)
         if not r.alive or isinstance(s, Stopped):
-            return (view.identity, requests)
+            return (view.identity, r.alive, r.reachable, requests)
         return (
             view.identity,
+            r.reachable,
             r.leading,
             requests,
             self.snapshot(r.reading),
