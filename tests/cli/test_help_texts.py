@@ -55,7 +55,8 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-def test_showing_objects_imports_neither_numpy_nor_ray() -> None:
-    code = "import sys, podsched.cli.get; print(sorted({'ray', 'numpy'} & set(sys.modules)))"
+def test_showing_objects_imports_neither_numpy_nor_ray_nor_what_logs_lines() -> None:
+    code = "import sys, podsched.cli.get; "
+    code += "print(sorted({'ray', 'numpy', 'structlog'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

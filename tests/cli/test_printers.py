@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from podsched.api.kinds import KINDS, kind_of
-from podsched.api.objects import Event, Node, Pod
+from podsched.api.objects import Event, LimitRange, Node, Pod
 from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter, aligned, node_status, pod_status, wrapped
 from podsched.lib.ages import age
@@ -106,6 +108,22 @@ def test_a_nodes_description_adds_up_what_its_pods_request() -> None:
     rows = [line.split()[:2] for line in lines]
     assert ["cpu", "1"] in rows and ["memory", "128Mi"] in rows
     assert "Pods (2):" in lines
+
+
+def test_a_limit_range_is_described_as_kubectl_does() -> None:
+    limits = LimitRange()
+    item = limits.spec.limits.add(type="Container", default={"cpu": "500m"}, min={"cpu": "50m"})
+    item.default_request["memory"] = "1Gi"
+    limits.spec.limits.add(type="Pod", max={"cpu": "2"}, max_limit_request_ratio={"cpu": "10"})
+    lines = describe(limits, [], [], 0.0).splitlines()
+    bounds = ["Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"]
+    assert [re.split(" {3,}", line) for line in lines[3:-1]] == [
+        ["Type", "Resource", *bounds],
+        ["----", "--------", *("-" * len(bound) for bound in bounds)],
+        ["Container", "cpu", "50m", "-", "-", "500m", "-"],
+        ["Container", "memory", "-", "-", "1Gi", "-", "-"],
+        ["Pod", "cpu", "-", "2", "-", "-", "10"],
+    ]
 
 
 def test_what_strangers_stored_stays_in_its_cell() -> None:

@@ -19,7 +19,7 @@ from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Access, Handler, HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.telemetry.logs import configure_logging
+from podsched.telemetry.log_output import configure_logging
 from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component

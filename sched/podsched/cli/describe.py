@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from collections.abc import Sequence
 from typing import Any
 
+import typer
 import yaml
 
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Node
 from podsched.api.resources import CPU, MEMORY, requests_in_units
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import FAILED, report
 from podsched.cli.node_usage import humanised, requested_on, usage_rows
+from podsched.cli.objects import LabelSelector
+from podsched.cli.output import say
 from podsched.cli.printers import aligned, node_status, pod_status, terminal_width
+from podsched.cli.targets import Targets, about, parse_targets, resolve
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import NotFound
 from podsched.lib.ages import age
 
 NONE = "<none>"
+
+
+def describe_command(
+    targets: Targets,
+    server: Server = "",
+    namespace: Namespace = "default",
+    selector: LabelSelector = "",
+) -> None:
+    """Show objects in detail, with their events."""
+
+    async def work(client: ApiClient) -> bool:
+        missing = False
+        wanted = await resolve(client, parse_targets(targets), namespace, selector)
+        for index, target in enumerate(wanted):
+            scope = namespace if target.kind.namespaced else ""
+            try:
+                obj = await client.get(target.kind.name, target.name, scope)
+            except NotFound as exc:
+                missing = True
+                report("", exc)
+                continue
+            events, _ = await client.list("Event", scope, field_selector=about(target))
+            pods: list[AnyObject] = []
+            if isinstance(obj, Node):
+                on_node = f"spec.nodeName={target.name}"
+                pods, _ = await client.list("Pod", "", field_selector=on_node)
+            if index:
+                say("\n")
+            say(describe(obj, events, pods, time.time()))
+        if not wanted:
+            say("No resources found.", error=True)
+        return missing
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
 
 
 def describe(
@@ -36,6 +80,8 @@ def describe(
         lines += _node(obj, pods)
     elif kind == "ResourceQuota":
         lines += _quota(obj)
+    elif kind == "LimitRange":
+        lines += _limits(obj)
     else:
         lines += _rest(obj)
     lines += _events(events, now)
@@ -107,9 +153,24 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
 
 def _quota(quota: Any) -> list[str]:
     used = quota.status.used
-    rows = [["Resource", "Used", "Hard"]]
-    rows += [[name, used.get(name, "?"), hard] for name, hard in sorted(quota.spec.hard.items())]
-    return aligned(rows)
+    rows = [[name, used.get(name, "?"), hard] for name, hard in sorted(quota.spec.hard.items())]
+    return _ruled(["Resource", "Used", "Hard"], rows)
+
+
+def _limits(limits: Any) -> list[str]:
+    bounds = ["Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"]
+    rows = []
+    for item in limits.spec.limits:
+        ratio = item.max_limit_request_ratio
+        values = [item.min, item.max, item.default_request, item.default, ratio]
+        for resource in sorted({name for of in values for name in of}):
+            rows.append([item.type, resource, *(of.get(resource, "-") for of in values)])
+    return _ruled(["Type", "Resource", *bounds], rows)
+
+
+def _ruled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table with a line of dashes below its head, as kubectl describes quotas."""
+    return aligned([head, ["-" * len(title) for title in head], *rows])
 
 
 def _rest(obj: AnyObject) -> list[str]:

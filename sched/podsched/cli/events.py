@@ -12,9 +12,9 @@ from podsched.api.objects import AnyObject, Event
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, Printer
-from podsched.cli.get import AllNamespaces, Selection, Watch, about, show
+from podsched.cli.get import AllNamespaces, Selection, Watch, show
 from podsched.cli.output import say
-from podsched.cli.targets import Target, parse_targets
+from podsched.cli.targets import Target, about, parse_targets
 from podsched.client.api_client import ApiClient
 
 _TYPES = ("Normal", "Warning")

@@ -1,10 +1,9 @@
-"""Commands that show objects: get, describe."""
+"""``sched get``: objects as tables, manifests, or the fields of one's choice."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,7 +12,6 @@ import typer
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node
-from podsched.cli import describe
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, report
 from podsched.cli.formats import RAW, Format, OutputOption, Printer, SortBy, parse_format, sorted_by
@@ -22,7 +20,7 @@ from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
 from podsched.cli.raw import get_raw
-from podsched.cli.targets import Target, Targets, parse_targets, resolve
+from podsched.cli.targets import Target, Targets, parse_targets
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import Compacted, NotFound
 from podsched.client.object_watch import watch_objects
@@ -203,46 +201,3 @@ async def _node_usage(
     pods = (await client.list("Pod", field_selector=one)).items
     requested = requested_on(pods)
     return lambda node: usage_cells(node, requested.get(node.metadata.name, {}))
-
-
-def describe_command(
-    targets: Targets,
-    server: Server = "",
-    namespace: Namespace = "default",
-    selector: LabelSelector = "",
-) -> None:
-    """Show objects in detail, with their events."""
-
-    async def work(client: ApiClient) -> bool:
-        missing = False
-        wanted = await resolve(client, parse_targets(targets), namespace, selector)
-        for index, target in enumerate(wanted):
-            scope = namespace if target.kind.namespaced else ""
-            try:
-                obj = await client.get(target.kind.name, target.name, scope)
-            except NotFound as exc:
-                missing = True
-                report("", exc)
-                continue
-            events, _ = await client.list("Event", scope, field_selector=about(target))
-            pods: list[AnyObject] = []
-            if isinstance(obj, Node):
-                on_node = f"spec.nodeName={target.name}"
-                pods, _ = await client.list("Pod", "", field_selector=on_node)
-            if index:
-                say("\n")
-            say(describe.describe(obj, events, pods, time.time()))
-        if not wanted:
-            say("No resources found.", error=True)
-        return missing
-
-    if with_client(server, work):
-        raise typer.Exit(FAILED)
-
-
-def about(target: Target) -> str:
-    """Return the field selector of an object's events."""
-    return f"involvedObject.name={target.name},involvedObject.kind={target.kind.name}"
-
-
-__all__ = ["describe_command", "get"]

@@ -50,7 +50,11 @@ _TABLE = {
         "get:get",
         "Show objects as a table, as manifests, or the fields of your choice.",
     ),
-    "describe": (_OBJECTS, "get:describe_command", "Show objects in detail, with their events."),
+    "describe": (
+        _OBJECTS,
+        "describe:describe_command",
+        "Show objects in detail, with their events.",
+    ),
     "delete": (
         _OBJECTS,
         "objects:delete",

@@ -41,7 +41,7 @@ from podsched.config.errors import ConfigError
 from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
 from podsched.engine.state import WATCHED_KINDS
 from podsched.framework.plugin import PluginError
-from podsched.telemetry.logs import configure_logging
+from podsched.telemetry.log_output import configure_logging
 
 #: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})

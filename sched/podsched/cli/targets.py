@@ -25,6 +25,11 @@ class Target(NamedTuple):
     """Empty for all."""
 
 
+def about(target: Target) -> str:
+    """Return the field selector of an object's events."""
+    return f"involvedObject.name={target.name},involvedObject.kind={target.kind.name}"
+
+
 def parse_targets(arguments: Sequence[str]) -> list[Target]:
     """Return what the arguments name; exit if they cannot be understood.
 

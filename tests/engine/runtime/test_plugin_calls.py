@@ -8,7 +8,7 @@ import pytest
 
 from podsched.engine.runtime import plugin_calls
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.telemetry.logs import configure_logging
+from podsched.telemetry.log_output import configure_logging
 
 
 def fails(reason: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
-from podsched.telemetry.logs import configure_logging, get_logger
+from podsched.telemetry.log_output import configure_logging
+from podsched.telemetry.logs import get_logger
 from podsched.v1.pprof_pb2 import Profile
 
 pytestmark = pytest.mark.integration

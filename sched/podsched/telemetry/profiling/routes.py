@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from podsched.telemetry.logs import MAX_VERBOSITY, get_logger, masked, set_verbosity
+from podsched.telemetry.log_output import set_verbosity
+from podsched.telemetry.logs import MAX_VERBOSITY, get_logger, masked
 from podsched.telemetry.profiling.cpu import AlreadyProfiling, CpuProfiler
 from podsched.telemetry.profiling.heap import AlreadyTracing, heap_profile
 from podsched.telemetry.profiling.tasks import tasks_profile, tasks_text
