@@ -193,3 +193,6 @@ def _events(events: Sequence[Any], now: float) -> list[str]:
             f"  {event.type} {event.reason} {since} ago{times}, {source}: {event.message}"
         )
     return lines
+
+
+__all__ = ["describe", "describe_command"]

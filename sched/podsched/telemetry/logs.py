@@ -38,7 +38,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from podsched.lib.printable import printable
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+    import structlog
+    from structlog.typing import EventDict, WrappedLogger
 
 LogFormat = Literal["text", "json"]
 LEVELS: Mapping[str, int] = {
@@ -67,7 +68,7 @@ _MAX_DEPTH = 6
 #: Levels of components: pattern of names, level.
 Modules: TypeAlias = tuple[tuple[str, str], ...]
 #: The type of podsched's loggers: ``log.info("Bound the pod", pod="ns/name", node="n1")``.
-Logger: TypeAlias = "FilteringBoundLogger"
+Logger: TypeAlias = "structlog.typing.FilteringBoundLogger"
 
 
 def get_logger(component: str) -> Logger:
