@@ -1,0 +1,69 @@
+"""What docs/failover.md tells people to do by hand, done with etcdctl on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from podsched.bench.shapes import copies, pod_template
+from podsched.election.record import LeaderElectionRecord, LockKeys, encode_lease
+from podsched.store.embedded import find_etcd
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.etcd import connect
+from podsched.store.protocol import Put
+from support.eventually import eventually
+from support.real_cluster import real_cluster
+
+pytestmark = pytest.mark.integration
+
+FAILOVER = Path(__file__).parents[2] / "docs" / "failover.md"
+
+
+def commands(row: str) -> list[list[str]]:
+    """The etcdctl commands of the runbook's row that begins so."""
+    text = next(line for line in FAILOVER.read_text().splitlines() if line.startswith(row))
+    return [found.split() for found in re.findall(r"`etcdctl ([^`]+)`", text)]
+
+
+async def etcdctl(endpoint: str, words: list[str]) -> str:
+    binary = find_etcd().with_name("etcdctl")
+    run = await asyncio.to_thread(
+        subprocess.run,
+        [binary, f"--endpoints={endpoint}", *words],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return run.stdout
+
+
+async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path, replicas=1) as real:
+        for replica in real.cluster.schedulers:
+            replica.hold()
+            replica.kill()
+        record = LeaderElectionRecord(holder_identity="ghost", lease_duration_seconds=86_400)
+        keys = LockKeys("kube-system", "kube-scheduler")
+        store = await connect(EtcdOptions(endpoints=real.cluster.etcd_endpoints))
+        try:
+            lease = encode_lease(record, keys, None)
+            await store.txn([], [Put(keys.record, lease.SerializeToString())])
+        finally:
+            await store.close()
+        for replica in real.cluster.schedulers:
+            replica.release()
+            await replica.wait_ready()
+        terms = len(real.observer.leaders)
+        await real.client.create_pods(list(copies(pod_template(), "pod", 1)))
+        await asyncio.sleep(3.0)
+        assert not real.bound("pod"), "nobody leads"
+        rows = commands("| The lock is stuck")
+        assert len(rows) == 2
+        for words in rows:
+            assert (await etcdctl(real.cluster.etcd_endpoints[0], words)).strip() == "1"
+        await eventually("a leader", lambda: len(real.observer.leaders) > terms)
+        await eventually("it binds", lambda: real.bound("pod"))
