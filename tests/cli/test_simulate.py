@@ -113,6 +113,13 @@ def test_at_80_columns_scores_have_letters_and_a_legend(
     assert "NodeResourcesFit" in said.split("Scores:")[1]
 
 
+def test_a_plugin_that_does_not_run_has_no_column(sched: Commands, cluster_file: str) -> None:
+    command = ("simulate", "-f", cluster_file, "--pod", "-")
+    assert "DynamicResources" not in sched.ok(*command, stdin=pod_of("100m"))
+    # Results of scenarios name all that kube-scheduler names.
+    assert "DynamicResources" in sched.ok(*command, "-o", "json", stdin=pod_of("100m"))
+
+
 def test_json_is_the_form_of_the_results_of_scenarios(sched: Commands, cluster_file: str) -> None:
     said = sched.ok(
         "simulate", "-f", cluster_file, "--pod", "-", "-o", "json", stdin=pod_of("100m")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import LimitRange, PersistentVolumeClaim, RuntimeClass
+from podsched.api.objects import LimitRange, PersistentVolumeClaim, RuntimeClass, StorageClass
 from podsched.api.reasons import StatusCode
 from podsched.server.errors import ApiError
 from podsched.v1 import api_pb2 as v1
@@ -128,3 +128,31 @@ async def test_a_claim_larger_than_the_limit_is_refused_also_by_an_update(world:
     created.spec.resources.requests["storage"] = "2Gi"
     with pytest.raises(ApiError, match="maximum storage usage per PersistentVolumeClaim is 1Gi"):
         await world.core.registry.update(created)
+
+
+def claim(name: str) -> PersistentVolumeClaim:
+    item = PersistentVolumeClaim()
+    item.metadata.name = name
+    item.spec.access_modes.append("ReadWriteOnce")
+    item.spec.resources.requests["storage"] = "1Gi"
+    return item
+
+
+async def test_a_claim_that_names_no_class_gets_the_default_one(world: World) -> None:
+    """As of the class that was created last; "" means no class, and stays."""
+    default = StorageClass(provisioner="example.com/disk")
+    default.metadata.name = "fast"
+    default.metadata.annotations["storageclass.kubernetes.io/is-default-class"] = "true"
+    none = claim("none")
+    none.spec.storage_class_name = ""
+
+    async def created(item: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        message = message_of(await world.core.creator.create(item))
+        assert isinstance(message, PersistentVolumeClaim)
+        return message
+
+    early = await created(claim("early"))
+    await world.core.creator.create(default)
+    assert not early.spec.HasField("storage_class_name")
+    assert (await created(claim("late"))).spec.storage_class_name == "fast"
+    assert (await created(none)).spec.storage_class_name == ""

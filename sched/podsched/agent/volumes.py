@@ -38,6 +38,7 @@ from podsched.api.objects import (
     TopologySelectorTerm,
 )
 from podsched.api.selectors import SelectorError, compile_selector
+from podsched.api.storage_classes import default_class, names_class
 from podsched.v1.api_pb2 import PatchRequest
 
 PROVISIONER = "podsched.io/hollow"
@@ -49,7 +50,6 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -130,8 +130,8 @@ class Round:
             if volume is None or not _may_be_bound(volume, claim):
                 return []
             return self._bind(volume, claim)
-        if not claim.spec.HasField("storage_class_name"):
-            default = self._default_class()
+        if not names_class(claim):
+            default = default_class(self.view.classes.values())
             if default:
                 return [_patch("PersistentVolumeClaim", claim, _class_patch(default))]
         waits = self._waits_for_consumer(claim)
@@ -151,15 +151,6 @@ class Round:
     def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         found = self.view.classes.get(claim.spec.storage_class_name)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
-
-    def _default_class(self) -> str:
-        """Return the newest class that is marked as the default, "" if there is none."""
-        marked = [
-            (c.metadata.creation_timestamp.seconds, c.metadata.name)
-            for c in self.view.classes.values()
-            if c.metadata.annotations.get(DEFAULT_CLASS) == "true"
-        ]
-        return max(marked)[1] if marked else ""
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> list[Effect]:
         """Return the write that binds the volume, or the claim if the volume is bound already."""

@@ -38,7 +38,13 @@ from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, 
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.client.api_client import ApiClient
 from podsched.config.errors import ConfigError
-from podsched.engine.simulation import BadScenario, open_scenarios, simulate, simulate_lines
+from podsched.engine.simulation import (
+    DYNAMIC_RESOURCES,
+    BadScenario,
+    open_scenarios,
+    simulate,
+    simulate_lines,
+)
 from podsched.engine.state import WATCHED_KINDS
 from podsched.framework.plugin import PluginError
 from podsched.telemetry.log_output import configure_logging
@@ -292,7 +298,9 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
 def _nodes_table(result: dict[str, Any]) -> list[str]:
     """Return the table of nodes, the best first; scores under letters where names do not fit."""
     scores = result.get("score") or {}
-    plugins = sorted({name for node in scores.values() for name in node["plugins"]})
+    # kube-scheduler's list of scores, which JSON gives, names one that podsched does not run.
+    named = {name for node in scores.values() for name in node["plugins"]}
+    plugins = sorted(named - {DYNAMIC_RESOURCES})
     nodes = sorted(result["filter"], key=lambda n: (-scores.get(n, {}).get("total", -1), n))
     lines = aligned(_node_rows(result, nodes, plugins, plugins))
     width = terminal_width()

@@ -16,6 +16,7 @@ from podsched.api.objects import AnyObject, Namespace, PersistentVolumeClaim, Po
 from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.api.priorities import PriorityClasses
+from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
 from podsched.server import errors
 from podsched.server.admission_sources import AdmissionSources
@@ -84,6 +85,9 @@ def _check_policies(
             why = admit_pod(message, ranges, runtime)
     elif isinstance(message, PersistentVolumeClaim):
         before = old if isinstance(old, PersistentVolumeClaim) else None
+        default = "" if before or names_class(message) else sources.default_storage_class()
+        if default:
+            message.spec.storage_class_name = default
         found = claim_errors(message, sources.limit_ranges(metadata.namespace), before)
         why = aggregate(found) if found else ""
     if why:

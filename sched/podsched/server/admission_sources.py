@@ -10,8 +10,16 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, LimitRange, Pod, PriorityClass, RuntimeClass
+from podsched.api.objects import (
+    AnyObject,
+    LimitRange,
+    Pod,
+    PriorityClass,
+    RuntimeClass,
+    StorageClass,
+)
 from podsched.api.priorities import PriorityClasses
+from podsched.api.storage_classes import default_class
 from podsched.server import errors
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
@@ -19,9 +27,9 @@ from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
 
 _PRIORITY_CLASS, _RUNTIME_CLASS = KINDS["PriorityClass"], KINDS["RuntimeClass"]
-_LIMIT_RANGE = KINDS["LimitRange"]
+_LIMIT_RANGE, _STORAGE_CLASS = KINDS["LimitRange"], KINDS["StorageClass"]
 #: What the next object is admitted by: a change of it is answered once this server goes by it.
-_POLICIES = frozenset({_LIMIT_RANGE.name, "Namespace"})
+_POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, "Namespace"})
 #: Seconds to wait for that. A cache that is later than this waits for etcd, as all reads do.
 _SETTLE_SECONDS = 1.0
 
@@ -36,6 +44,8 @@ class AdmissionSources:
         self._classes_at = -1
         self._ranges: dict[str, list[LimitRange]] = {}
         self._ranges_at = -1
+        self._default_class = ""
+        self._default_class_at = -1
 
     def priority_classes(self) -> PriorityClasses:
         """Return the PriorityClasses."""
@@ -51,6 +61,15 @@ class AdmissionSources:
         entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
+
+    def default_storage_class(self) -> str:
+        """Return the name of the default StorageClass, "" if there is none."""
+        changed_at = self._cache.last_change(_STORAGE_CLASS)
+        if changed_at != self._default_class_at:
+            found = [entry.message for entry in self._cache.objects(_STORAGE_CLASS).values()]
+            self._default_class = default_class(m for m in found if isinstance(m, StorageClass))
+            self._default_class_at = changed_at
+        return self._default_class
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """Return the LimitRanges of a namespace, in the order of their names."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final, cast
 
 from podsched.api.quantity import parse
+from podsched.api.storage_classes import CLASS_ANNOTATION
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
@@ -20,7 +21,6 @@ CLAIM: Final = "PersistentVolumeClaim"
 VOLUME: Final = "PersistentVolume"
 CLASS: Final = "StorageClass"
 
-ANN_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 ANN_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 ANN_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 ANN_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -105,12 +105,12 @@ def not_owner(pod: PodInfo, claim_name: str) -> str:
 
 def claim_class(claim: v1.PersistentVolumeClaim) -> str:
     """Return the name of the claim's storage class, "" where it has none."""
-    return claim.metadata.annotations.get(ANN_CLASS, claim.spec.storage_class_name)
+    return claim.metadata.annotations.get(CLASS_ANNOTATION, claim.spec.storage_class_name)
 
 
 def volume_class(volume: v1.PersistentVolume) -> str:
     """Return the name of the volume's storage class, "" where it has none."""
-    return volume.metadata.annotations.get(ANN_CLASS, volume.spec.storage_class_name)
+    return volume.metadata.annotations.get(CLASS_ANNOTATION, volume.spec.storage_class_name)
 
 
 def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
