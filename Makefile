@@ -1,7 +1,8 @@
 # Everything runs from the virtual environment in .venv, which the targets make when it is missing.
 SYSTEM_PYTHON ?= python3
 PYTHON ?= .venv/bin/python
-PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/frames.proto protos/podsched/v1/pprof.proto
+PROTOS := protos/podsched/v1/objects.proto protos/podsched/v1/api.proto protos/podsched/v1/scheduling.proto protos/podsched/v1/frames.proto protos/podsched/v1/pprof.proto
+GRPC_PROTOS := protos/podsched/v1/api.proto protos/podsched/v1/scheduling.proto
 # The names of packages, not of where they came from: everyone's own index is used to install.
 LOCK := build/tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --no-config
@@ -94,13 +95,13 @@ build/tools/installed:
 # Generates the message classes and the gRPC stubs; they are committed.
 proto:
 	$(PROTOC) --python_out=sched --pyi_out=sched $(PROTOS)
-	$(PROTOC) --grpc_python_out=sched protos/podsched/v1/api.proto
+	$(PROTOC) --grpc_python_out=sched $(GRPC_PROTOS)
 
 # Fails when the committed code is not what the protos generate.
 check-proto:
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
 		&& $(PROTOC) --python_out=$$fresh --pyi_out=$$fresh $(PROTOS) \
-		&& $(PROTOC) --grpc_python_out=$$fresh protos/podsched/v1/api.proto \
+		&& $(PROTOC) --grpc_python_out=$$fresh $(GRPC_PROTOS) \
 		&& diff -r --exclude=__init__.py --exclude=__pycache__ $$fresh/podsched/v1 sched/podsched/v1 \
 		&& echo "generated code is up to date"
 

@@ -17,6 +17,7 @@ LETTERS = {
     "u": ("patch", "update"),
     "d": ("delete",),
     "D": ("deletecollection",),
+    "a": ("answer",),
 }
 ROLES = [name for name in CLUSTER_ROLES if name != "cluster-admin"]
 

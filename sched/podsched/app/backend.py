@@ -6,14 +6,25 @@ A backend says where pods are seen, where bindings go, and which lock its replic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from podsched.app.answering import Answerer
 from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.election.election_lock import ElectionLock
 from podsched.election.elector import LeaderElector
 from podsched.lib.tasks import TaskSet
+from podsched.v1.scheduling_pb2 import ReplicaState
 
 About = Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who answers questions about scheduling, and how."""
+
+    replica: Callable[[], ReplicaState]
+    answer: Answerer
 
 
 class Backend(Protocol):
@@ -34,8 +45,11 @@ class Backend(Protocol):
         """Return the lock, once the place where it is kept can be reached."""
         ...
 
-    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
-        """Start what runs beside the replica; ``about``: what it says about itself."""
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
+        """Start what runs beside the replica.
+
+        ``about``: what it says about itself; ``answers``: to what others ask.
+        """
         ...
 
     def not_ready(self) -> str:

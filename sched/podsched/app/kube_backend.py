@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.app.backend import About, Backend
+from podsched.app.backend import About, Answers, Backend
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
@@ -85,8 +85,8 @@ class KubeBackend:
         """See ``Backend``. The election itself waits for the API server."""
         return self._lock
 
-    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
-        """See ``Backend``; what is said shows in metrics alone."""
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
+        """See ``Backend``; what is said shows in metrics alone, and nobody there asks."""
         self._elector = elector
         self._registry.before_collect(lambda: _ignore(about()))
 

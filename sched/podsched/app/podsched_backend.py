@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.app.backend import About, Backend
+from podsched.app.answering import Answering
+from podsched.app.backend import About, Answers, Backend
 from podsched.app.replica_lease import ReplicaLease
 from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
@@ -77,7 +78,7 @@ class PodschedBackend:
         self._store = await connect(options.etcd)
         return etcd_lock(self._store, options.election, options.liveness_ttl)
 
-    def start(self, tasks: TaskSet, elector: LeaderElector, about: About) -> None:
+    def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """See ``Backend``."""
         assert self._store is not None
 
@@ -87,6 +88,10 @@ class PodschedBackend:
 
         self._lease = ReplicaLease(self._client, self._name, self._identity, whole)
         tasks.start(self._lease.run(), "replica lease", endless=True)
+        answering = Answering(
+            self._options.endpoints, self._options.client, answers.replica, answers.answer
+        )
+        tasks.start(answering.run(), "answer questions", endless=True)
         tasks.start(self._store.wait(), "write to etcd", endless=True)
 
     def not_ready(self) -> str:

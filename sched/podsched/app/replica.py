@@ -19,7 +19,9 @@ from typing import cast
 from podsched.actors.replica_actors import ReplicaActors
 from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
-from podsched.app.backend import Backend
+from podsched.app.answering import answerer
+from podsched.app.backend import Answers, Backend
+from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.process import Process
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
@@ -42,6 +44,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
+from podsched.v1.scheduling_pb2 import ReplicaState
 
 _log = get_logger("replica")
 #: Seconds between two looks for a standby of higher priority; the second one acts.
@@ -148,7 +151,8 @@ class Replica:
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
-        self._backend.start(tasks, elector, lambda: self._about(elector, health.url))
+        answers = self._answers(elector)
+        self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
@@ -249,6 +253,22 @@ class Replica:
 
     def _pods(self) -> list[Pod]:
         return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
+
+    def _answers(self, elector: LeaderElector) -> Answers:
+        """Return what this replica can be asked."""
+        name = self._options.settings.identity or self.identity
+
+        def replica() -> ReplicaState:
+            leading = elector.is_leader()
+            term = elector.term if leading else 0
+            return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
+
+        explaining = Explaining(
+            lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
+            replica,
+            lambda key: cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key),
+        )
+        return Answers(replica, answerer({"explain": explaining.answer}))
 
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")

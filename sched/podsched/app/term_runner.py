@@ -168,6 +168,11 @@ class TermRunner:
         if self._controllers is not None:
             self._controllers.handle(batch)
 
+    @property
+    def whole_state(self) -> SchedulingState | None:
+        """The state, None while it is being built anew."""
+        return self.state if self._built.is_set() else None
+
     def update_gauges(self) -> None:
         """Bring the metrics up to date that are read off the state."""
         under_way = self._loop.binding_tasks if self._loop is not None else 0

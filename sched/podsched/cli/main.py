@@ -81,6 +81,11 @@ _TABLE = {
         "status:status",
         "Show the scheduler replicas, the leader, and the cluster's addresses.",
     ),
+    "explain": (
+        _SCHEDULING,
+        "explain:explain",
+        "Explain why a pod waits, or why it is where it is.",
+    ),
     "simulate": (
         _SCHEDULING,
         "simulate:simulate_command",

@@ -29,6 +29,7 @@ from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
 _Object = TypeVar("_Object", bound=AnyObject)
 _Message = TypeVar("_Message", bound=Message)
@@ -358,6 +359,16 @@ class ApiClient:
         """Set conditions and nominations of pods, each by itself; repeating it does no harm."""
         request = v1.PatchPodStatusesRequest(patches=patches, fence=fence)
         return await self._batch(f"{_PODS}PatchPodStatuses", request, repeatable=True)
+
+    # ------------------------------------------------------------------ scheduling
+
+    async def explain(
+        self, request: ExplainRequest, *, timeout: float | None = None
+    ) -> Explanation:
+        """Why a pod waits, or is where it is. NotFound; Unavailable if no replica answers."""
+        method = "/podsched.v1.Scheduling/Explain"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return _decoded(Explanation, raw)
 
     # ------------------------------------------------------------------ calling
 

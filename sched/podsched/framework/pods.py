@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from podsched.v1 import objects_pb2 as v1
 
@@ -69,6 +69,18 @@ class PodInfo:
         return self.cls.priority
 
 
+#: Failed attempts of a pod that are remembered.
+REMEMBERED_FAILURES = 5
+
+
+class FailedAttempt(NamedTuple):
+    """An attempt that ended without a node; no plugins: it met an error."""
+
+    time: float
+    number: int
+    plugins: tuple[str, ...]
+
+
 @dataclass(eq=False, slots=True)
 class QueuedPodInfo:
     """A pod in the scheduling queue (kube-scheduler's ``QueuedPodInfo``), timed by its clock."""
@@ -87,6 +99,8 @@ class QueuedPodInfo:
     #: Order of entry, for pods of equal timestamp; the queue sets it whenever it sets
     #: ``timestamp``.
     sequence: int = 0
+    #: The last ones, the latest at the end.
+    failures: tuple[FailedAttempt, ...] = ()
 
     @property
     def key(self) -> str:

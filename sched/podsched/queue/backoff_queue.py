@@ -59,6 +59,14 @@ class BackoffQueue:
             return False
         return self._expiration(pod) >= align(now)
 
+    def left(self, pod: QueuedPodInfo, now: float) -> float:
+        """Return the seconds until the pod's backoff is over, 0 where it is; changes nothing."""
+        duration = self.duration(pod)
+        if duration <= 0:
+            return 0.0
+        expiration = pod.backoff_expiration or align(pod.timestamp + duration)
+        return max(0.0, expiration + WINDOW - now)
+
     def add(self, pod: QueuedPodInfo) -> None:
         """Add a pod that is in neither heap."""
         expiration = self._expiration(pod)

@@ -35,6 +35,15 @@ class Gates:
                 return name
         return ""
 
+    def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
+        """Return what the plugin that gates the pod says about it now."""
+        plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))
+        plugin = plugins.get(pod.gating_plugin)
+        try:
+            return plugin.pre_enqueue(pod.info).reasons if plugin is not None else ()
+        except Exception as error:  # As below.
+            return (f"{type(error).__name__}: {error}",)
+
     def _passes(self, name: str, plugin: PreEnqueuePlugin, pod: QueuedPodInfo) -> bool:
         try:
             return plugin.pre_enqueue(pod.info).ok

@@ -81,6 +81,11 @@ class KeyHeap(Generic[T]):
         del self._entries[entry[2]]
         return entry[3]
 
+    def before(self, key: tuple[Any, ...], first: int) -> tuple[int, list[T]]:
+        """Return how many items have a smaller key, and the first ones of them in order; O(n)."""
+        entries = [entry for entry in self._entries.values() if entry[0] < key]
+        return len(entries), [e[3] for e in heapq.nsmallest(first, entries, key=lambda e: e[:2])]
+
     def in_order(self) -> list[T]:
         """All items, first to last; O(n log n)."""
         return [entry[3] for entry in sorted(self._entries.values(), key=lambda e: e[:2])]

@@ -19,7 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
-from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.pods import (
+    REMEMBERED_FAILURES,
+    FailedAttempt,
+    PodInfo,
+    QueuedPodInfo,
+)
 from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.gates import Gates
 from podsched.queue.hints import HintTable, Strategy
@@ -28,6 +33,8 @@ from podsched.queue.observer import QueueObserver
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
+#: Pods that are named of those ahead of another one.
+FIRST = 10
 ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
 
 
@@ -78,6 +85,14 @@ class PendingPods:
         if (pod := self.unschedulable.get(uid)) is not None:
             return GATED if pod.gating_plugin else UNSCHEDULABLE
         return ""
+
+    def ahead(self, pod: QueuedPodInfo) -> tuple[int, list[QueuedPodInfo]]:
+        """Return how many pods of activeQ come before a pod by their order, and the first ones."""
+        return self.active.before(self._order(pod), FIRST)
+
+    def gate_reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
+        """Return why the pod's gating plugin rejects it; nothing for a pod that is not gated."""
+        return self._gates.reasons(pod) if pod.gating_plugin else ()
 
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods, those of activeQ and of the backoff queues in the order of these."""
@@ -226,6 +241,8 @@ class PendingPods:
             pod.consecutive_errors_count = 0
         else:
             pod.consecutive_errors_count += 1
+        failure = FailedAttempt(now, pod.attempts, (*pod.unschedulable_plugins,))
+        pod.failures = (*pod.failures[1 - REMEMBERED_FAILURES :], failure)
         pod.backoff_expiration = 0.0
         pod.was_flushed_from_unschedulable = False
         self._stamp(pod, now)

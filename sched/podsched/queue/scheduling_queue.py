@@ -77,7 +77,8 @@ from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver, SilentObserver
-from podsched.queue.pending_pods import PendingPods
+from podsched.queue.pending_pods import UNSCHEDULABLE, PendingPods
+from podsched.queue.standing import Standing
 from podsched.queue.unschedulable_pods import group_key
 
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
@@ -421,6 +422,31 @@ class SchedulingQueue:
     def place(self, uid: str) -> str:
         """Return where a pod is: active, backoff, unschedulable, gated, in-flight, or ""."""
         return self._pods.place(uid) or (IN_FLIGHT if uid in self._in_flight else "")
+
+    def standing(self, uid: str, now: float) -> Standing | None:
+        """Return where a pod stands, None for one that is not here; O(pods of activeQ)."""
+        place = self.place(uid)
+        flight = self._in_flight.get(uid)
+        pod = self._pods.get(uid) or (flight.pod if flight is not None else None)
+        if pod is None:
+            return None
+        if place == IN_FLIGHT:
+            return Standing(place, pod, waiting=self.counts())
+        ahead, first = self._pods.ahead(pod)
+        timeout_left = None
+        if place == UNSCHEDULABLE:
+            timeout_left = max(0.0, pod.timestamp + self._max_in_unschedulable - now)
+        return Standing(
+            place,
+            pod,
+            backoff=self._pods.backoff.duration(pod),
+            backoff_left=self._pods.backoff.left(pod, now),
+            timeout_left=timeout_left,
+            ahead=ahead,
+            ahead_first=tuple(other.info for other in first),
+            waiting=self.counts(),
+            gate_reasons=self._pods.gate_reasons(pod),
+        )
 
     def unschedulable_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that wait for an event, without gated ones; not across changes."""

@@ -17,10 +17,12 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from podsched.server import errors
 from podsched.server.calls import conversing
 from podsched.server.pipeline import Pipeline
+from podsched.server.scheduling import SCHEDULING
 from podsched.server.service import AUTHORIZATION, OBJECTS, PODS
 
 _METHOD = "ServerReflectionInfo"
-_SERVICES = (OBJECTS, PODS, AUTHORIZATION, health.SERVICE_NAME, reflection.SERVICE_NAME)
+_OWN = (OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
+_SERVICES = (*_OWN, health.SERVICE_NAME, reflection.SERVICE_NAME)
 
 
 def reflection_handlers(pipeline: Pipeline) -> grpc.GenericRpcHandler:

@@ -22,7 +22,9 @@ from podsched.server.credentials import ServerCertificates
 from podsched.server.fairness.gate import FlowObserver, Gate
 from podsched.server.pipeline import Auditor, CallObserver, Pipeline
 from podsched.server.reflection import reflection_handlers
+from podsched.server.replicas import Replicas
 from podsched.server.rest.probes import Probes
+from podsched.server.scheduling import SCHEDULING, SchedulingService
 from podsched.server.service import (
     AUTHORIZATION,
     OBJECTS,
@@ -69,6 +71,7 @@ class ApiServer:
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
         self.gate = Gate(flow_observer)
+        self.replicas = Replicas()
         self._audit = audit
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
@@ -102,7 +105,7 @@ class ApiServer:
         """Answer health calls by whether etcd can be used: without it every other call fails."""
         statuses = health_pb2.HealthCheckResponse
         status = statuses.SERVING if serving else statuses.NOT_SERVING
-        for name in ("", OBJECTS, PODS, AUTHORIZATION):
+        for name in ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING):
             await self._health.set(name, status)
 
     async def wait(self) -> None:
@@ -114,6 +117,7 @@ class ApiServer:
         await self._health.enter_graceful_shutdown()
         self.core.watcher.close()
         self.core.submission.close()
+        self.replicas.close()
         if self._kube is not None:
             await self._kube.stop(grace)
         if self._server is not None:
@@ -174,7 +178,7 @@ class ApiServer:
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods, core.submission)
         reviews = AuthorizationService(Reviews(core.authorizer))
-        services = (objects, pods, reviews)
+        services = (objects, pods, reviews, SchedulingService(self.replicas))
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         # The last one is asked about what no other knows.

@@ -19,7 +19,12 @@ import numpy as np
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
-from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
+from podsched.framework.nodes import (
+    ClusterView,
+    ForkedColumns,
+    JournaledColumns,
+    NodeColumns,
+)
 from podsched.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -214,13 +219,21 @@ def run_with_nominees(
     counted: Nominees,
 ) -> FilterOutcome:
     """Run the first of the two passes: the nominated rows, with their nominated pods added."""
-    fork = nodes.fork(rows[counted.places])
-    for row, others in enumerate(counted.pods):
+    fork = fork_with_nominees(nodes, rows[counted.places], counted.pods)
+    return run_plain_filters(runtime, state, pod, fork, np.arange(len(counted.places)))
+
+
+def fork_with_nominees(
+    nodes: NodeColumns, rows: Rows, nominated: Sequence[Sequence[PodInfo]]
+) -> ForkedColumns:
+    """Return a fork of rows with ``nominated[i]`` added to row ``i``, unless they are there."""
+    fork = nodes.fork(rows)
+    for row, others in enumerate(nominated):
         there = fork.pods(row)
         for other in others:
             if other.uid not in there:
                 fork.add_pod(row, other)
-    return run_plain_filters(runtime, state, pod, fork, np.arange(len(counted.places)))
+    return fork
 
 
 def run_filters(

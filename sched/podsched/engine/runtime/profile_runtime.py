@@ -6,6 +6,7 @@ features podsched does not have) are passed over.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
@@ -160,6 +161,16 @@ class ProfileRuntime:
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    def unmeasured(self) -> ProfileRuntime:
+        """Return the same plugins; calls of them are not counted."""
+        other = copy.copy(self)
+        runs = PluginRuns()
+        other.pre_filter = [replace(named, runs=runs) for named in self.pre_filter]
+        other.filter = [replace(named, runs=runs) for named in self.filter]
+        other.score = [replace(named, runs=runs) for named in self.score]
+        other._pre_score_runs = dict.fromkeys(self._pre_score_runs, runs)
+        return other
 
     def _at(self, point: ExtensionPoint) -> tuple[Named[Any], ...]:
         found = []

@@ -53,6 +53,8 @@ _VIEW: tuple[_Rule, ...] = (
     ),
     (_READ, _APPS, _APP_WORKLOADS),
     (_READ, _POLICY, ("poddisruptionbudgets",)),
+    # Of other namespaces' pods an explanation does not tell the names.
+    (("get",), _CORE, ("pods/explain",)),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
@@ -103,6 +105,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (("create",), _CORE, ("pods/binding", "pods/eviction")),
     (("delete",), _CORE, ("pods",)),
     (_CHANGE, _CORE, ("pods/status",)),
+    (("answer",), _CORE, ("pods/explain",)),
     (_CHANGE, _CORE, ("persistentvolumeclaims", "persistentvolumes")),
     (("create", "patch", "update"), _CORE, ("events",)),
     # The other controllers that run in the leader.
@@ -136,7 +139,7 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     "admin": (*_EDIT, ((*_READ, *_WRITE), (RBAC_GROUP,), ("rolebindings", "roles"))),
     "edit": _EDIT,
     "view": _VIEW,
-    "submitter": ((("create", *_READ), _CORE, ("pods",)),),
+    "submitter": ((("create", *_READ), _CORE, ("pods",)), (("get",), _CORE, ("pods/explain",))),
     SCHEDULER: _SCHEDULING,
     "system:node": _NODE,
     VOLUME_BINDER: _VOLUMES,

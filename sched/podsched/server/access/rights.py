@@ -5,10 +5,12 @@ identity of system:masters and everyone where nobody is asked may do everything,
 at one attribute. For others a check is a look-up in a table that remembers (verb, kind,
 subresource, namespace), some 0.3 us.
 
-Verbs and subresources are Kubernetes'. Two of them are this API's alone:
+Verbs and subresources are Kubernetes'. These are this API's alone:
 
     create pods/binding     also for a pod that is created with a node in its spec
     bindunfenced pods/binding   bind without a fence, as nobody's leader
+    get pods/explain        ask why a pod waits, or is where it is
+    answer pods/explain     answer such questions, as a scheduler replica
 """
 
 from __future__ import annotations

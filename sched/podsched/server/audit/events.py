@@ -51,10 +51,22 @@ _VERBS: Final = {
     "BindPods": ("create", "binding"),
     "Evict": ("create", "eviction"),
     "EvictPods": ("create", "eviction"),
+    "Explain": ("get", "explain"),
+    "Answer": ("answer", "explain"),
     "Discovery": ("get", ""),
 }
 _PODS_CALLS: Final = frozenset(
-    {"CreatePods", "SubmitPods", "Bind", "BindPods", "Evict", "EvictPods", "PatchPodStatuses"}
+    {
+        "CreatePods",
+        "SubmitPods",
+        "Bind",
+        "BindPods",
+        "Evict",
+        "EvictPods",
+        "PatchPodStatuses",
+        "Explain",
+        "Answer",
+    }
 )
 _ITEM_FIELDS: Final = {
     "PatchBatch": "patches",

@@ -1,0 +1,159 @@
+"""A replica's answers to questions about scheduling, over a stream to each API server.
+
+    connect --refused, broken--> pause --> connect
+       |
+       '--> converse: tell every second who this is; each question is a task, a few at a time
+
+Answers are computed where the replica decides on pods, so they come one after another, and
+``Answers`` leaves the event loop to scheduling in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from podsched.api.reasons import StatusCode
+from podsched.client.channels import Channels, ClientOptions
+from podsched.client.errors import ClientError, Unavailable
+from podsched.client.question_stream import QuestionStream, open_question_stream
+from podsched.lib.backoff import Backoff
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.logs import get_logger
+from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaMessage, ReplicaState
+
+_log = get_logger("replica")
+
+#: Seconds between two messages that say who this is; a change is told within ``_LOOK_EVERY``.
+STATE_EVERY: Final = 1.0
+_LOOK_EVERY: Final = 0.1
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_CONNECT_SECONDS: Final = 5.0
+
+Answerer = Callable[[Question], AsyncGenerator[Answer, None]]
+"""Yields the answers to a question, without ids; raises ``Unanswerable``."""
+
+
+class Unanswerable(Exception):
+    """There is no answer: the asker gets a status."""
+
+    def __init__(self, code: StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Answering:
+    """The streams of one replica to all its API servers."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        client: ClientOptions,
+        state: Callable[[], ReplicaState],
+        answer: Answerer,
+    ) -> None:
+        """``state``: who the replica is and whether it leads, as of now."""
+        self._endpoints = tuple(endpoints)
+        self._client = client
+        self._state = state
+        self._answer = answer
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        tasks = TaskSet("answers")
+        for endpoint in self._endpoints:
+            tasks.start(self._serve(endpoint), f"answer {endpoint}", endless=True)
+        await tasks.run()
+
+    async def _serve(self, endpoint: str) -> None:
+        channels = Channels(endpoint, self._client)
+        pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        try:
+            while True:
+                try:
+                    async with open_question_stream(channels, _CONNECT_SECONDS) as stream:
+                        pauses.reset()
+                        await self._converse(stream)
+                except Unavailable as error:
+                    _log.debug("No questions can come", server=endpoint, error=str(error))
+                except ClientError as error:
+                    # One who may not answer, or a server that knows no questions.
+                    _log.warning("No questions can come", server=endpoint, error=str(error))
+                await asyncio.sleep(pauses.next_delay())
+        finally:
+            await channels.close()
+
+    async def _converse(self, stream: QuestionStream) -> None:
+        """Answer what comes on one stream until it breaks. Raises ClientError."""
+        under_way: dict[int, asyncio.Task[None]] = {}
+        tasks = TaskSet("a stream of questions")
+        telling = asyncio.create_task(self._tell(stream), name="tell who answers")
+        try:
+            async for question in stream.questions():
+                if question.cancel:
+                    if (asked := under_way.pop(question.id, None)) is not None:
+                        asked.cancel()
+                else:
+                    reply = self._reply(stream, question, under_way)
+                    under_way[question.id] = tasks.start(reply, "answer a question")
+        finally:
+            telling.cancel()
+            await tasks.stop()
+            await asyncio.wait([telling])
+
+    async def _tell(self, stream: QuestionStream) -> None:
+        """Say who this is, until the stream breaks, which its reader reports."""
+        told, due = None, 0.0
+        clock = asyncio.get_running_loop().time
+        while True:
+            state = self._state()
+            if state != told or clock() >= due:
+                try:
+                    await stream.send(ReplicaMessage(state=state))
+                except ClientError:
+                    return
+                told, due = state, clock() + STATE_EVERY
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def _reply(
+        self, stream: QuestionStream, question: Question, under_way: dict[int, asyncio.Task[None]]
+    ) -> None:
+        try:
+            async for answer in self._answers(question):
+                answer.id = question.id
+                await stream.send(ReplicaMessage(answer=answer))
+        except ClientError:
+            return  # The stream has broken, which its reader reports.
+        finally:
+            under_way.pop(question.id, None)
+
+    async def _answers(self, question: Question) -> AsyncGenerator[Answer, None]:
+        """Yield the answers to a question, the last one a failure if there is one."""
+        try:
+            async with aclosing(self._answer(question)) as answers:
+                async for answer in answers:
+                    yield answer
+        except Unanswerable as why:
+            yield Answer(code=why.code, message=str(why))
+        except Exception as bug:
+            _log.error("A question could not be answered", exc_info=bug)
+            said = f"the replica failed to answer: {type(bug).__name__}; see its log"
+            yield Answer(code=StatusCode.INTERNAL, message=said)
+
+
+def answerer(handlers: Mapping[str, Answerer]) -> Answerer:
+    """Return the answerer that hands each sort of question, by its field, to its handler."""
+
+    async def answer(question: Question) -> AsyncGenerator[Answer, None]:
+        handler = handlers.get(question.WhichOneof("question") or "")
+        if handler is None:
+            why = "this replica does not know such questions"
+            raise Unanswerable(StatusCode.UNIMPLEMENTED, why)
+        async with aclosing(handler(question)) as answers:
+            async for each in answers:
+                yield each
+
+    return answer

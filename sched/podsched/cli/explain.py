@@ -1,0 +1,81 @@
+"""``sched explain``: why a pod waits, or why it is where it is."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from google.protobuf.json_format import MessageToJson
+
+from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.explanation import explanation_lines
+from podsched.cli.output import say
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
+
+#: As the API server's bound.
+_MOST_NODES = 100
+#: Seconds; another API server is tried meanwhile.
+_TIMEOUT = 15.0
+
+
+class Form(StrEnum):
+    """Output formats."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def explain(
+    kind: Annotated[str, typer.Argument(metavar="pod", help="What to explain: a pod.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")],
+    namespace: Namespace = "default",
+    node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Tell the verdict on this node as well; repeatable."),
+    ] = None,
+    replica: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads."),
+    ] = "",
+    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TEXT,
+    server: Server = "",
+) -> None:
+    """Explain why a pod waits, or why it is where it is.
+
+    Tells the pod's place in the queue, which plugin rejects how many nodes and by how
+    much they miss, which events can wake the pod, and what preemption could do.
+    """
+    _check_kind(kind)
+    nodes = list(dict.fromkeys(node or ()))
+    if len(nodes) > _MOST_NODES:
+        fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
+    request = ExplainRequest(namespace=namespace, name=name, replica=replica, nodes=nodes)
+    answer = with_client(server, lambda client: _ask(client, request))
+    if output is Form.JSON:
+        print(MessageToJson(answer))
+    else:
+        say("\n".join(explanation_lines(answer, time.time())))
+
+
+def _check_kind(kind: str) -> None:
+    try:
+        found = find_kind(kind)
+    except UnknownKindError as error:
+        fail(str(error), USAGE)
+    if found is not KINDS["Pod"]:
+        fail(f"only pods can be explained, not {found.plural}", USAGE)
+
+
+async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:
+    try:
+        return await client.explain(request, timeout=_TIMEOUT)
+    except ClientError as error:
+        if error.reason:  # The API server has answered, so it is not what cannot be reached.
+            fail(str(error), FAILED)
+        raise

@@ -1,0 +1,304 @@
+"""An ``Explanation`` as text that reads well at 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from podsched.api.resources import CPU, MEMORY
+from podsched.cli.node_usage import humanised
+from podsched.cli.printers import aligned, terminal_width
+from podsched.lib.ages import age
+from podsched.v1.scheduling_pb2 import (
+    Attempt,
+    Explanation,
+    FunnelStep,
+    NodeGroup,
+    NodeScore,
+    NodeVerdict,
+    PodReference,
+    PodState,
+    Preemption,
+    QueueStanding,
+    Shortfall,
+)
+
+_WIDTH: Final = 80
+_LABEL: Final = 14
+_BAR: Final = 30
+_STATES: Final = {
+    PodState.PENDING: "Pending",
+    PodState.BINDING: "Binding",
+    PodState.BOUND: "Bound",
+    PodState.FINISHED: "Finished",
+    PodState.OTHER_SCHEDULER: "Another scheduler's",
+    PodState.DELETING: "Being deleted",
+}
+#: How people call the queues.
+_QUEUES: Final = {
+    "active": "activeQ: waits for its turn",
+    "backoff": "backoffQ: waits until its backoff is over",
+    "unschedulable": "unschedulablePods: waits for an event that can help it",
+    "gated": "gated: a PreEnqueue plugin keeps it out of the queue",
+    "in-flight": "being decided on",
+}
+
+
+def explanation_lines(answer: Explanation, now: float) -> list[str]:
+    """Return the lines; ``now``: Unix seconds, for ages."""
+    pod = answer.pod
+    state = _STATES.get(answer.state, "Unknown")
+    on = f" on {pod.node_name}" if pod.node_name else ""
+    lines = [f"Pod {pod.namespace}/{pod.name}: {state}{on}"]
+    if answer.message:
+        lines += _wrapped(answer.message, "  ")
+    lines += _wrapped(_answered(answer), "  ")
+    if answer.HasField("queue"):
+        lines += ["", "Queue", *_queue(answer, now)]
+    if answer.funnel:
+        lines += ["", _heading(answer), *_funnel(answer.nodes, answer.funnel)]
+    if answer.groups:
+        lines += ["", "Why not", *_groups(answer.groups)]
+    if answer.node_verdicts:
+        lines += ["", "Nodes asked for"]
+        for verdict in answer.node_verdicts:
+            lines += _verdict(verdict)
+    if answer.scores:
+        lines += ["", _scores_heading(answer), *_scores(answer.scores)]
+    if answer.HasField("preemption"):
+        lines += ["", "Preemption", *_preemption(answer.preemption)]
+    for note in answer.notes:
+        lines += ["", *_wrapped(f"Note: {note}", "")]
+    return lines
+
+
+def _answered(answer: Explanation) -> str:
+    by = answer.answered_by
+    parts = [f"profile {answer.scheduler_name}, priority {answer.pod.priority}"]
+    if by.replica:
+        role = f"leader, term {by.term}" if by.leading else "standby"
+        parts.append(f"answered by {by.replica} ({role}) in {by.took_ms:.0f} ms")
+    return "; ".join(parts)
+
+
+# ---------------------------------------------------------------------- queue
+
+
+def _queue(answer: Explanation, now: float) -> list[str]:
+    queue = answer.queue
+    since = queue.since.ToMilliseconds() / 1000
+    lines = _row("Where", f"{_QUEUES.get(queue.queue, queue.queue)} ({age(now - since)})")
+    if queue.gating_plugin:
+        why = "; ".join(queue.gate_reasons)
+        lines += _row("Gate", f"{queue.gating_plugin}: {why}" if why else queue.gating_plugin)
+    lines += _row("Attempts", _attempts(queue, answer.attempts, now))
+    rejecting = [*queue.unschedulable_plugins, *queue.pending_plugins]
+    if rejecting and not queue.gating_plugin:
+        lines += _row("Rejected by", ", ".join(dict.fromkeys(rejecting)))
+    if queue.backoff_seconds and queue.queue != "active":
+        left = queue.backoff_left_seconds
+        whole = f"of {queue.backoff_seconds:g}s"
+        lines += _row("Backoff", f"{left:.1f}s left {whole}" if left else f"over ({whole[3:]})")
+    lines += _ahead(queue)
+    for nomination in answer.nominations:
+        whose = "this pod" if nomination.own else _name(nomination.pod)
+        lines += _row("Nominated", f"{whose} to {nomination.node_name}")
+    if answer.wake_events:
+        events = ", ".join(f"{e.event} ({', '.join(e.plugins)})" for e in answer.wake_events)
+        lines += _row("Woken by", events)
+    if queue.HasField("timeout_left_seconds"):
+        lines += _row("At the latest", f"tried again in {age(queue.timeout_left_seconds)}")
+    return lines
+
+
+def _attempts(queue: QueueStanding, attempts: Sequence[Attempt], now: float) -> str:
+    if not queue.attempts:
+        return "none so far"
+    shown = [
+        f"{age(now - a.time.ToMilliseconds() / 1000)} ago {a.outcome}" for a in reversed(attempts)
+    ]
+    return f"{queue.attempts}: {', '.join(shown)}" if shown else str(queue.attempts)
+
+
+def _ahead(queue: QueueStanding) -> list[str]:
+    if queue.queue in ("in-flight", "gated"):
+        return []
+    woken = "" if queue.queue == "active" else " once it is woken"
+    if not queue.ahead:
+        return _row("Ahead", f"no pod{woken}")
+    names = ", ".join(_name(pod) for pod in queue.pods_ahead[:3])
+    more = ", ..." if queue.ahead > 3 else ""
+    return _row("Ahead", f"{_count(queue.ahead, 'pod')}{woken}: {names}{more}")
+
+
+# ---------------------------------------------------------------------- nodes
+
+
+def _heading(answer: Explanation) -> str:
+    return f"Nodes: {answer.feasible_nodes:,} of {answer.nodes:,} fit"
+
+
+def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:
+    """Draw how many nodes are left after each plugin that rejects some."""
+    shown = [step for step in steps if step.rejected]
+    rows = [["all nodes", f"{nodes:,}", _bar(nodes, nodes), ""]]
+    for step in shown:
+        lost = f"-{step.rejected:,}"
+        if step.rejects_alone > step.rejected:
+            lost += f" (alone -{step.rejects_alone:,})"
+        rows.append([step.plugin, f"{step.after:,}", _bar(step.after, nodes), lost])
+    names = max(len(row[0]) for row in rows)
+    counts = max(len(row[1]) for row in rows)
+    lines = [f"  {a:<{names}}  {b:>{counts}}  {c:<{_BAR}} {d}".rstrip() for a, b, c, d in rows]
+    others = [s for s in steps if not s.rejected and s.rejects_alone]
+    if others:
+        listed = ", ".join(f"{s.plugin} ({s.rejects_alone:,})" for s in others)
+        lines += _wrapped(f"Would reject nodes as well: {listed}", "  ")
+    return lines
+
+
+def _bar(count: int, whole: int) -> str:
+    if not count or not whole:
+        return ""
+    return "\u2588" * max(1, round(_BAR * count / whole))
+
+
+def _groups(groups: Sequence[NodeGroup]) -> list[str]:
+    lines = []
+    for group in groups:
+        hopeless = group.code == "UnschedulableAndUnresolvable"
+        cannot = " (preemption cannot help)" if hopeless else ""
+        by = group.plugin or "PreFilter"
+        lines.append(f"  {_count(group.nodes, 'node')}: {by}{cannot}")
+        for reason in group.reasons:
+            lines += _wrapped(reason, "    ")
+        for shortfall in group.shortfalls:
+            lines += _wrapped(_shortfall(shortfall, group.nodes), "    ")
+        lines += _wrapped(f"{_examples(group)}", "    ")
+    return lines
+
+
+def _examples(group: NodeGroup) -> str:
+    listed = ", ".join(group.examples)
+    if group.nodes == len(group.examples):
+        return f"on {listed}"
+    return f"such as {listed}"
+
+
+def _shortfall(short: Shortfall, nodes: int) -> str:
+    """Return by how much nodes miss one requirement: "cpu: lacks 500m to 2 of 4 (n1 ...)"."""
+    least, most = short.least, short.most
+    lacks = _amount(short, least.lacks)
+    if most.lacks != least.lacks:
+        lacks += f" to {_amount(short, most.lacks)}"
+    of = f" of {_amount(short, least.wanted)}"
+    if short.what.startswith("skew"):
+        of = f": it would be {least.wanted}, {least.available} is allowed"
+        text = f"{short.what} exceeded by {lacks}{of}"
+    else:
+        has = _amount(short, max(least.available, 0))
+        near = f"; {least.node} has {has}" if nodes > 1 else f", has {has}"
+        text = f"{short.what}: lacks {lacks}{of}{near}"
+    return text if short.nodes == nodes else f"{text} ({_count(short.nodes, 'node')})"
+
+
+def _amount(short: Shortfall, amount: int) -> str:
+    if short.unit == "m":
+        return humanised(CPU, amount)
+    return humanised(MEMORY, amount) if short.unit == "bytes" else f"{amount:,}"
+
+
+def _verdict(verdict: NodeVerdict) -> list[str]:
+    by = f" ({verdict.plugin})" if verdict.plugin else ""
+    lines = [f"  {verdict.node}: {verdict.code}{by}"]
+    for reason in verdict.reasons:
+        lines += _wrapped(reason, "    ")
+    for shortfall in verdict.shortfalls:
+        lines += _wrapped(_shortfall(shortfall, 1), "    ")
+    if verdict.HasField("score"):
+        score = verdict.score
+        lines.append(f"    scores {score.total}, rank {score.rank}")
+    return lines
+
+
+# ---------------------------------------------------------------------- scores, preemption
+
+
+def _scores_heading(answer: Explanation) -> str:
+    tied = answer.tied_nodes
+    if tied > 1:
+        return f"Scores: {tied:,} nodes share the best one, chance chooses among them"
+    return "Scores"
+
+
+def _scores(scores: Sequence[NodeScore]) -> list[str]:
+    """Return a table of nodes; plugins by which they do not differ are told below it."""
+    plugins = [each.plugin for each in scores[0].plugins]
+    table = {p.plugin: [0] * len(scores) for p in scores[0].plugins}
+    weights = {p.plugin: p.weight for p in scores[0].plugins}
+    for column, node in enumerate(scores):
+        for each in node.plugins:
+            table[each.plugin][column] = each.score
+    differing = [p for p in plugins if len(set(table[p])) > 1]
+    alike = [p for p in plugins if p not in differing]
+    rows = [["NODE", "TOTAL", *(chr(ord("a") + i) for i in range(len(differing)))]]
+    for column, node in enumerate(scores):
+        points = [str(table[p][column]) for p in differing]
+        rows.append([node.node, str(node.total), *points])
+    lines = [f"  {line}" for line in aligned(rows)]
+    for letter, plugin in zip(rows[0][2:], differing, strict=True):
+        weight = f", weight {weights[plugin]}" if weights[plugin] != 1 else ""
+        lines.append(f"    {letter}  {plugin}{weight}")
+    if alike:
+        same = ", ".join(f"{p} {table[p][0]}" for p in alike)
+        lines += _wrapped(f"the same on these nodes: {same}", "    ")
+    return lines
+
+
+def _preemption(preemption: Preemption) -> list[str]:
+    if not preemption.eligible:
+        return _wrapped(f"not eligible: {preemption.reason}", "  ")
+    lines = []
+    if not preemption.candidates:
+        lines += _wrapped(f"no node: {preemption.reason}", "  ")
+    for place, candidate in enumerate(preemption.candidates):
+        victims = ", ".join(_name(pod) for pod in candidate.victims)
+        more = f" and {candidate.more_victims} more" if candidate.more_victims else ""
+        would = "would evict" if not place else "or"
+        lines += _wrapped(f"{would} on {candidate.node}: {victims}{more}", "  ")
+        if candidate.pdb_violations:
+            budgets = ", ".join(candidate.budgets)
+            violated = _count(candidate.pdb_violations, "victim")
+            lines += _wrapped(f"against the budgets of {violated}: {budgets}", "    ")
+    if preemption.candidate_nodes > len(preemption.candidates):
+        lines.append(f"  {preemption.candidate_nodes:,} nodes are candidates")
+    for reason in preemption.rejected:
+        lines += _wrapped(f"{_count(reason.nodes, 'node')}: {reason.reason}", "  ")
+    return lines
+
+
+# ---------------------------------------------------------------------- text
+
+
+def _name(pod: PodReference) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _row(label: str, text: str) -> list[str]:
+    first, *others = _fill(text, _LABEL + 2) or [""]
+    return [f"  {label:<{_LABEL}}{first}", *(f"  {'':<{_LABEL}}{line}" for line in others)]
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    lines = _fill(text, len(indent) + 2)
+    return [f"{indent}{line}" if not at else f"{indent}  {line}" for at, line in enumerate(lines)]
+
+
+def _fill(text: str, indent: int) -> list[str]:
+    width = max((terminal_width() or _WIDTH) - indent, 30)
+    return textwrap.wrap(text, width, break_on_hyphens=False)

@@ -1,0 +1,78 @@
+"""An ``Explanation`` of a pending pod from a cluster's state alone: where it fits, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from podsched.cache.objects import ClusterState
+from podsched.engine.evaluation.diagnosis import Diagnosis
+from podsched.engine.explain.choosing import Choosing
+from podsched.engine.explain.fitting import Fitting, fit
+from podsched.engine.explain.funnel import add_rejections_alone, funnel
+from podsched.engine.explain.groups import MAX_GROUPS, groups, verdict
+from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pods import PodInfo
+from podsched.v1.scheduling_pb2 import Explanation, PodReference
+
+
+def reference(pod: PodInfo) -> PodReference:
+    """Return how a pod is named in an answer."""
+    return PodReference(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        priority=pod.priority,
+        node_name=pod.node_name,
+    )
+
+
+def explain_fit(
+    answer: Explanation,
+    runtime: ProfileRuntime,
+    cluster: ClusterState,
+    pod: PodInfo,
+    wanted: Sequence[str] = (),
+) -> Fitting | None:
+    """Add where the pod fits and why not elsewhere; ``wanted``: nodes to tell of one by one.
+
+    Returns None where a plugin failed, which the message says.
+    """
+    answer.nodes = len(cluster.columns.live_rows)
+    try:
+        fitting = fit(runtime, cluster, pod)
+    except PluginFailure as failure:
+        answer.message = str(failure)
+        return None
+    feasible = fitting.feasible
+    answer.feasible_nodes = len(feasible)
+    steps = funnel(fitting)
+    add_rejections_alone(fitting, steps)
+    answer.funnel.extend(steps)
+    found = groups(fitting)
+    answer.groups.extend(found[:MAX_GROUPS])
+    if len(found) > MAX_GROUPS:
+        hidden = sum(group.nodes for group in found[MAX_GROUPS:])
+        answer.notes.append(
+            f"{hidden} nodes in {len(found) - MAX_GROUPS} more groups are not listed."
+        )
+    answer.node_verdicts.extend(verdict(fitting, name) for name in wanted)
+    if not len(feasible):
+        outcome = fitting.outcome if fitting.pre.status.ok else None
+        answer.message = Diagnosis(answer.nodes, fitting.pre, outcome).fit_error()
+    else:
+        _add_scores(answer, fitting)
+    return fitting
+
+
+def _add_scores(answer: Explanation, fitting: Fitting) -> None:
+    try:
+        choosing = Choosing(fitting)
+    except PluginFailure as failure:
+        answer.message = str(failure)
+        return
+    answer.scores.extend(choosing.best())
+    answer.tied_nodes = choosing.tied
+    for node in answer.node_verdicts:
+        if node.code == "Success":
+            node.score.CopyFrom(choosing.of(node.node))

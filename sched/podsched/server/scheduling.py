@@ -1,0 +1,78 @@
+"""podsched.v1.Scheduling: who may ask, and what of an answer he may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import Message
+
+from podsched.api.kinds import KINDS
+from podsched.server import errors
+from podsched.server.access.rights import Rights, rights
+from podsched.server.calls import conversing, unary
+from podsched.server.pipeline import Pipeline
+from podsched.server.replicas import Replicas
+from podsched.server.requests import bounded
+from podsched.v1.scheduling_pb2 import ExplainRequest, PodReference, Question
+
+SCHEDULING: Final = "podsched.v1.Scheduling"
+#: Nodes of which single verdicts are told.
+MAX_NODES: Final = 100
+#: In place of the name of a pod that the caller may not get.
+HIDDEN: Final = "(hidden)"
+_POD = KINDS["Pod"]
+
+
+class SchedulingService:
+    """podsched.v1.Scheduling."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
+        """Return the handlers to register with gRPC."""
+        handlers = {
+            "Explain": unary("Explain", bounded(ExplainRequest), self.explain, pipeline),
+            "Answer": conversing("Answer", self.answer, pipeline),
+        }
+        return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
+
+    async def explain(self, request: ExplainRequest) -> bytes:
+        """Scheduling.Explain."""
+        request.namespace = request.namespace or "default"
+        if not request.name:
+            raise errors.bad_request("name must be specified", "name")
+        if len(request.nodes) > MAX_NODES:
+            raise errors.bad_request(f"at most {MAX_NODES} nodes", "nodes")
+        mine = rights()
+        mine.check("get", _POD, request.namespace, request.name, "explain")
+        question = Question(explain=request)
+        answer = await self._replicas.ask_once(question, request.replica)
+        hide_pods(answer.explanation, mine)
+        return answer.explanation.SerializeToString()
+
+    def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Scheduling.Answer."""
+        return self._replicas.serve(messages)
+
+
+def hide_pods(message: Message, mine: Rights) -> None:
+    """Leave out the names of the pods in an answer that the caller may not get."""
+    if mine.everything:
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else (value,):
+            if isinstance(each, PodReference):
+                _hide(each, mine)
+            else:
+                hide_pods(each, mine)
+
+
+def _hide(pod: Any, mine: Rights) -> None:
+    if not mine.permit("get", "", "pods", pod.namespace, pod.name):
+        pod.namespace = pod.name = HIDDEN
+        pod.uid = ""

@@ -1,0 +1,79 @@
+"""Explain and Answer at the API server: rights, and what of an answer a caller may see."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.server.access.identity import Authentication, Identity
+from podsched.server.access.policy import Policy
+from podsched.server.access.rights import OWN, Rights, set_rights
+from podsched.server.errors import ApiError
+from podsched.server.replicas import Replicas
+from podsched.server.scheduling import HIDDEN, SchedulingService, hide_pods
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodReference
+
+SAM = Identity("sam", frozenset(), Authentication.CERTIFICATE)
+
+
+def explanation() -> Explanation:
+    mine = PodReference(namespace="team", name="web", uid="1", priority=5)
+    other = PodReference(namespace="finance", name="payroll-2027", uid="2", priority=9)
+    answer = Explanation(pod=mine)
+    answer.queue.pods_ahead.extend([other, mine])
+    answer.queue.waiting["active"] = 2
+    answer.preemption.candidates.add(node="n1").victims.append(other)
+    return answer
+
+
+def rights_of(monkeypatch: pytest.MonkeyPatch, *namespaces: str) -> Rights:
+    mine = Rights(SAM, Policy())
+    monkeypatch.setattr(
+        Rights, "permit", lambda self, verb, group, resource, ns="", name="": ns in namespaces
+    )
+    return mine
+
+
+def test_pods_that_the_caller_may_not_get_lose_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = explanation()
+    hide_pods(answer, rights_of(monkeypatch, "team"))
+    hidden = PodReference(namespace=HIDDEN, name=HIDDEN, priority=9)
+    assert answer.pod.name == "web"
+    assert list(answer.queue.pods_ahead) == [hidden, explanation().pod]
+    assert list(answer.preemption.candidates[0].victims) == [hidden]
+    assert b"payroll" not in answer.SerializeToString()
+
+
+def test_whoever_may_do_everything_sees_everything() -> None:
+    answer = explanation()
+    hide_pods(answer, OWN)
+    assert answer == explanation()
+
+
+async def test_explaining_needs_the_right_to_get_explanations_of_pods() -> None:
+    set_rights(Rights(SAM, Policy()))
+    with pytest.raises(ApiError, match='cannot get resource "pods/explain"'):
+        await SchedulingService(Replicas()).explain(ExplainRequest(name="web"))
+
+
+async def test_answering_needs_a_right_of_its_own() -> None:
+    set_rights(Rights(SAM, Policy()))
+
+    async def nothing():  # type: ignore[no-untyped-def]
+        return
+        yield b""
+
+    with pytest.raises(ApiError, match='cannot answer resource "pods/explain"'):
+        await anext(SchedulingService(Replicas()).answer(nothing()))
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (ExplainRequest(), "name must be specified"),
+        (ExplainRequest(name="a", nodes=["n"] * 101), "at most 100 nodes"),
+    ],
+)
+async def test_requests_are_checked(request_: ExplainRequest, why: str) -> None:
+    set_rights(OWN)
+    with pytest.raises(ApiError, match=why):
+        await SchedulingService(Replicas()).explain(request_)
