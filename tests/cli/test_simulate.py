@@ -205,9 +205,11 @@ def test_every_mistake_of_the_pod_is_a_line(sched: Commands, cluster_file: str) 
     assert len(done.errors) == 4, done.err
 
 
-def test_more_than_one_pod_to_place_is_refused(sched: Commands, cluster_file: str) -> None:
-    done = sched("simulate", "-f", cluster_file, "--pod", cluster_file)
-    assert (done.code, len(done.errors)) == (2, 1)
+def test_a_file_that_makes_no_pod_is_refused(sched: Commands, cluster_file: str) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=node)
+    assert done.code == 2
+    assert done.errors == ["error: -: no pod, and nothing that makes pods"]
 
 
 RUNTIME = """---

@@ -89,7 +89,7 @@ _TABLE = {
     "simulate": (
         _SCHEDULING,
         "simulate:simulate_command",
-        "Show how a pod would be scheduled, without changing anything.",
+        "Show how pods would be scheduled, without changing anything.",
     ),
     "apiserver": (
         _PROCESSES,

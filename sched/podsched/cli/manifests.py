@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -69,6 +70,9 @@ def _unknown(document: Mapping[str, Any]) -> str:
     return f"podsched has no {kind}, and needs none to schedule pods"
 
 
+Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
+
+
 class Manifests(NamedTuple):
     """What manifests contain."""
 
@@ -90,10 +94,16 @@ def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) ->
 
 
 def read_known(
-    filenames: Sequence[str], namespace: str, *, strict: bool, recursive: bool = False
+    filenames: Sequence[str],
+    namespace: str,
+    *,
+    strict: bool,
+    recursive: bool = False,
+    expand: Expand | None = None,
 ) -> Manifests:
     """Return the objects of kinds that podsched has, and which others there are.
 
+    ``expand`` gives the documents that stand in the place of one; itself by default.
     Exits after printing every error if a manifest is malformed, and if there is none at all.
     """
     found = Manifests([], [])
@@ -105,7 +115,7 @@ def read_known(
             errors += 1
             say(f"error: {source}: {exc}", error=True)
             continue
-        for document in documents:
+        for document in chain.from_iterable(map(expand, documents)) if expand else documents:
             if kind := _unknown(document):
                 found.unknown.append(f"{source}: {describe(document)}: {kind}")
                 continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -13,30 +12,19 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from podsched.api.defaulting import default_object
-from podsched.api.kinds import KINDS
 from podsched.api.manifest import ManifestError, to_manifest
-from podsched.api.objects import (
-    AnyObject,
-    LimitRange,
-    Pod,
-    PodStatus,
-    PriorityClass,
-    RuntimeClass,
-)
-from podsched.api.pod_admission import admit_pod
-from podsched.api.priorities import PriorityClasses
+from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
-from podsched.api.validation import validate
-from podsched.cli.client import Server, with_client
+from podsched.cli.client import Server
+from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.kubernetes import access_or_fail, read_cluster
-from podsched.cli.manifests import MAX_BYTES, read_known, read_manifests
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.manifests import MAX_BYTES
 from podsched.cli.output import say
 from podsched.cli.policy import AlgorithmProvider, PolicyConfigMap, PolicyFile, Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
-from podsched.client.api_client import ApiClient
+from podsched.cli.what_if import Changes, what_if
+from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
 from podsched.engine.simulation import (
     DYNAMIC_RESOURCES,
@@ -45,14 +33,8 @@ from podsched.engine.simulation import (
     simulate,
     simulate_lines,
 )
-from podsched.engine.state import WATCHED_KINDS
 from podsched.framework.plugin import PluginError
 from podsched.telemetry.log_output import configure_logging
-
-#: Kinds that no scheduling decision depends on.
-_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
-#: Kinds that are read of a Kubernetes cluster.
-_READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 
 
 class Form(StrEnum):
@@ -71,11 +53,47 @@ Filenames = Annotated[
         help="Manifests of the cluster: nodes, pods and so on; repeatable.",
     ),
 ]
-PodFile = Annotated[
-    str, typer.Option("--pod", metavar="FILE|-", help="Manifest of the pod to schedule.")
+PodFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pod",
+        metavar="FILE|-",
+        help="Manifest of the pod to schedule; or of several, or of workloads that make pods "
+        "(Deployment, ReplicaSet, StatefulSet, Job), in turn; repeatable.",
+    ),
 ]
-Live = Annotated[
-    bool, typer.Option("--live", help="Use the objects of the API server as the cluster.")
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replicas", min=1, max=MAX_PODS, help="Schedule so many of each pod, one after another."
+    ),
+]
+AddNode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-node",
+        metavar="FILE|NODE[:COUNT]",
+        help="Add nodes, as in a manifest or like one that is there; repeatable.",
+    ),
+]
+RemoveNode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--remove-node", metavar="NODE", help="Take a node away, with what runs there; repeatable."
+    ),
+]
+Drain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drain",
+        metavar="NODE",
+        help="Empty a node as budgets permit; pods that a controller replaces come back; "
+        "repeatable.",
+    ),
+]
+Pending = Annotated[
+    bool,
+    typer.Option("--pending", help="Schedule the cluster's waiting pods, too, before --pod."),
 ]
 Scenarios = Annotated[
     Path | None,
@@ -83,31 +101,26 @@ Scenarios = Annotated[
         "--scenarios", metavar="FILE", help="Scenarios, one JSON object per line, plain or gzipped."
     ),
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        help="Use the objects of the Kubernetes cluster of this kubeconfig; it is only read.",
-    ),
-]
-Context = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Context of --kubeconfig, in place of the current one."),
-]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
 ]
 FormOption = Annotated[
     Form,
-    typer.Option("--output", "-o", help="Output format; json has the format of --scenarios."),
+    typer.Option(
+        "--output", "-o", help="Output format; json has the format of --scenarios for one pod."
+    ),
 ]
 
 
 def simulate_command(
     filename: Filenames = None,
-    pod: PodFile = "",
+    pod: PodFiles = None,
+    replicas: Replicas = None,
+    add_node: AddNode = None,
+    remove_node: RemoveNode = None,
+    drain: Drain = None,
+    pending: Pending = False,
     live: Live = False,
     scenarios: Scenarios = None,
     config: ConfigFile = None,
@@ -119,30 +132,47 @@ def simulate_command(
     context: Context = "",
     server: Server = "",
 ) -> None:
-    """Show how a pod would be scheduled, without changing anything.
+    """Show how pods would be scheduled, without changing anything.
 
-    Prints the filter result and scores of every node, the chosen node, and the
-    preemption if no node fits. The cluster is given by -f, --live or --kubeconfig,
-    to which -f adds. With --scenarios, each line of the file is a scenario, and each
-    result a line of JSON.
+    Of one pod, prints the filter result and scores of every node, the chosen node,
+    and the preemption if no node fits. Of several, each counts for those after it;
+    prints where they go, what is preempted for them, and why the rest does not fit.
 
-    Ends with 0 if the pod fits, with 1 if it does not, and with 2 if a plugin failed.
+    --add-node, --remove-node and --drain change the cluster first. Nodes that are
+    added without --pod are for the pods that wait. The cluster is given by -f,
+    --live or --kubeconfig, to which -f adds.
+
+    With --scenarios, each line of the file is a scenario, and each result a line of
+    JSON.
+
+    Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """
     # A plugin's traceback goes to standard error, as the results go to standard output.
     configure_logging("text", "warning")
     source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
-    clusters = [bool(filename), live, kubeconfig is not None]
+    cluster = ClusterSource(filename or (), live, kubeconfig, context, server)
+    changes = Changes(add_node or (), remove_node or (), drain or (), pending)
     if scenarios is not None:
-        if any(clusters) or pod or source.given:
-            fail("--scenarios cannot be combined with a cluster, --pod or a configuration", USAGE)
+        if cluster.given or pod or source.given or changes.given or replicas:
+            fail("--scenarios cannot be combined with a cluster, pods or a configuration", USAGE)
         _run_scenarios(scenarios)
         return
-    if not pod:
+    if not pod and not changes.given:
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
-    if not any(clusters):
+    if not cluster.given:
         fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
-    objects = _running(live, server, kubeconfig, context) + _dumped(filename or ())
-    wanted = _only_pod(read_manifests([pod], "default", strict=False))
+    objects = cluster.objects()
+    workload = read_workloads(pod, replicas) if pod else Workload([], [])
+    if len(workload.pods) != 1 or workload.others or replicas or changes.given:
+        code = what_if(objects, workload, changes, source, as_json=output is Form.JSON)
+    else:
+        code = _one_pod(objects, workload.pods[0], source, output)
+    if code:
+        raise typer.Exit(code)
+
+
+def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:
+    """Show a single pod's decision in full; return the exit code."""
     # The pod may be in the cluster already; it does not stand in its own way.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
@@ -154,17 +184,7 @@ def simulate_command(
         print(json.dumps(result, indent=2, sort_keys=True))
     else:
         _print(wanted, result)
-    if code := _exit_code(result):
-        raise typer.Exit(code)
-
-
-def _running(live: bool, server: str, kubeconfig: Path | None, context: str) -> list[AnyObject]:
-    """Return the objects of a cluster that runs, none if none is named."""
-    if live and kubeconfig is not None:
-        fail("--live and --kubeconfig name two clusters: use one of them", USAGE)
-    if kubeconfig is not None:
-        return read_cluster(access_or_fail(kubeconfig, context=context), _READ)
-    return with_client(server, _everything) if live else []
+    return _exit_code(result)
 
 
 def _exit_code(result: dict[str, Any]) -> int:
@@ -176,17 +196,6 @@ def _exit_code(result: dict[str, Any]) -> int:
 
 def _key(pod: Pod) -> tuple[str, str]:
     return pod.metadata.namespace, pod.metadata.name
-
-
-def _dumped(filenames: Sequence[str]) -> list[AnyObject]:
-    """Return the objects in files; say how many there are of kinds that do not matter."""
-    if not filenames:
-        return []
-    found = read_known(filenames, "default", strict=False)
-    if count := len(found.unknown):
-        are = "objects" if count > 1 else "object"
-        warn(f"skipped {count} {are} of kinds that no scheduling decision depends on")
-    return found.objects
 
 
 def _run_scenarios(path: Path) -> None:
@@ -208,31 +217,9 @@ def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
         yield line
 
 
-async def _everything(client: ApiClient) -> list[AnyObject]:
-    found: list[AnyObject] = []
-    for kind in KINDS.values():
-        if kind.name not in _IRRELEVANT:
-            found += (await client.list(kind.name)).items
-    return found
-
-
-def _only_pod(objects: Sequence[AnyObject]) -> Pod:
-    if len(objects) != 1 or not isinstance(pod := objects[0], Pod):
-        fail("--pod: the file must contain exactly one object, a Pod", USAGE)
-    return pod
-
-
 def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:
     """Return the scenario with the objects as an API server would return them; exit on errors."""
-    # One that was read from a server has been admitted there.
-    new = not pod.metadata.uid
-    problems = _default([*objects, pod], pod)
-    if new and (why := _refusal(objects, pod)):
-        fail(f'pods "{pod.metadata.name}" is forbidden: {why}')
-    problems += validate("Pod", pod)
-    if problems:
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        fail(f'Pod "{pod.metadata.name}" is invalid:\n{lines}')
+    admit(objects, [pod])
     scenario: dict[str, Any] = {
         "id": f"{pod.metadata.namespace}/{pod.metadata.name}",
         "objects": [to_manifest(obj) for obj in objects],
@@ -241,36 +228,6 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[st
     if source.given:
         scenario["config"] = read_source(source)[1]
     return scenario
-
-
-def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
-    """Apply limit ranges and the RuntimeClass to the pod; return why they forbid it, or ""."""
-    runtime_class = pod.spec.runtime_class_name
-    ranges = [o for o in objects if isinstance(o, LimitRange)]
-    ranges = [o for o in ranges if o.metadata.namespace == pod.metadata.namespace]
-    classes = [o for o in objects if isinstance(o, RuntimeClass)]
-    named = [o for o in classes if o.metadata.name == runtime_class]
-    return admit_pod(
-        pod, sorted(ranges, key=lambda o: o.metadata.name), named[0] if named else None
-    )
-
-
-def _default(objects: Sequence[AnyObject], pod: Pod) -> list[Any]:
-    """Fill in defaults as an API server does; return what is wrong."""
-    classes = PriorityClasses(o for o in objects if isinstance(o, PriorityClass))
-    now = time.time()
-    problems: list[Any] = []
-    for index, obj in enumerate(objects):
-        if obj.metadata.uid and obj is not pod:
-            continue  # Read from a server, which has defaulted it.
-        status = PodStatus()
-        if isinstance(obj, Pod):
-            status.CopyFrom(obj.status)
-        problems += default_object(obj, now=now, uid=f"simulated-{index}", priority_classes=classes)
-        if isinstance(obj, Pod):
-            # Defaulting resets the status, as for a pod being created; these may be running.
-            obj.status.CopyFrom(status)
-    return problems
 
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:

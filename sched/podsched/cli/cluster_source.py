@@ -1,0 +1,160 @@
+"""The cluster that a question is about: manifests, a running API server, or Kubernetes' own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.defaulting import default_object
+from podsched.api.kinds import KINDS
+from podsched.api.objects import (
+    AnyObject,
+    LimitRange,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    RuntimeClass,
+)
+from podsched.api.pod_admission import admit_pod
+from podsched.api.priorities import PriorityClasses
+from podsched.api.validation import validate
+from podsched.cli.client import with_client
+from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.kubernetes import access_or_fail, read_cluster
+from podsched.cli.manifests import read_known
+from podsched.client.api_client import ApiClient
+from podsched.engine.state import WATCHED_KINDS
+
+#: Kinds that no scheduling decision depends on.
+_IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
+#: Kinds that are read of a Kubernetes cluster.
+_READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
+
+ClusterFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE|DIR|-",
+        help="Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable.",
+    ),
+]
+Live = Annotated[
+    bool, typer.Option("--live", help="Use the objects of the API server as the cluster.")
+]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Use the objects of the Kubernetes cluster of this kubeconfig; it is only read.",
+    ),
+]
+Context = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Context of --kubeconfig, in place of the current one."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """Where the objects of the cluster come from; files add to a cluster that runs."""
+
+    files: Sequence[str] = ()
+    live: bool = False
+    kubeconfig: Path | None = None
+    context: str = ""
+    server: str = ""
+
+    @property
+    def given(self) -> bool:
+        """Whether any of it is given."""
+        return bool(self.files) or self.live or self.kubeconfig is not None
+
+    def or_live(self) -> ClusterSource:
+        """Return this source; the API server's objects if nothing is given."""
+        return self if self.given else ClusterSource(live=True, server=self.server)
+
+    def objects(self) -> list[AnyObject]:
+        """Return the cluster's objects as they are written; exit if they cannot be read."""
+        return self._running() + dumped(self.files)
+
+    def _running(self) -> list[AnyObject]:
+        if self.live and self.kubeconfig is not None:
+            fail("--live and --kubeconfig name two clusters: use one of them", USAGE)
+        if self.kubeconfig is not None:
+            return read_cluster(access_or_fail(self.kubeconfig, context=self.context), _READ)
+        return with_client(self.server, everything) if self.live else []
+
+
+def dumped(filenames: Sequence[str]) -> list[AnyObject]:
+    """Return the objects in files; say how many there are of kinds that do not matter."""
+    if not filenames:
+        return []
+    found = read_known(filenames, "default", strict=False)
+    if count := len(found.unknown):
+        are = "objects" if count > 1 else "object"
+        warn(f"skipped {count} {are} of kinds that no scheduling decision depends on")
+    return found.objects
+
+
+async def everything(client: ApiClient) -> list[AnyObject]:
+    """Return all objects of an API server that a decision may depend on. Raises ClientError."""
+    found: list[AnyObject] = []
+    for kind in KINDS.values():
+        if kind.name not in _IRRELEVANT:
+            found += (await client.list(kind.name)).items
+    return found
+
+
+def admit(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> None:
+    """Make the objects what an API server would have made of them; exit for a pod it would refuse.
+
+    ``pods`` are to be created; one with a uid was read from a server, and admitted there.
+    """
+    new = [not pod.metadata.uid for pod in pods]
+    problems = _default([*objects, *pods], {id(pod) for pod in pods})
+    for pod, is_new in zip(pods, new, strict=True):
+        if is_new and (why := _refusal(objects, pod)):
+            fail(f'pods "{pod.metadata.name}" is forbidden: {why}')
+        found = [*problems, *validate("Pod", pod)]
+        if found:
+            lines = "\n".join(f"  {problem}" for problem in found)
+            fail(f'Pod "{pod.metadata.name}" is invalid:\n{lines}')
+
+
+def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
+    """Apply limit ranges and the RuntimeClass to the pod; return why they forbid it, or ""."""
+    runtime_class = pod.spec.runtime_class_name
+    ranges = [o for o in objects if isinstance(o, LimitRange)]
+    ranges = [o for o in ranges if o.metadata.namespace == pod.metadata.namespace]
+    classes = [o for o in objects if isinstance(o, RuntimeClass)]
+    named = [o for o in classes if o.metadata.name == runtime_class]
+    return admit_pod(
+        pod, sorted(ranges, key=lambda o: o.metadata.name), named[0] if named else None
+    )
+
+
+def _default(objects: Sequence[AnyObject], always: Collection[int]) -> list[Any]:
+    """Fill in defaults as an API server does; return what is wrong.
+
+    ``always``: the ids of objects that get them even if they have a uid.
+    """
+    classes = PriorityClasses(o for o in objects if isinstance(o, PriorityClass))
+    now = time.time()
+    problems: list[Any] = []
+    for index, obj in enumerate(objects):
+        if obj.metadata.uid and id(obj) not in always:
+            continue  # Read from a server, which has defaulted it.
+        status = PodStatus()
+        if isinstance(obj, Pod):
+            status.CopyFrom(obj.status)
+        problems += default_object(obj, now=now, uid=f"simulated-{index}", priority_classes=classes)
+        if isinstance(obj, Pod):
+            # Defaulting resets the status, as for a pod being created; these may be running.
+            obj.status.CopyFrom(status)
+    return problems

@@ -1,0 +1,271 @@
+"""``sched simulate`` with more than one pod, or with nodes that come and go."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.quantity import QuantityError
+from podsched.cli.cluster_source import admit
+from podsched.cli.config import read_source
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.manifests import read_known
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import aligned, wrapped
+from podsched.cli.workloads import Workload
+from podsched.config.load import SchedulerConfiguration, default_config
+from podsched.engine.whatif.evacuation import Fate, Move
+from podsched.engine.whatif.scenario import Report, Scenario, play
+from podsched.engine.whatif.world import Outcome, World
+from podsched.framework.plugin import PluginError
+from podsched.plugins.registry import factories
+
+HOSTNAME = "kubernetes.io/hostname"
+#: Nodes that one question may add.
+MAX_NODES = 10_000
+#: Pods shown one by one; of more, how many each node gets.
+_LISTED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the command line asks for beside pods."""
+
+    add_node: Sequence[str] = ()
+    remove_node: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    pending: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether any of it is given."""
+        return bool(self.add_node or self.remove_node or self.drain or self.pending)
+
+
+def what_if(
+    objects: Sequence[AnyObject],
+    workload: Workload,
+    changes: Changes,
+    source: Source,
+    *,
+    as_json: bool,
+) -> int:
+    """Play a scenario and print what came of it; return the exit code."""
+    nodes = {o.metadata.name: o for o in objects if isinstance(o, Node)}
+    _check_names("--remove-node", changes.remove_node, nodes)
+    _check_names("--drain", changes.drain, nodes)
+    if both := sorted({*changes.remove_node} & {*changes.drain}):
+        fail(f"--remove-node and --drain: {both[0]}: a node is either removed or drained", USAGE)
+    added = [node for text in changes.add_node for node in _added(text, nodes)]
+    taken = {(pod.metadata.namespace, pod.metadata.name) for pod in workload.pods}
+    objects = [
+        o
+        for o in objects
+        if not (isinstance(o, Pod) and (o.metadata.namespace, o.metadata.name) in taken)
+    ]
+    objects += workload.others
+    for pod in workload.pods:
+        pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
+    admit([*objects, *added], workload.pods)
+    pending = changes.pending or bool(added and not workload.pods)
+    scenario = Scenario(workload.pods, pending, added, changes.remove_node, changes.drain)
+    report = play(world_of(objects, source), scenario)
+    if as_json:
+        print(json.dumps(report_document(report), indent=2))
+    else:
+        for text in _sections(report, scenario):
+            say(text)
+    if report.failed:
+        return 2
+    return 0 if report.fits else FAILED
+
+
+def world_of(objects: Sequence[AnyObject], source: Source) -> World:
+    """Return a world of objects that have been admitted; exit if it cannot be made."""
+    config: SchedulerConfiguration = read_source(source)[0] if source.given else default_config()
+    try:
+        return World(objects, config, factories())
+    except (QuantityError, PluginError) as exc:
+        fail(str(exc), FAILED)
+
+
+def _check_names(option: str, names: Sequence[str], nodes: dict[str, Any]) -> None:
+    for name in names:
+        if name not in nodes:
+            fail(f'{option}: there is no node "{name}"', USAGE)
+
+
+def _added(text: str, nodes: dict[str, Any]) -> Iterator[Node]:
+    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` stands for, with free names."""
+    what, colon, number = text.rpartition(":")
+    if not colon or not number.isdigit():
+        what, number = text, ""
+    count = int(number or 1)
+    if not 0 < count <= MAX_NODES:
+        fail(f"--add-node {text}: the number of nodes must be 1 to {MAX_NODES:,}", USAGE)
+    template = nodes.get(what) if not Path(what).exists() else None
+    if template is None:
+        found = read_known([what], "default", strict=False).objects
+        if len(found) != 1 or not isinstance(found[0], Node):
+            fail(f"--add-node {what}: the file must contain exactly one object, a Node", USAGE)
+        template = found[0]
+    free = 0
+    for _ in range(count):
+        node = Node()
+        node.CopyFrom(template)
+        name = template.metadata.name
+        while name in nodes:
+            free += 1
+            name = f"{template.metadata.name}-added-{free}"
+        node.metadata.name = name
+        node.metadata.uid = f"simulated-node-{name}"
+        if HOSTNAME in node.metadata.labels or name != template.metadata.name:
+            node.metadata.labels[HOSTNAME] = name
+        node.spec.unschedulable = False
+        nodes[name] = node
+        yield node
+
+
+# ---------------------------------------------------------------------- what came of it
+
+
+def report_document(report: Report) -> dict[str, Any]:
+    """Return a report as plain data."""
+    return {
+        "fits": report.fits,
+        "pods": [_outcome_document(outcome) for outcome in report.outcomes],
+        "moves": [_move_document(move) for move in report.moves],
+    }
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = {"pod": outcome.pod.key}
+    if outcome.node_name:
+        found["node"] = outcome.node_name
+    if outcome.message:
+        found["message"] = outcome.message
+    if outcome.rejections:
+        found["rejectedNodes"] = dict(outcome.rejections)
+    if outcome.victims:
+        found["victims"] = [victim.key for victim in outcome.victims]
+    return found
+
+
+def _move_document(move: Move) -> dict[str, Any]:
+    found: dict[str, Any] = {"pod": move.pod.key, "from": move.from_node, "fate": move.fate.value}
+    if move.to_node:
+        found["to"] = move.to_node
+    if move.wave:
+        found["wave"] = move.wave
+    if move.reason:
+        found["reason"] = move.reason
+    if move.budgets:
+        found["budgets"] = list(move.budgets)
+    if move.victims:
+        found["victims"] = [victim.key for victim in move.victims]
+    return found
+
+
+_FATES = {
+    Fate.MOVES: "",
+    Fate.NO_LONGER_FITS: "no longer fits: ",
+    Fate.BLOCKED: "blocked: ",
+    Fate.STAYS: "stays: ",
+    Fate.LOST: "lost: ",
+    Fate.GOES_WITH_NODE: "goes with the node: ",
+}
+
+
+def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
+    if scenario.add:
+        names = [node.metadata.name for node in scenario.add]
+        more = f", ... ({len(names)} nodes)" if len(names) > 3 else ""
+        yield f"Added: {', '.join(names[:3])}{more}"
+    if report.moves:
+        yield _summary(report.moves)
+        yield ""
+        yield "\n".join(wrapped(_move_rows(report.moves)))
+    elif scenario.drain or scenario.remove:
+        yield "No pod has to move."
+    if not report.outcomes:
+        if scenario.pending:
+            yield "No pod is waiting."
+        return
+    if report.moves or scenario.add:
+        yield ""
+    fitting = [outcome for outcome in report.outcomes if outcome.node_name]
+    what = "pods fit" if scenario.pods else "waiting pods fit"
+    yield f"{len(fitting):,} of {len(report.outcomes):,} {what}."
+    if fitting:
+        yield ""
+        yield "\n".join(_places(fitting))
+    misfits = [outcome for outcome in report.outcomes if not outcome.node_name]
+    if misfits:
+        yield ""
+        yield "\n".join(wrapped([["WITHOUT A NODE", "WHY"], *_misfits(misfits)]))
+
+
+def _summary(moves: Sequence[Move]) -> str:
+    counts = Counter(move.fate for move in moves)
+    words = {
+        Fate.MOVES: "another node",
+        Fate.NO_LONGER_FITS: "no longer fits",
+        Fate.BLOCKED: "blocked by a budget",
+        Fate.STAYS: "stays",
+        Fate.LOST: "lost",
+        Fate.GOES_WITH_NODE: "goes with its node",
+    }
+    parts = [f"{counts[fate]:,} {words[fate]}" for fate in Fate if counts[fate]]
+    return f"Pods concerned: {len(moves):,} ({', '.join(parts)})"
+
+
+def _move_rows(moves: Sequence[Move]) -> list[list[str]]:
+    rows = [["POD", "FROM", "TO", "WAVE", "BUDGET", "REMARK"]]
+    for move in moves:
+        remark = _FATES[move.fate] + move.reason
+        if move.victims:
+            keys = ", ".join(victim.key for victim in move.victims)
+            remark = f"{remark}; preempts {keys}" if remark else f"preempts {keys}"
+        cells = (move.to_node, str(move.wave or ""), ",".join(move.budgets), remark)
+        rows.append([move.pod.key, move.from_node, *(cell or "-" for cell in cells)])
+    return [[row[i] for i in _filled(rows)] for row in rows]
+
+
+def _filled(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns in which any row has something."""
+    return [i for i in range(len(rows[0])) if any(row[i] != "-" for row in rows[1:])]
+
+
+def _places(fitting: Sequence[Outcome]) -> list[str]:
+    """Return a line for each pod, or for each node where there are many pods."""
+    if len(fitting) <= _LISTED:
+        rows = [["POD", "NODE", "PREEMPTS"]]
+        for one in fitting:
+            keys = ", ".join(victim.key for victim in one.victims)
+            rows.append([one.pod.key, one.node_name, keys or "-"])
+        return wrapped([[row[i] for i in _filled(rows)] for row in rows])
+    counts = Counter(outcome.node_name for outcome in fitting)
+    if len(counts) <= _LISTED:
+        return aligned([["NODE", "PODS"], *([n, f"{k:,}"] for n, k in sorted(counts.items()))])
+    spread = Counter(counts.values())
+    return aligned(
+        [
+            ["PODS ON A NODE", "NODES"],
+            *([f"{pods:,}", f"{nodes:,}"] for pods, nodes in sorted(spread.items(), reverse=True)),
+        ]
+    )
+
+
+def _misfits(misfits: Sequence[Outcome]) -> Iterator[list[str]]:
+    """Yield name and reason; pods that follow each other with one reason share a line."""
+    for why, group in groupby(misfits, key=lambda outcome: outcome.message):
+        pods = [outcome.pod.key for outcome in group]
+        name = pods[0] if len(pods) == 1 else f"{pods[0]} and {len(pods) - 1:,} more"
+        yield [name, why]

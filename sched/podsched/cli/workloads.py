@@ -1,0 +1,137 @@
+"""The pods that manifests stand for: pods themselves, and those that workloads would create."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from podsched.api.objects import AnyObject, Pod
+from podsched.cli.errors import USAGE, fail, warn
+from podsched.cli.manifests import read_known
+
+#: Pods of one question: more would not be read, and would take minutes.
+MAX_PODS = 20_000
+
+_REPLICATED = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
+_TEMPLATED = (*_REPLICATED, "Job")
+
+
+class Workload(NamedTuple):
+    """What was read: pods in their order, and objects that belong to them (owners, claims...)."""
+
+    pods: list[Pod]
+    others: list[AnyObject]
+
+
+def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Workload:
+    """Return the pods that files stand for; ``replicas`` of each template or pod if given.
+
+    Exits if there is none, or if there are more than MAX_PODS.
+    """
+    count = 0
+
+    def expand(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        nonlocal count
+        kind = document.get("kind")
+        if kind != "Pod" and kind not in _TEMPLATED:
+            return [document]
+        number = _replicas(document) if replicas is None else replicas
+        count += number
+        if count > MAX_PODS:
+            fail(f"more than {MAX_PODS:,} pods", USAGE)
+        if kind == "Pod":
+            return list(_copies(document, number, named=replicas is not None))
+        return list(_expanded(document, number))
+
+    found = read_known(filenames, "default", strict=False, expand=expand)
+    if found.unknown:
+        number = len(found.unknown)
+        warn(f"skipped {number} object{'s' if number > 1 else ''} of kinds that make no pods")
+    pods = [obj for obj in found.objects if isinstance(obj, Pod)]
+    if not pods:
+        fail(f"{', '.join(filenames)}: no pod, and nothing that makes pods", USAGE)
+    return Workload(pods, [obj for obj in found.objects if not isinstance(obj, Pod)])
+
+
+def _replicas(document: Mapping[str, Any]) -> int:
+    spec = document.get("spec")
+    field = "parallelism" if document["kind"] == "Job" else "replicas"
+    value = spec.get(field, 1) if isinstance(spec, Mapping) and document["kind"] != "Pod" else 1
+    return value if isinstance(value, int) and value >= 0 else 1
+
+
+def _copies(
+    document: Mapping[str, Any], number: int, *, named: bool
+) -> Iterator[Mapping[str, Any]]:
+    if not named:
+        yield document
+        return
+    for index in range(number):
+        one = copy.deepcopy(dict(document))
+        metadata = one.setdefault("metadata", {})
+        if isinstance(metadata, dict):
+            metadata["name"] = f"{metadata.get('name', 'pod')}-{index + 1}"
+            metadata.pop("uid", None)
+        yield one
+
+
+def _expanded(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the owner as the scheduler sees it, and the pods that its controller would create."""
+    kind, spec = document["kind"], document.get("spec")
+    metadata = document.get("metadata")
+    spec = spec if isinstance(spec, Mapping) else {}
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    template = spec.get("template")
+    template = template if isinstance(template, Mapping) else {}
+    name, namespace = str(metadata.get("name", "unnamed")), metadata.get("namespace", "default")
+    # The pods of a Deployment belong to a ReplicaSet of it.
+    owner = "ReplicaSet" if kind == "Deployment" else kind
+    uid = f"simulated-{owner}-{namespace}-{name}"
+    version = "batch/v1" if owner == "Job" else "apps/v1"
+    version = "v1" if owner == "ReplicationController" else version
+    if owner in ("ReplicaSet", "StatefulSet", "ReplicationController"):
+        shown = {"name": name, "namespace": namespace, "uid": uid}
+        kept = {"replicas": number, "selector": spec.get("selector"), "template": template}
+        yield {"apiVersion": version, "kind": owner, "metadata": shown, "spec": kept}
+    reference = {"apiVersion": version, "kind": owner, "name": name, "uid": uid, "controller": True}
+    of_template = template.get("metadata")
+    of_template = of_template if isinstance(of_template, Mapping) else {}
+    claims = spec.get("volumeClaimTemplates") if kind == "StatefulSet" else None
+    claims = [one for one in claims if isinstance(one, Mapping)] if isinstance(claims, list) else []
+    for index in range(number):
+        pod_name = f"{name}-{index}"
+        pod_spec = copy.deepcopy(template.get("spec", {}))
+        for claim in claims:
+            yield _claim(claim, pod_name, namespace, pod_spec)
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": pod_name,
+                "namespace": namespace,
+                "labels": of_template.get("labels"),
+                "annotations": of_template.get("annotations"),
+                "ownerReferences": [reference],
+            },
+            "spec": pod_spec,
+        }
+
+
+def _claim(
+    template: Mapping[str, Any], pod_name: str, namespace: str, pod_spec: Any
+) -> Mapping[str, Any]:
+    """Return the claim that a StatefulSet's pod gets, and mount it in the pod's spec."""
+    metadata = template.get("metadata")
+    volume = str(metadata.get("name", "data")) if isinstance(metadata, Mapping) else "data"
+    name = f"{volume}-{pod_name}"
+    if isinstance(pod_spec, dict):
+        volumes = pod_spec.setdefault("volumes", [])
+        if isinstance(volumes, list):
+            volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": name}})
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": template.get("spec", {}),
+    }

@@ -1,0 +1,137 @@
+"""Which evictions disruption budgets permit, one after another, while pods go and come.
+
+The rules are those of Kubernetes' eviction subresource (``registry/core/pod/storage/eviction.go``,
+v1.36). A pod that is placed again counts as healthy again: what a budget permits grows back by one,
+as it does when the replacement of a pod has become ready.
+
+A budget without a status, as a manifest that nobody has applied, is counted from the pods that it
+selects; a percentage is then one of these pods, not of the replicas that their owners ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from podsched.api.conditions import is_finished, is_pod_ready
+from podsched.api.objects import Pod, PodDisruptionBudget
+from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+
+
+@dataclass(slots=True)
+class Budget:
+    """One budget: how many evictions it permits, and how many healthy pods it has and needs."""
+
+    name: str
+    namespace: str
+    selector: Selector
+    allowed: int
+    healthy: int
+    desired: int
+    always_unhealthy: bool
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the budget is about the pod."""
+        meta = pod.metadata
+        return meta.namespace == self.namespace and self.selector.matches(meta.labels)
+
+
+class Budgets:
+    """The budgets of a cluster, spent and restored as pods go and come back."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod]) -> None:
+        """``pods`` are all that run, to count for budgets without a status."""
+        running = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
+        self.all = [_read(budget, running) for budget in budgets]
+
+    def of(self, pod: Pod) -> list[Budget]:
+        """Return the budgets that cover a pod."""
+        return [budget for budget in self.all if budget.covers(pod)]
+
+    def refusal(self, pod: Pod) -> str:
+        """Return why the pod must not be evicted now, "" if it may be."""
+        if not _disrupts(pod):
+            return ""
+        found = self.of(pod)
+        if len(found) > 1:
+            names = ", ".join(budget.name for budget in found)
+            return f"several budgets cover it ({names}), which evictions do not support"
+        for budget in found:
+            if _counts(budget, pod) and budget.allowed <= 0:
+                return (
+                    f"budget {budget.name} needs {budget.desired} healthy pods "
+                    f"and has {budget.healthy}"
+                )
+        return ""
+
+    def spend(self, pod: Pod) -> None:
+        """Count an eviction, permitted or not."""
+        self._count(pod, -1)
+
+    def restore(self, pod: Pod) -> None:
+        """Count that the pod's replacement runs."""
+        self._count(pod, 1)
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        if not _disrupts(pod):
+            return
+        for budget in self.of(pod):
+            if _counts(budget, pod):
+                budget.allowed += sign
+            budget.healthy += sign * _healthy(pod)
+
+
+def _disrupts(pod: Pod) -> bool:
+    """Whether an eviction disrupts anything: the pod has started, and is not going anyway."""
+    going = pod.metadata.HasField("deletion_timestamp")
+    return not (is_finished(pod) or pod.status.phase == "Pending" or going)
+
+
+def _healthy(pod: Pod) -> bool:
+    """Whether the pod is ready; one without a status counts as running well."""
+    return not pod.status.phase or is_pod_ready(pod)
+
+
+def _counts(budget: Budget, pod: Pod) -> bool:
+    """Whether the pod's eviction takes one of the budget's."""
+    if _healthy(pod):
+        return True
+    return not budget.always_unhealthy and not budget.healthy >= budget.desired > 0
+
+
+def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
+    spec, status, meta = budget.spec, budget.status, budget.metadata
+    read = Budget(
+        meta.name,
+        meta.namespace,
+        _selector(budget),
+        status.disruptions_allowed,
+        status.current_healthy,
+        status.desired_healthy,
+        spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )
+    if status.observed_generation or status.expected_pods:
+        return read
+    covered = [pod for pod in running if read.covers(pod)]
+    read.healthy = sum(map(_healthy, covered))
+    if spec.HasField("min_available"):
+        read.desired = _scaled(spec.min_available, len(covered))
+    elif spec.HasField("max_unavailable"):
+        read.desired = max(0, len(covered) - _scaled(spec.max_unavailable, len(covered)))
+    read.allowed = max(0, read.healthy - read.desired) if covered else 0
+    return read
+
+
+def _selector(budget: PodDisruptionBudget) -> Selector:
+    if not budget.spec.HasField("selector"):
+        return NOTHING
+    try:
+        return compile_selector(budget.spec.selector)
+    except SelectorError:
+        return NOTHING
+
+
+def _scaled(text: str, total: int) -> int:
+    """Return a number, or a percentage of ``total`` rounded up."""
+    number = int(text.removesuffix("%") or 0)
+    return -(-number * total // 100) if text.endswith("%") else number

@@ -1,0 +1,133 @@
+"""``sched simulate`` with several pods, and with nodes that come and go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.commands import Commands
+
+OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u",
+          "controller": True}]  # fmt: skip
+
+
+def node(name: str, cpu: str = "4") -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "16Gi", "pods": "20"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": allocatable}}  # fmt: skip
+
+
+def pod(name: str, cpu: str = "1", node_name: str = "", **metadata: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container]} | ({"nodeName": node_name} if node_name else {})
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", **metadata},
+            "spec": spec}  # fmt: skip
+
+
+def written(path: Path, *items: dict[str, Any]) -> str:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    """Two nodes with a budgeted application, as kubectl prints them, with kinds of no interest."""
+    web = {"labels": {"app": "web"}, "ownerReferences": OWNER}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+              "metadata": {"name": "web", "namespace": "default"},
+              "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}  # fmt: skip
+    return written(tmp_path / "cluster.json", node("a"), node("b"), budget,
+                   pod("web-0", "1", "a", **web), pod("web-1", "1", "a", **web),
+                   {"apiVersion": "x/v1", "kind": "Odd", "metadata": {"name": "of"}})  # fmt: skip
+
+
+def test_replicas_are_scheduled_in_turn_until_none_fits(
+    sched: Commands, cluster: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "pod.json", pod("job", "2"))
+    done = sched("simulate", "-f", cluster, "--pod", file, "--replicas", "5", "-o", "json")
+    assert done.code == 1
+    result = json.loads(done.out)
+    assert [one.get("node") for one in result["pods"]] == ["b", "a", "b", None, None]
+    assert result["pods"][0]["pod"] == "default/job-1"
+    assert "Insufficient cpu" in result["pods"][4]["message"]
+
+
+def test_workloads_stand_for_their_pods(sched: Commands, cluster: str, tmp_path: Path) -> None:
+    template = {"metadata": {"labels": {"app": "api"}}, "spec": pod("x")["spec"]}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"},
+                  "spec": {"replicas": 3, "template": template,
+                           "selector": {"matchLabels": {"app": "api"}}}}  # fmt: skip
+    claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "none"}}
+    sets = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+            "spec": {"template": {"spec": pod("x")["spec"]},
+                     "volumeClaimTemplates": [claim]}}  # fmt: skip
+    first, second = written(tmp_path / "1.json", deployment), written(tmp_path / "2.json", sets)
+    done = sched("simulate", "-f", cluster, "--pod", first, "--pod", second, "-o", "json")
+    result = json.loads(done.out)
+    names = [one["pod"] for one in result["pods"]]
+    assert names == ["default/api-0", "default/api-1", "default/api-2", "default/db-0"]
+    assert all("node" in one for one in result["pods"][:3])
+    assert "unbound immediate PersistentVolumeClaims" in result["pods"][3]["message"]
+
+
+def test_a_drain_names_waves_and_budgets(sched: Commands, cluster: str) -> None:
+    said = sched.ok("simulate", "-f", cluster, "--drain", "a")
+    lines = [line.split() for line in said.splitlines()]
+    assert ["default/web-0", "a", "b", "1", "web"] in lines
+    assert ["default/web-1", "a", "b", "2", "web"] in lines
+
+
+def test_nodes_can_be_added_from_a_file_or_like_another(
+    sched: Commands, cluster: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "pod.json", pod("large", "8"))
+    large = written(tmp_path / "large.json", node("a", "8"))
+    added = ("--add-node", f"{large}:2", "--add-node", "b")
+    result = sched.ok("simulate", "-f", cluster, "--pod", file, *added, "-o", "json")
+    assert json.loads(result)["pods"][0]["node"] == "a-added-1"
+
+
+def test_a_removed_node_loses_what_nobody_replaces(
+    sched: Commands, cluster: str, tmp_path: Path
+) -> None:
+    more = written(tmp_path / "more.json", pod("alone", "1", "a"))
+    done = sched("simulate", "-f", cluster, "-f", more, "--remove-node", "a", "-o", "json")
+    assert done.code == 1
+    fates = {one["pod"]: one["fate"] for one in json.loads(done.out)["moves"]}
+    assert fates == {
+        "default/alone": "Lost",
+        "default/web-0": "Moves",
+        "default/web-1": "Moves",
+    }
+
+
+def test_it_reads_well_at_80_columns(
+    sched: Commands, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    file = written(tmp_path / "pod.json", pod("job", "2"))
+    done = sched("simulate", "-f", cluster, "--pod", file, "--replicas", "9", "--drain", "a")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "default/job-2 and 7 more" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--drain", "x"), 'error: --drain: there is no node "x"'),
+        (("--remove-node", "a", "--drain", "a"), "a node is either removed or drained"),
+        (("--add-node", "a:0"), "error: --add-node a:0: the number of nodes must be 1 to 10,000"),
+        (("--add-node", "/nowhere:2"), "/nowhere: No such file or directory"),
+    ],
+)
+def test_mistakes_are_told(
+    sched: Commands, cluster: str, arguments: tuple[str, ...], message: str
+) -> None:
+    done = sched("simulate", "-f", cluster, *arguments)
+    assert done.code in (1, 2)
+    assert message in done.err
