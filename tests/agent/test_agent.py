@@ -17,7 +17,7 @@ from podsched.v1.api_pb2 import BatchResult
 class Client:
     """An API server that accepts everything and has no changes to report."""
 
-    async def create_many(self, items: Any) -> list[BatchResult]:
+    async def create_many(self, items: Any, **_: Any) -> list[BatchResult]:
         return [BatchResult() for _ in items]
 
     patch_many = evict_pods = create_many

@@ -32,7 +32,9 @@ class Objects:
     def objects(self, kind: str) -> dict[str, AnyObject]:
         return self._objects.get(kind, {})
 
-    async def patch_many(self, patches: Sequence[PatchRequest]) -> list[BatchResult]:
+    async def patch_many(
+        self, patches: Sequence[PatchRequest], *, traceparent: str = ""
+    ) -> list[BatchResult]:
         self.patched += [f"{patch.name} {patch.merge_patch.decode()}" for patch in patches]
         return [BatchResult() for _ in patches]
 

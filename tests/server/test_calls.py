@@ -14,12 +14,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from podsched.api.kinds import KINDS
+from podsched.api.trace_context import Metadata, of_metadata
 from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
 from podsched.server.calls import streaming, unary, unknown
 from podsched.server.fairness.gate import Gate
 from podsched.server.pipeline import Pipeline
 from podsched.server.reflection import reflection_handlers
+from podsched.telemetry.tracing import NO_SPAN, Span
 from podsched.v1.api_pb2 import GetRequest
 
 REQUEST = GetRequest(kind="Pod", name="web").SerializeToString()
@@ -71,8 +73,13 @@ class Calls:
     def __init__(self) -> None:
         self.codes: list[str] = []
         self.requests: list[Any] = []
-        self.parents: list[str] = []
+        self.contexts: list[str] = []
         self.request_ids: list[str] = []
+
+    def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
+        assert method == "Get"
+        self.contexts.append(of_metadata(metadata))
+        return NO_SPAN
 
     def call_ended(
         self,
@@ -81,14 +88,14 @@ class Calls:
         code: str,
         started: float,
         ended: float,
-        parent: str,
+        span: Span,
         request_id: str,
     ) -> None:
         assert method == "Get"
         assert started <= ended
         self.codes.append(code)
         self.requests.append(request)
-        self.parents.append(parent)
+        assert span is NO_SPAN
         self.request_ids.append(request_id)
 
 
@@ -124,7 +131,7 @@ async def test_an_answer_is_observed_with_its_request_and_the_callers_trace() ->
     handler = unary("Get", GetRequest.FromString, answered, Pipeline(calls))
     answer = await ask(handler, REQUEST, Context(("traceparent", "00-a-b-01")))
     assert answer == b"web"
-    assert (calls.codes, calls.parents) == (["OK"], ["00-a-b-01"])
+    assert (calls.codes, calls.contexts) == (["OK"], ["00-a-b-01"])
     assert calls.requests[0].name == "web"
 
 

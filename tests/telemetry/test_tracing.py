@@ -74,6 +74,23 @@ def test_a_malformed_parent_begins_a_new_trace(parent: str) -> None:
     assert recorded.spans()["x"].parent is None
 
 
+def test_a_call_about_several_traces_is_a_span_in_each_of_them() -> None:
+    there = Recorded(ratio=0)
+    contexts = [f"00-{digit * 32}-{digit * 16}-01" for digit in "ab"]
+    span = there.tracer.resume("x", ",".join([*contexts, "nonsense"]), at=1.0)
+    span.child("part", 1.0, 2.0)
+    span.end(3.0)
+    spans = there.exporter.get_finished_spans()
+    traces = sorted((span.name, f"{span.context.trace_id:032x}") for span in spans)
+    assert traces == [(name, digit * 32) for name in ("part", "x") for digit in "ab"]
+    assert span.context.count(",") == 1
+
+
+@pytest.mark.parametrize("context", ["", "nonsense", "00-" + "1" * 32 + "-" + "1" * 16 + "-00"])
+def test_what_goes_on_in_a_trace_never_begins_one(context: str) -> None:
+    assert Recorded().tracer.resume("x", context) is NO_SPAN
+
+
 def test_a_parent_that_is_not_sampled_is_not_continued() -> None:
     span = Recorded().tracer.start("x", parent="00-" + "1" * 32 + "-" + "1" * 16 + "-00")
     assert span is NO_SPAN

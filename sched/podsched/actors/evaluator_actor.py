@@ -6,10 +6,10 @@ another, in the order in which the leader made them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from podsched.actors.packing import dump, load, pack_result, unpack_rows
 from podsched.actors.terms import Adoption, StaleTerm, TermGuard
@@ -22,10 +22,12 @@ from podsched.config.profiles import Profile
 from podsched.engine.evaluation.dry_run import DryRunRequest, dry_run_rows
 from podsched.engine.evaluation.sharding import EvaluationRequest, evaluate
 from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.run_spans import record_runs
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
 from podsched.plugins.registry import factories
-from podsched.telemetry.tracing import NO_SPAN, SpanName, configure_tracing
+from podsched.telemetry.tracing import SpanName, configure_tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class EvaluatorActor:
         self._guard = TermGuard(fingerprint)
         self._profiles = profiles
         self._factories: Mapping[str, PluginFactory] = factories()
+        self._meter = EngineMeter.unread(time.monotonic)
         self.tracer = configure_tracing("podsched-evaluator", otlp_endpoint or None, instance=name)
         self._forget()
 
@@ -96,7 +99,7 @@ class EvaluatorActor:
         self._cluster = ClusterState(self._decoder.columns)
         handle = _Handle(self._cluster)
         self._runtimes = {
-            profile.scheduler_name: ProfileRuntime(profile, self._factories, handle)
+            profile.scheduler_name: ProfileRuntime(profile, self._factories, handle, self._meter)
             for profile in self._profiles
         }
 
@@ -157,5 +160,15 @@ class EvaluatorActor:
             return NotCurrent()
         return refusal
 
-    def _span(self, name: SpanName, traceparent: str) -> AbstractContextManager[Any]:
-        return self.tracer.start(name, parent=traceparent) if traceparent else NO_SPAN
+    @contextmanager
+    def _span(self, name: SpanName, traceparent: str) -> Iterator[None]:
+        """Record the block and the runs of plugins in it, if the attempt is traced."""
+        with self.tracer.resume(name, traceparent) as span:
+            if not span.recording:
+                yield
+                return
+            self._meter.log.follow()
+            try:
+                yield
+            finally:
+                record_runs(span, self._meter.log.take())

@@ -32,6 +32,7 @@ from podsched.agent.nodes import (
     registration,
     repaired_conditions,
 )
+from podsched.agent.start_traces import StartTraces
 from podsched.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
 from podsched.api.codec import write
 from podsched.api.conditions import is_finished
@@ -46,6 +47,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
+from podsched.telemetry.tracing import DISABLED, Tracer
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
 
@@ -88,11 +90,13 @@ class Agent:
         nodes: Sequence[Node] = (),
         *,
         metrics: AgentMetrics | None = None,
+        tracer: Tracer = DISABLED,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._settings = settings
         self._metrics = metrics
+        self._traces = StartTraces(tracer)
         self._now = now
         self._given = [*nodes_of_settings(settings), *nodes]
         self._names = {node.metadata.name for node in self._given}
@@ -113,7 +117,7 @@ class Agent:
         self._timers: list[tuple[float, str, str]] = []
         """Heap of times at which to handle an object again: time, kind, key."""
         self._timer_set = asyncio.Event()
-        self._statuses = Outbox(client.patch_many, self._pod_answered)
+        self._statuses = Outbox(self._send_statuses, self._status_answered)
         self._removals = Outbox(client.evict_pods, self._pod_answered)
         self._node_patches = Outbox(client.patch_many, self._node_answered)
         self._renewals = Outbox(self._send_renewals, self._renewed)
@@ -276,6 +280,10 @@ class Agent:
         if after and before != after:
             self._pods_on.setdefault(after, {})[key] = None
         self._count_pod(key, new)
+        if new is None:
+            self._traces.gone(key)
+        elif pods.is_waiting(new) and self._playing.get(after) is False:
+            self._traces.seen(key, new)
         if new is None or is_finished(new):
             self._admission.release(key)
         elif after and not pods.is_waiting(new):
@@ -399,6 +407,13 @@ class Agent:
             with contextlib.suppress(NotFound):
                 await self._client.delete("Lease", name, leases.NAMESPACE)
         return [v1.BatchResult()] * len(names)
+
+    async def _send_statuses(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]:
+        return await self._client.patch_many(patches, traceparent=self._traces.contexts(patches))
+
+    def _status_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
+        self._traces.answered(key, cast(Pod | None, self._informer.get("Pod", key)), result.code)
+        self._pod_answered(key, _, result)
 
     def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
         self._retry_after("Pod", key, errors.of_result(result))

@@ -47,7 +47,9 @@ class VolumeClient(Protocol):
 
     async def create_many(self, items: Iterable[AnyObject]) -> Sequence[v1.BatchResult]: ...
 
-    async def patch_many(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]: ...
+    async def patch_many(
+        self, patches: Sequence[v1.PatchRequest], *, traceparent: str = ""
+    ) -> Sequence[v1.BatchResult]: ...
 
     async def delete(
         self,

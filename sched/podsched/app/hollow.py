@@ -23,7 +23,8 @@ async def run_hollow_nodes(
 ) -> None:
     """Run an agent until the process is asked to stop; a bug in the agent ends the process."""
     client = ApiClient(settings.api_endpoints, client_options)
-    agent = Agent(client, settings, nodes, metrics=AgentMetrics(process.registry))
+    metrics = AgentMetrics(process.registry)
+    agent = Agent(client, settings, nodes, metrics=metrics, tracer=process.tracer)
     process.checks.add(
         "registered",
         lambda: "" if agent.ready else "not all nodes are registered",

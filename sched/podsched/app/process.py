@@ -27,7 +27,10 @@ from podsched.telemetry.zpages import Component
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """Options of every process. ``instance`` distinguishes replicas in traces."""
+    """Options of every process.
+
+    ``instance`` tells processes of one kind apart, in traces: of a replica, its unique identity.
+    """
 
     name: str
     instance: str = ""

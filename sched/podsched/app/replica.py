@@ -85,7 +85,7 @@ class Replica:
     def __init__(self, process: Process, options: ReplicaOptions) -> None:
         self._process = process
         self._options = options
-        self.identity = unique_identity(options.settings.identity)
+        self.identity = process.options.instance or unique_identity(options.settings.identity)
         self._backend = options.backend(
             options.settings.identity or self.identity, self.identity, process.registry
         )

@@ -20,7 +20,9 @@ from podsched.cli.process_options import (
     InsecureListen,
     LogFormatOption,
     LogLevelOption,
+    Otlp,
     check_client_listener,
+    instance_of,
     run_or_fail,
     serving_files,
     telemetry_settings,
@@ -105,6 +107,7 @@ def agent(
     insecure_listen: InsecureListen = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
+    otlp_endpoint: Otlp = "",
 ) -> None:
     """Play hollow nodes: register them, send heartbeats, run and end pods."""
     from podsched.app.hollow import run_hollow_nodes
@@ -127,8 +130,8 @@ def agent(
             adopt=adopt,
             volume_controller=not no_volume_controller,
         )
-    telemetry = telemetry_settings(health_listen, log_format, log_level, "", 0.0)
-    options = ProcessOptions("agent", node_prefix, telemetry, tls)
+    telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, 0.0)
+    options = ProcessOptions("agent", instance_of(node_prefix), telemetry, tls)
     try:
         run_or_fail(
             ctx, options, lambda process: run_hollow_nodes(process, settings, given, client)

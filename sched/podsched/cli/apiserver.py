@@ -46,6 +46,7 @@ from podsched.cli.process_options import (
     TraceRatio,
     check_listener,
     etcd_options,
+    instance_of,
     run_or_fail,
     telemetry_settings,
 )
@@ -214,7 +215,7 @@ def apiserver(
         audit=audit_settings(audit_log, audit_policy, audit_maxsize, audit_maxbackup, audit_maxage),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    options = ProcessOptions("apiserver", listen, telemetry, _health_tls(settings))
+    options = ProcessOptions("apiserver", instance_of(listen), telemetry, _health_tls(settings))
     run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
 
 

@@ -143,16 +143,21 @@ def _credentials(client: ClientOptions) -> dict[str, str]:
 
 
 def with_client(
-    server: str, work: Callable[[ApiClient], Awaitable[T]], client: ClientOptions | None = None
+    server: str,
+    work: Callable[[ApiClient], Awaitable[T]],
+    client: ClientOptions | None = None,
+    *,
+    traceparent: str = "",
 ) -> T:
     """Run ``work`` with a client; exit with a line for errors that users can cause.
 
-    ``client``: how to connect, where options say it; otherwise the environment does.
+    ``client``: how to connect, where options say it; otherwise the environment does;
+    ``traceparent``: of the trace that the calls are part of.
     """
     secured = {} if client is None else _credentials(client)
 
     async def run() -> T:
-        opened = open_client(endpoints(server), **secured)
+        opened = open_client(endpoints(server), traceparent=traceparent, **secured)
         try:
             return await work(opened)
         finally:

@@ -20,6 +20,7 @@ from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
+from podsched.cli.trace import Trace, traced
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable, of_result
 
@@ -194,6 +195,7 @@ def apply(
     recursive: Recursive = False,
     skip_unknown: SkipUnknown = False,
     dry_run: DryRunOption = DryRun.NONE,
+    trace: Trace = False,
 ) -> None:
     """Create the objects in manifests, or update those that exist.
 
@@ -201,7 +203,8 @@ def apply(
     resourceVersion is only applied to that version of the object.
     """
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    _write(server, found, skip_unknown, dry_run, lambda writer: writer.apply(found.objects))
+    with traced("sched apply", wanted=trace) as context:
+        _write(server, found, skip_unknown, dry_run, lambda w: w.apply(found.objects), context)
 
 
 def create(
@@ -212,10 +215,12 @@ def create(
     recursive: Recursive = False,
     skip_unknown: SkipUnknown = False,
     dry_run: DryRunOption = DryRun.NONE,
+    trace: Trace = False,
 ) -> None:
     """Create the objects in manifests; fail if one exists."""
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    _write(server, found, skip_unknown, dry_run, lambda writer: writer.create(found.objects))
+    with traced("sched create", wanted=trace) as context:
+        _write(server, found, skip_unknown, dry_run, lambda w: w.create(found.objects), context)
 
 
 def _write(
@@ -224,6 +229,7 @@ def _write(
     skip_unknown: bool,
     dry_run: DryRun,
     act: Callable[[_Writer], Awaitable[None]],
+    traceparent: str,
 ) -> None:
     async def work(client: ApiClient) -> int:
         with progress_bar("objects", len(found.objects)) as progress:
@@ -231,7 +237,7 @@ def _write(
             await act(writer)
         return writer.failures
 
-    failures = with_client(server, work) if found.objects else 0
+    failures = with_client(server, work, traceparent=traceparent) if found.objects else 0
     for line in found.unknown:
         if skip_unknown:
             warn(f"skipped: {line}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -218,6 +219,11 @@ def telemetry_settings(
             health_host=host,
             health_port=port,
         )
+
+
+def instance_of(part: str) -> str:
+    """Return what tells a process from others of its kind: its host, and what it does there."""
+    return f"{socket.gethostname()}_{part}"
 
 
 def keep_flags(ctx: Any) -> None:

@@ -124,7 +124,7 @@ def scheduler(
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.podsched_backend import PodschedOptions
-    from podsched.app.replica import ReplicaOptions, run_replica
+    from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
     flags, policy, serving, kubernetes = _checked(ctx)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
@@ -152,7 +152,8 @@ def scheduler(
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)
-    process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https)
+    unique = unique_identity(identity)
+    process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https)
     run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, kubernetes)))
 
 

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError, Message
 from podsched.api.codec import format_time
 from podsched.api.kinds import unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
+from podsched.api.trace_context import to_metadata
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
@@ -191,11 +192,15 @@ class ApiClient:
         return await self._object("Patch", request)
 
     async def patch_many(
-        self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence | None = None
+        self,
+        patches: Sequence[v1.PatchRequest],
+        *,
+        fence: v1.Fence | None = None,
+        traceparent: str = "",
     ) -> Sequence[v1.BatchResult]:
         """Apply patches, each by itself."""
         request = v1.PatchBatchRequest(patches=patches, fence=fence)
-        return await self._batch(f"{_OBJECTS}PatchBatch", request)
+        return await self._batch(f"{_OBJECTS}PatchBatch", request, traceparent=traceparent)
 
     async def delete(
         self,
@@ -388,7 +393,7 @@ class ApiClient:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (timeout or self.options.timeout)
         raw = request.SerializeToString()
-        traced = (("traceparent", traceparent),) if traceparent else ()
+        traced = to_metadata(traceparent or self.options.traceparent)
         backoff = Backoff(
             _FIRST_PAUSE,
             _LONGEST_PAUSE,

@@ -46,6 +46,9 @@ class ClientOptions:
     token_file: str = ""
     """File with a bearer token, read again when it changes; sent with every call. Only with TLS or
     to this machine."""
+    traceparent: str = ""
+    """W3C trace context sent with every call that has none of its own: what is done becomes part
+    of that trace, and so do the pods that are created."""
 
 
 class Channels:

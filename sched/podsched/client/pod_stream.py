@@ -19,6 +19,7 @@ from typing import Any, Final
 import grpc
 
 from podsched.api.objects import Pod
+from podsched.api.trace_context import to_metadata
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, OutcomeUnknown, Unavailable
@@ -121,7 +122,8 @@ async def open_stream(
     )
     while True:
         endpoint = channels.endpoint
-        call = channels.current().stream_stream(METHOD)(metadata=channels.credentials() or None)
+        metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None
+        call = channels.current().stream_stream(METHOD)(metadata=metadata)
         try:
             async with asyncio.timeout_at(deadline):
                 await call.initial_metadata()  # the server has taken the stream, or refused it

@@ -24,6 +24,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.trace_context import to_metadata
 from podsched.client import errors
 from podsched.client.errors import (
     AlreadyExists,
@@ -105,7 +106,7 @@ class KubeCluster:
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster``."""
-        headers = {"traceparent": traceparent} if traceparent else {}
+        headers = dict(to_metadata(traceparent.partition(",")[0]))
         return await self._each(bindings, lambda wanted: self._bind(wanted, fence, headers))
 
     async def _bind(

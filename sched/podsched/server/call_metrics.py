@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from podsched.api import trace_context
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.reasons import StatusCode
+from podsched.api.trace_context import Metadata
 from podsched.server.audit.log import AuditLog
 from podsched.server.core import ServerCore
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.logs import bind_trace
 from podsched.telemetry.metrics import ApiServerMetrics
-from podsched.telemetry.tracing import DISABLED, SpanName, Tracer
+from podsched.telemetry.tracing import (
+    DISABLED,
+    NO_SPAN,
+    Span,
+    SpanName,
+    Tracer,
+    set_current_span,
+)
 
 _STREAMS = ("Watch", "SubmitPods")
 _PLURALS = {kind.oneof_field: kind.plural for kind in KINDS.values()}
@@ -74,6 +84,18 @@ class ServerTelemetry:
 
         self._registry.before_collect(update)
 
+    def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
+        """See ``CallObserver``."""
+        if not self._tracer.enabled or method == "Watch":
+            return NO_SPAN
+        span = self._tracer.resume(
+            SpanName.API_REQUEST, trace_context.of_metadata(metadata), at=started
+        )
+        # Also where there is none: a connection's calls may share what is set here.
+        set_current_span(span)
+        bind_trace(span.context)
+        return span
+
     def call_ended(
         self,
         method: str,
@@ -81,7 +103,7 @@ class ServerTelemetry:
         code: str,
         started: float,
         ended: float,
-        parent: str,
+        span: Span,
         request_id: str,
     ) -> None:
         """See ``CallObserver``."""
@@ -89,16 +111,13 @@ class ServerTelemetry:
         self._metrics.request_total.labels(method, resource, code).inc()
         if method == "Watch" and code == StatusCode.OUT_OF_RANGE.name:
             self._metrics.watchers_dropped_total.labels("compacted").inc()
-        if method in _STREAMS:
-            return  # how long a client stays says nothing
-        self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)
-        if parent:
+        if span.recording:
             attributes = {
                 "rpc.method": method,
                 "k8s.resource": resource,
                 "podsched.request_id": request_id,
             }
-            span = self._tracer.start(
-                SpanName.API_REQUEST, parent=parent, at=started, attributes=attributes
-            )
-            span.end(ended, error="" if code == StatusCode.OK.name else code)
+            span.end(ended, attributes, "" if code == StatusCode.OK.name else code)
+        if method in _STREAMS:
+            return  # how long a client stays says nothing
+        self._metrics.request_duration_seconds.labels(method, resource).observe(ended - started)

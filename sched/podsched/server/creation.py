@@ -14,9 +14,10 @@ from typing import NamedTuple
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Event, Namespace, object_key
+from podsched.api.objects import AnyObject, Event, Namespace, Pod, object_key
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
+from podsched.api.trace_context import annotate
 from podsched.server import errors
 from podsched.server.access.bootstrap_policy import bootstrap_policy
 from podsched.server.access.object_checks import check_creation, check_new
@@ -32,6 +33,7 @@ from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.storage import New, Outcome, only_entry
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
+from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
@@ -185,6 +187,8 @@ class Creator:
         admit_new(kind, message, now=self._now(), uid=self._new_uid(), sources=self._sources)
         check_new(kind, message)
         metadata = message.metadata
+        if isinstance(message, Pod) and (span := current_span()).recording:
+            annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)
         usage = self._quotas.usage_of(kind, message)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from podsched.api.reasons import StatusCode
+from podsched.api.trace_context import Metadata
 from podsched.server import errors
 from podsched.server.access.authentication import Authenticator, CallContext, nobody_is_asked
 from podsched.server.access.identity import Identity, caller, set_caller
@@ -25,6 +26,7 @@ from podsched.server.fairness.intake import Intake
 from podsched.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
 from podsched.server.request_ids import request_id_of
 from podsched.telemetry.logs import get_logger
+from podsched.telemetry.tracing import NO_SPAN, Span
 
 _log = get_logger("apiserver")
 
@@ -41,6 +43,10 @@ _ITEMS = {
 class CallObserver(Protocol):
     """Counts and traces calls."""
 
+    def call_began(self, method: str, metadata: Metadata, started: float) -> Span:
+        """Take note of a call; return its span, within which it is handled."""
+        ...
+
     def call_ended(
         self,
         method: str,
@@ -48,13 +54,13 @@ class CallObserver(Protocol):
         code: str,
         started: float,
         ended: float,
-        parent: str,
+        span: Span,
         request_id: str,
     ) -> None:
         """Take note of a call that has ended.
 
         started, ended: monotonic seconds; code: name of the gRPC status; request:
-        the decoded message, None if it could not be decoded; parent: a traceparent or "".
+        the decoded message, None if it could not be decoded; span: that of ``call_began``.
         """
 
 
@@ -94,6 +100,7 @@ class Call:
         "_received",
         "_seat",
         "_size",
+        "_span",
         "_started",
         "context",
         "identity",
@@ -113,7 +120,12 @@ class Call:
         self._pipeline = pipeline
         self._started = time.monotonic()
         self._received = time.time() if pipeline.audit is not None else 0.0
-        self.request_id = request_id_of(context.invocation_metadata() or ())
+        metadata = context.invocation_metadata() or ()
+        self.request_id = request_id_of(metadata)
+        observer = pipeline.observer
+        self._span = NO_SPAN
+        if observer is not None:
+            self._span = observer.call_began(method, metadata, self._started)
         self.identity: Identity | None = None
         self.request: Any = None
         #: Of a call with one response; kept for those who look at batches' outcomes.
@@ -224,11 +236,9 @@ class Call:
             del traceback
 
     def _observe(self, observer: CallObserver, code: StatusCode) -> None:
-        metadata = self.context.invocation_metadata() or ()
-        parent = next((value for key, value in metadata if key == "traceparent"), "")
         ended = time.monotonic()
         observer.call_ended(
-            self._method, self.request, code.name, self._started, ended, parent, self.request_id
+            self._method, self.request, code.name, self._started, ended, self._span, self.request_id
         )
 
     def _audit(self, audit: Auditor, code: StatusCode, error: BaseException | None) -> None:

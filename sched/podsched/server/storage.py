@@ -35,6 +35,7 @@ from podsched.store.protocol import (
     WriteOp,
     WriteOutcome,
 )
+from podsched.telemetry.tracing import SpanName, current_span
 from podsched.v1.api_pb2 import Fence
 
 _LEASE = KINDS["Lease"]
@@ -355,7 +356,8 @@ class ObjectStorage:
     async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
         try:
             async with asyncio.timeout(_WRITE_TIMEOUT):
-                return await self._store.write_many(writes)
+                with current_span().start_child(SpanName.ETCD):
+                    return await self._store.write_many(writes)
         except TimeoutError:
             return [MaybeApplied("the store did not answer in time")] * len(writes)
         except StoreError as error:

@@ -23,6 +23,7 @@ revision       a revision of the store
 kind, name     an object that is not a pod or a node
 attempt        number of the pod's scheduling attempt
 seconds        a duration
+trace_id       the trace that a call or a scheduling attempt belongs to, if it is traced
 error          the text of an error
 =============  ====================================================================
 """
@@ -35,6 +36,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from podsched.api.trace_context import trace_id
 from podsched.lib.printable import printable
 
 if TYPE_CHECKING:
@@ -90,6 +92,16 @@ class _LazyLogger:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
+
+
+def bind_trace(context: str) -> None:
+    """Log the id of a trace with all that is logged from here on in this task; "": none."""
+    from structlog.contextvars import bind_contextvars, unbind_contextvars
+
+    if context:
+        bind_contextvars(trace_id=trace_id(context))
+    else:
+        unbind_contextvars("trace_id")
 
 
 def parse_modules(text: str) -> Modules:

@@ -1,4 +1,4 @@
-"""Traces: one per scheduling attempt, across gRPC and Ray, exported by OTLP when configured.
+"""Traces: of pods and scheduling attempts, across gRPC, etcd and Ray, exported by OTLP.
 
 Times are seconds of the monotonic clock (``time.monotonic()``, the event loop's ``time()``). The
 engine notes times while it works and records spans afterwards, with their start and end.
@@ -8,15 +8,16 @@ sampled, ``Tracer.start`` returns ``NO_SPAN``, whose methods do nothing; hot loo
 ``tracer.enabled`` or ``span.recording`` first. Roots are sampled here, by ratio. Children of a
 remote parent are recorded if the parent is.
 
-**Context** travels as a W3C traceparent in a plain string ("" for none): as gRPC metadata, or as an
-argument of a Ray call.
+**Context** travels as a W3C traceparent in a plain string ("" for none, several separated by
+commas): as gRPC metadata, in an annotation of a pod, or as an argument of a Ray call
+(``api.trace_context``).
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from enum import StrEnum
 from types import TracebackType
 from typing import Final
@@ -27,8 +28,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
-_SAMPLED = 0x01
+from podsched.api import trace_context
+
 #: Seconds a batch may take to be exported, and so the longest a shutdown waits for the collector.
 _EXPORT_TIMEOUT = 3
 
@@ -36,8 +37,9 @@ Attribute = str | int | float | bool
 
 
 class SpanName(StrEnum):
-    """The spans of a scheduling attempt in their order, then those of remote calls."""
+    """A pod's spans, in their order; then those of remote calls."""
 
+    WATCH = "watch"
     ATTEMPT = "scheduling attempt"
     QUEUE_WAIT = "queue wait"
     PRE_FILTER = "PreFilter"
@@ -52,6 +54,8 @@ class SpanName(StrEnum):
     SHARD_EVALUATE = "evaluate shard"
     SHARD_TRY = "try shard"
     API_REQUEST = "API request"
+    ETCD = "etcd transaction"
+    START_POD = "start pod"
 
 
 class Span:
@@ -106,6 +110,28 @@ class Span:
         self.end(error=f"{type(error).__name__}: {error}" if error is not None else "")
 
 
+class _SpanGroup(Span):
+    """One span in each of several traces: what they have in common."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self.context = trace_context.joined(span.context for span in spans)
+
+    def start_child(self, name: str, at: float | None = None) -> Span:
+        return _SpanGroup([span.start_child(name, at) for span in self._spans])
+
+    def end(
+        self,
+        at: float | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        error: str = "",
+    ) -> None:
+        for span in self._spans:
+            span.end(at, attributes, error)
+
+
 class _NoSpan(Span):
     """A span that is not recorded; its methods do nothing."""
 
@@ -146,6 +172,18 @@ class _NoSpan(Span):
 
 
 NO_SPAN: Final[Span] = _NoSpan()
+#: The span of the call that is being handled.
+_current: ContextVar[Span] = ContextVar("span", default=NO_SPAN)
+
+
+def current_span() -> Span:
+    """Return the span of the call that is being handled, for parts of it; mostly NO_SPAN."""
+    return _current.get()
+
+
+def set_current_span(span: Span) -> None:
+    """Make a span that of the call that is being handled."""
+    _current.set(span)
 
 
 class Tracer:
@@ -178,18 +216,24 @@ class Tracer:
         """
         if not self.enabled:
             return NO_SPAN
-        if parent and (match := _TRACEPARENT.fullmatch(parent)):
-            if not int(match[3], 16) & _SAMPLED:
-                return NO_SPAN
-            above = trace.NonRecordingSpan(
-                trace.SpanContext(
-                    int(match[1], 16), int(match[2], 16), True, trace.TraceFlags(_SAMPLED)
-                )
-            )
-            return Span(self, self.sdk_span(name, above, at, attributes))
+        found = trace_context.parse(parent) if parent else None
+        if found is not None:
+            above = _remote(found)
+            return Span(self, self.sdk_span(name, above, at, attributes)) if above else NO_SPAN
         if not self._sample():
             return NO_SPAN
         return Span(self, self.sdk_span(name, trace.INVALID_SPAN, at, attributes))
+
+    def resume(self, name: str, context: str, *, at: float | None = None) -> Span:
+        """Start a span below each of the contexts that is sampled; never a trace of its own."""
+        if not self.enabled or not context:
+            return NO_SPAN
+        parents = map(trace_context.parse, trace_context.contexts(context))
+        above = [_remote(found) for found in parents if found is not None]
+        spans = [Span(self, self.sdk_span(name, one, at)) for one in above if one is not None]
+        if len(spans) < 2:
+            return spans[0] if spans else NO_SPAN
+        return _SpanGroup(spans)
 
     def sdk_span(
         self,
@@ -212,6 +256,10 @@ class Tracer:
             return time.monotonic_ns() + self._wall_offset
         return int(at * 1e9) + self._wall_offset
 
+    def monotonic(self, unix_nanoseconds: int) -> float:
+        """Convert nanoseconds since 1970 to monotonic seconds."""
+        return (unix_nanoseconds - self._wall_offset) / 1e9
+
     def shutdown(self) -> None:
         """Export the remaining spans; give up after a few seconds if there is no answer."""
         if self._provider is not None:
@@ -224,6 +272,15 @@ class Tracer:
             self._credit -= 1.0
         self._credit += self._ratio
         return sampled
+
+
+def _remote(found: tuple[int, int, bool]) -> trace.Span | None:
+    """Return a span of another process as a parent; None if it is not sampled."""
+    trace_id, span_id, sampled = found
+    if not sampled:
+        return None
+    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+    return trace.NonRecordingSpan(trace.SpanContext(trace_id, span_id, True, flags))
 
 
 #: Default for callers without a tracer.

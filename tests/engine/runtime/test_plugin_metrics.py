@@ -61,7 +61,7 @@ def test_the_time_of_a_refresh_is_split_at_the_points_it_comes_to() -> None:
     cost.end(feasible=True)
     assert (cost.pre_filter, cost.filter, cost.pre_score, cost.score) == (1.0, 2.0, 0.5, 4.0)
     assert cost.reached is ExtensionPoint.SCORE
-    assert cost.phases == (10.0, 13.0, 17.0)
+    assert cost.phases == (10.0, 11.0, 13.0, 17.0)
 
 
 def test_a_refresh_that_ends_in_pre_filter_costs_no_other_point_anything() -> None:

@@ -161,8 +161,7 @@ class BindingCycle:
         cluster = self._state.cache.cluster
         status = await run_pre_bind(runtime, assignment, cluster, self._patches.call, self._changes)
         if status.ok:
-            assignment.decided_at = self._clock()
-            self._meter.phase(assignment.queued, SpanName.PRE_BIND, began, assignment.decided_at)
+            self._meter.traces.phase(assignment.queued, SpanName.PRE_BIND, began, self._clock())
         return status
 
     def _ended(
@@ -221,6 +220,7 @@ class BindingCycle:
 
         ``at_once``: they were assumed just now, and are still the queue's pods in flight.
         """
+        self._meter.traces.binding(assignments, self._clock())
         if self._extenders is not None:
             assignments = [a for a in assignments if not self._start_extender(runtime, a)]
         if assignments:

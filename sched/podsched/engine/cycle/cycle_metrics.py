@@ -1,7 +1,6 @@
 """Metrics and traces of scheduling attempts, under kube-scheduler's names.
 
-Everything is counted per batch where it can be; a trace is put together after the fact from the
-times noted on the way, so that an attempt that is not sampled costs next to nothing.
+Everything is counted per batch where it can be.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from podsched.cache.cache import Cache
 from podsched.config.plugins import ExtensionPoint
+from podsched.engine.cycle.attempt_traces import AttemptTraces
 from podsched.engine.cycle.auditor import MissedWakeUp
 from podsched.engine.cycle.placement import Decision
-from podsched.engine.runtime.plugin_metrics import EngineMeter
+from podsched.engine.runtime.plugin_metrics import NO_PHASES, EngineMeter, Phases
 from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
@@ -27,7 +27,7 @@ from podsched.telemetry.metrics import (
     SchedulerMetrics,
     attempts_label,
 )
-from podsched.telemetry.tracing import Span, SpanName, Tracer
+from podsched.telemetry.tracing import SpanName, Tracer
 
 #: kube-scheduler's label for the pods being scheduled, among the events kept for them.
 POD_POPPED = "PodPopped"
@@ -79,8 +79,7 @@ class CycleMeter:
         self._evaluation = EvaluationMetrics(registry)
         self.plugins = EngineMeter(self.scheduler, self._evaluation, time.monotonic)
         self._binding = BindingMetrics(registry)
-        self._tracer = tracer
-        self._attempts: dict[str, Span] = {}
+        self.traces = AttemptTraces(tracer, self.plugins.log)
         #: uid -> node that was made free for a pod that has not been bound yet.
         self._preempted_for: dict[str, str] = {}
         self._mode = ""
@@ -89,18 +88,7 @@ class CycleMeter:
 
     def popped(self, pods: Sequence[QueuedPodInfo], now: float) -> None:
         self._evaluation.scheduling_batch_size.observe(len(pods))
-        if not self._tracer.enabled:
-            return
-        for queued in pods:
-            info = queued.info
-            span = self._tracer.start(
-                SpanName.ATTEMPT,
-                at=queued.timestamp,
-                attributes={"pod": info.key, "attempt": queued.attempts},
-            )
-            if span.recording:
-                span.child(SpanName.QUEUE_WAIT, queued.timestamp, now)
-                self._attempts[info.uid] = span
+        self.traces.popped(pods, now)
 
     def decided(
         self,
@@ -108,61 +96,32 @@ class CycleMeter:
         decisions: Sequence[Decision],
         began: float,
         ended: float,
-        phases: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        phases: Phases = NO_PHASES,
     ) -> None:
         """Count pods of one class decided on together; ``phases`` is that of its evaluation."""
         each = (ended - began) / max(len(decisions), 1)
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)
         )
-        for decision in decisions if self._attempts else ():
-            attempt = self._attempts.get(decision.queued.info.uid)
-            if attempt is not None:
-                evaluate = attempt.start_child(SpanName.EVALUATE, began)
-                refreshed, filtered, scored = phases
-                if refreshed >= began:
-                    evaluate.child(SpanName.FILTER, refreshed, filtered)
-                    evaluate.child(SpanName.SCORE, filtered, scored)
-                evaluate.end(
-                    ended,
-                    {"pods": len(decisions), "profile": profile, "node": decision.node_name},
-                )
-
-    def phase(
-        self, queued: QueuedPodInfo, name: SpanName, began: float, ended: float, error: str = ""
-    ) -> None:
-        """Trace that a pod has been through an extension point."""
-        attempt = self._attempts.get(queued.info.uid) if self._attempts else None
-        if attempt is not None:
-            attempt.child(name, began, ended, error=error)
-
-    def traceparent(self, queued: QueuedPodInfo) -> str:
-        """Return the traceparent of a pod's attempt, "" when it is not recorded."""
-        attempt = self._attempts.get(queued.info.uid)
-        return attempt.context if attempt is not None else ""
-
-    def _end(self, queued: QueuedPodInfo, error: str = "", at: float | None = None) -> None:
-        attempt = self._attempts.pop(queued.info.uid, None)
-        if attempt is not None:
-            attempt.end(at, error=error)
+        self.traces.decided(profile, decisions, began, ended, phases)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
         """End the attempt of a pod that is gone, or bound by somebody else."""
-        self._end(queued, "gone")
+        self.traces.end(queued, "gone")
 
     def postponed(self, queued: QueuedPodInfo) -> None:
         """End the attempt of a pod that went back to the queue without having been tried."""
-        self._end(queued)
+        self.traces.end(queued)
 
     def unschedulable(self, queued: QueuedPodInfo) -> None:
         profile = queued.info.cls.scheduler_name
         self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()
-        self._end(queued, "unschedulable")
+        self.traces.end(queued, "unschedulable")
 
     def errored(self, queued: QueuedPodInfo) -> None:
         profile = queued.info.cls.scheduler_name
         self.scheduler.schedule_attempts_total.labels("error", profile).inc()
-        self._end(queued, "error")
+        self.traces.end(queued, "error")
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
         """Count pods that were bound together."""
@@ -185,10 +144,7 @@ class CycleMeter:
                 metrics.pod_scheduling_sli_duration_seconds.labels(label).observe(now - began)
             if queued.was_flushed_from_unschedulable:
                 metrics.pod_scheduled_after_flush_total.inc()
-            attempt_trace = self._attempts.get(queued.info.uid)
-            if attempt_trace is not None:
-                attempt_trace.child(SpanName.BIND, assignment.decided_at, now)
-                self._end(queued, at=now)
+            self.traces.bound(assignment, now)
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
         """Count a call that binds a batch; ``problem`` is "" where it got through."""
@@ -203,7 +159,7 @@ class CycleMeter:
         """Count the end of a pod's wait at Permit."""
         result = "allowed" if status.ok else "rejected"
         self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
-        self.phase(queued, SpanName.PERMIT, began, ended, status.message)
+        self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
     def preempting(self, uid: str, node_name: str, victims: int) -> None:
         """Count a preemption that begins; one before it for the same pod was futile."""

@@ -28,6 +28,7 @@ from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.evaluation.variant_index import VariantIndex
 from podsched.engine.evaluation.variants import Variants
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.engine.runtime.plugin_metrics import NO_PHASES
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import CycleState, PostFilterResult
@@ -91,8 +92,8 @@ class Placer:
         self._known_keys: dict[PodClass, PlacementKey] = {}
         self._latest: PlacementKey | None = None
         self._variants = VariantIndex()
-        #: When the latest evaluation began, knew the feasible nodes, and ended.
-        self.phases = (0.0, 0.0, 0.0)
+        #: Those of the latest evaluation.
+        self.phases = NO_PHASES
         self._projections = {n: Projections(r, cluster) for n, r in state.profiles.items()}
         self._shared = {name: SharedColumns(cluster) for name in state.profiles}
 

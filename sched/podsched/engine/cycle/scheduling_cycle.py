@@ -135,12 +135,13 @@ class SchedulingCycle:
     ) -> list[QueuedPodInfo]:
         """Decide on the first pods, at least one; return the others that can still be scheduled."""
         first = pods[0]
-        if await self._placer.prepare(runtime, first.info, self._meter.traceparent(first)):
+        if await self._placer.prepare(runtime, first.info, self._meter.traces.of(first)):
             # Time has passed: some of the pods may be gone by now.
             pods = self._not_skipped(pods)
             if not pods:
                 return pods
         began = self._clock()
+        self._meter.traces.follow(pods)
         decisions = self._placer.decide(runtime, pods)
         phases = self._placer.phases
         self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
@@ -179,8 +180,7 @@ class SchedulingCycle:
             if decision.error is not None:
                 self._failures.fail_with_error(decision.queued, decision.error.message)
             elif decision.diagnosis is not None:
-                result = self._placer.post_filter(runtime, decision)
-                self._no_node_fits(runtime, decision, result)
+                self._no_node_fits(runtime, decision, self._post_filter(runtime, decision))
             else:
                 assignment = self._assignment(decision, popped_at)
                 if self._reserve_and_permit(runtime, assignment):
@@ -201,7 +201,7 @@ class SchedulingCycle:
         others that are not.
         """
         queued, decisions = decision.queued, [decision]
-        traceparent = self._meter.traceparent(queued)
+        traceparent = self._meter.traces.of(queued)
         if await self._placer.prepare_post_filter(runtime, decision, traceparent):
             others = self._not_skipped(others)
             decisions = [] if self._skip(queued) else self._placer.decide(runtime, [queued])
@@ -225,7 +225,7 @@ class SchedulingCycle:
                 return
             if at and self._skip(queued):
                 continue
-            decision = await extended.decide(runtime, queued, self._meter.traceparent(queued))
+            decision = await extended.decide(runtime, queued, self._meter.traces.of(queued))
             if decision is None:
                 self._skip(queued)
                 continue
@@ -246,19 +246,22 @@ class SchedulingCycle:
             decision.node_name,
             decision.state,
             popped_at,
-            self._clock(),
-            self._meter.traceparent(decision.queued),
             self._state.revision,
         )
 
     def _reserve_and_permit(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
         """Return whether the pod can be bound at once."""
         timeouts: dict[str, float] = {}
+        traces, queued = self._meter.traces, assignment.queued
         began = self._clock()
+        traces.follow([queued])
         status = run_reserve(runtime, assignment)
-        self._meter.phase(assignment.queued, SpanName.RESERVE, began, self._clock(), status.message)
-        if status.ok:
+        traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
+        if status.ok and runtime.permit:
+            began = self._clock()
+            traces.follow([queued])
             status, timeouts = run_permit(runtime, assignment)
+            traces.phase(queued, SpanName.PERMIT, began, self._clock(), status.message)
         if not status.ok:
             self._failures.undo(runtime, assignment, status, at_once=True)
             return False
@@ -268,6 +271,14 @@ class SchedulingCycle:
         return True
 
     # ------------------------------------------------------------------ no node was found
+
+    def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
+        traces, queued = self._meter.traces, decision.queued
+        began = self._clock()
+        traces.follow([queued])
+        result = self._placer.post_filter(runtime, decision)
+        traces.phase(queued, SpanName.POST_FILTER, began, self._clock())
+        return result
 
     def _no_node_fits(
         self, runtime: ProfileRuntime, decision: Decision, result: PostFilterResult | None

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import guarded
+from podsched.engine.runtime.run_log import NOBODY, RunLog
 from podsched.framework.plugin import PermitResult, PostFilterResult, PreFilterResult
 from podsched.framework.status import Code, Status
 from podsched.telemetry.instruments import CounterCell, HistogramCell, MetricRegistry
@@ -48,7 +49,7 @@ def stopped_clock() -> float:
 class PluginRuns:
     """The runs of one plugin at one extension point."""
 
-    __slots__ = ("_clock", "_errors", "_observe", "_total", "_until_timed")
+    __slots__ = ("_clock", "_errors", "_log", "_observe", "_point", "_total", "_until_timed")
 
     def __init__(
         self,
@@ -56,8 +57,13 @@ class PluginRuns:
         observe: Callable[[str, float], None] = lambda status, seconds: None,
         clock: Clock = stopped_clock,
         errors: CounterCell | None = None,
+        *,
+        log: RunLog = NOBODY,
+        point: str = "",
     ) -> None:
         """``observe`` takes the status and the seconds of a run that was timed."""
+        self._log = log
+        self._point = point
         self._errors = errors
         self._total = total or CounterCell()
         self._observe = observe
@@ -74,23 +80,42 @@ class PluginRuns:
     ) -> R:
         """Make the call ``guarded``, and count it. Raises PluginFailure."""
         self._total.value += 1.0
-        if self._until_timed:
-            self._until_timed -= 1
+        followed = self._log.runs
+        due = not self._until_timed
+        if due:
+            self._until_timed = SAMPLE_EVERY
+        self._until_timed -= 1
+        if not due and followed is None:
             return guarded(plugin, wording, run, *args, **kwargs)
-        self._until_timed = SAMPLE_EVERY - 1
         status, began = Code.ERROR, self._clock()
         try:
             result = guarded(plugin, wording, run, *args, **kwargs)
             status = _code_of(result)
             return result
         finally:
-            self._observe(status.text, self._clock() - began)
+            ended = self._clock()
+            if due:
+                self._observe(status.text, ended - began)
+            if followed is not None:
+                self._log.add(plugin, self._point, began, ended, status.text)
 
 
 def _code_of(result: object) -> Code:
     if isinstance(result, (PreFilterResult, PermitResult, PostFilterResult)):
         return result.status.code
     return result.code if isinstance(result, Status) else Code.SUCCESS
+
+
+class Phases(NamedTuple):
+    """When a refresh of an evaluation began, began with Filter, knew the feasible rows, ended."""
+
+    began: float
+    pre_filtered: float
+    filtered: float
+    scored: float
+
+
+NO_PHASES: Final = Phases(0.0, 0.0, 0.0, 0.0)
 
 
 class EvaluationCost:
@@ -111,8 +136,7 @@ class EvaluationCost:
         #: The last extension point that the last refresh got to.
         self.reached = ExtensionPoint.PRE_FILTER
         self.scored = False
-        #: When the last refresh began, knew the feasible rows, and ended.
-        self.phases = (0.0, 0.0, 0.0)
+        self.phases = NO_PHASES
         self._began = self._pre_score = 0.0
         self._pre_filtered: float | None = None
         self._filtered: float | None = None
@@ -141,7 +165,8 @@ class EvaluationCost:
         """Add up a refresh that is over; ``feasible``: nodes were left to be scored."""
         began, ended = self._began, self._clock()
         pre_filtered, filtered = self._pre_filtered, self._filtered
-        self.phases = (began, ended if filtered is None else filtered, ended)
+        known = ended if filtered is None else filtered
+        self.phases = Phases(began, known if pre_filtered is None else pre_filtered, known, ended)
         self.pre_score += self._pre_score
         if pre_filtered is None:
             self.reached = ExtensionPoint.PRE_FILTER
@@ -167,9 +192,15 @@ class ProfileMeter:
     """What one profile's plugins cost."""
 
     def __init__(
-        self, profile: str, metrics: SchedulerMetrics, evaluation: EvaluationMetrics, clock: Clock
+        self,
+        profile: str,
+        metrics: SchedulerMetrics,
+        evaluation: EvaluationMetrics,
+        clock: Clock,
+        log: RunLog,
     ) -> None:
         self.clock = clock
+        self._log = log
         self._profile = profile
         self._metrics = metrics
         self._points: dict[tuple[ExtensionPoint, Code], HistogramCell] = {}
@@ -182,7 +213,8 @@ class ProfileMeter:
         operation = _VOLUME_OPERATIONS.get(point) if plugin == _VOLUME_BINDING else None
         failures = self._metrics.volume_scheduling_stage_error_total
         errors = failures.labels(operation) if operation else None
-        return PluginRuns(total, partial(self._timed, plugin, point.label), self.clock, errors)
+        timed = partial(self._timed, plugin, point.label)
+        return PluginRuns(total, timed, self.clock, errors, log=self._log, point=point.label)
 
     def _timed(self, plugin: str, point: str, status: str, seconds: float) -> None:
         durations = self._metrics.plugin_execution_duration_seconds
@@ -233,20 +265,22 @@ class EngineMeter:
         clock: Clock = stopped_clock,
     ) -> None:
         self._clock = clock
+        self.log = RunLog()
         self._metrics = metrics
         self._evaluation = evaluation
         self._profiles: dict[str, ProfileMeter] = {}
 
     @classmethod
-    def unread(cls) -> EngineMeter:
-        """Return meters that nobody reads: for actors, simulations and tests."""
+    def unread(cls, clock: Clock = stopped_clock) -> EngineMeter:
+        """Return meters whose metrics nobody reads: for actors, simulations and tests."""
         registry = MetricRegistry()
-        return cls(SchedulerMetrics(registry), EvaluationMetrics(registry))
+        return cls(SchedulerMetrics(registry), EvaluationMetrics(registry), clock)
 
     def of(self, profile: str) -> ProfileMeter:
         """Return the meter of a profile."""
         meter = self._profiles.get(profile)
         if meter is None:
-            meter = ProfileMeter(profile, self._metrics, self._evaluation, self._clock)
+            metrics, evaluation = self._metrics, self._evaluation
+            meter = ProfileMeter(profile, metrics, evaluation, self._clock, self.log)
             self._profiles[profile] = meter
         return meter

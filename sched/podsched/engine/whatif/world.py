@@ -278,7 +278,7 @@ class World:
 
     def _placed(self, runtime: ProfileRuntime, decision: Decision) -> Outcome:
         pod, node = decision.queued.info, decision.node_name
-        assignment = Assignment(decision.queued, node, decision.state, 0.0, 0.0)
+        assignment = Assignment(decision.queued, node, decision.state, 0.0)
         status = run_reserve(runtime, assignment)
         if not status.ok:
             run_unreserve(runtime, assignment)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.trace_context import joined
 from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
 from podsched.engine.writes.fence import raise_if_fence_lost
@@ -64,12 +65,10 @@ class Assignment:
     node_name: str
     state: CycleState
     popped_at: float
-    #: When it was handed on to be bound: after the decision, or after PreBind.
-    decided_at: float
-    #: That of the attempt, "" when it is not sampled.
-    traceparent: str = ""
     #: What the decision was based on; 0 where that is not known.
     revision: int = 0
+    #: That of the attempt's Bind, "" when it is not traced.
+    traceparent: str = ""
 
     @property
     def pod(self) -> PodInfo:
@@ -164,7 +163,7 @@ class BindQueue:
 
     async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
         bindings = [assignment.binding() for assignment in batch]
-        traceparent = next((a.traceparent for a in batch if a.traceparent), "")
+        traceparent = joined(a.traceparent for a in batch)
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
