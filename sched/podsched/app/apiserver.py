@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from podsched.app.page_sources import LeaseSight, WatchCacheSource
 from podsched.app.process import Process
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
@@ -17,6 +18,7 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.logs import get_logger
+from podsched.web.server import WebServer
 
 _log = get_logger("apiserver")
 
@@ -32,13 +34,14 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     store = await connect(etcd)
     telemetry = ServerTelemetry(process.registry, process.tracer)
     flow_telemetry = FlowTelemetry(process.registry)
+    probes = Probes(process.checks, process.registry.render)
     server = ApiServer(
         settings,
         store,
         observer=telemetry,
         flow_observer=flow_telemetry,
         audit=audit,
-        probes=Probes(process.checks, process.registry.render),
+        probes=probes,
     )
     telemetry.follow(server.core)
     if audit is not None:
@@ -53,12 +56,14 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     )
     health = await process.serve_health()
     tasks = TaskSet("API server")
+    page: WebServer | None = None
     try:
         await server.start()
         tls = bool(settings.tls_cert)
         kube = server.kube_port or None
         _log.info("Serving", address=server.address, health=health.url, tls=tls, kube_port=kube)
         _say_who_may_do_what(settings, server)
+        page = await _serve_page(process, tasks, server, probes)
         if server.jwt is not None:
             # Returns at once where the keys are in a file.
             tasks.start(server.jwt.run(), "follow the issuer's keys")
@@ -71,11 +76,27 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         tasks.start(_end_when_asked(process, tasks), "wait for the stop")
         await tasks.run()
     finally:
+        if page is not None:
+            await page.stop()
         await server.stop()
         await health.stop()
         await store.close()
         if audit is not None:
             await asyncio.to_thread(audit.stop)
+
+
+async def _serve_page(
+    process: Process, tasks: TaskSet, server: ApiServer, probes: Probes
+) -> WebServer | None:
+    """Serve the page, if it is wanted; what it does goes through the REST API's handlers."""
+    if process.options.web_listen is None:
+        return None
+    from podsched.app.page_face import RestFace
+    from podsched.server.rest.handling import Handler
+
+    source = WatchCacheSource(server.core.cache)
+    face = RestFace(Handler(server.core, server.pipeline, probes))
+    return await process.serve_page(tasks, source, LeaseSight(source), face)
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:

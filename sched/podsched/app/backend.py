@@ -15,6 +15,7 @@ from podsched.election.election_lock import ElectionLock
 from podsched.election.elector import LeaderElector
 from podsched.lib.tasks import TaskSet
 from podsched.v1.scheduling_pb2 import ReplicaState
+from podsched.web.sources import Sight, Source
 
 About = Callable[[], Mapping[str, str]]
 
@@ -50,6 +51,10 @@ class Backend(Protocol):
 
         ``about``: what it says about itself; ``answers``: to what others ask.
         """
+        ...
+
+    def sight(self, source: Source, lock: str) -> Sight | None:
+        """Return who tells of all replicas; None where each knows of itself and the leader."""
         ...
 
     def not_ready(self) -> str:

@@ -18,6 +18,7 @@ from podsched.kube.informer import KubeInformer
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.v1 import api_pb2
+from podsched.web.sources import Source
 
 #: Leases are the heartbeats of nodes there, which no decision reads.
 _KINDS = tuple(kind for kind in WATCHED_KINDS if kind != "Lease")
@@ -89,6 +90,9 @@ class KubeBackend:
         """See ``Backend``; what is said shows in metrics alone, and nobody there asks."""
         self._elector = elector
         self._registry.before_collect(lambda: _ignore(about()))
+
+    def sight(self, source: Source, lock: str) -> None:
+        """None: replicas write no Leases of their own there."""
 
     def not_ready(self) -> str:
         """See ``Backend``."""

@@ -44,6 +44,8 @@ class LocalClusterOptions:
     """Address of the first API server; port 0 picks a free one."""
     kube_address: str = ""
     """Address at which the first API server serves Kubernetes' REST API; "": it does not."""
+    web_address: str = ""
+    """Address at which the first API server serves the page for browsers; "": it does not."""
     through_kube: bool = False
     """Whether replicas schedule through Kubernetes' REST API, as on any Kubernetes cluster: with
     the lock in a Lease and without controllers. Needs ``kube_address``."""
@@ -86,6 +88,14 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
+def _usable(address: str) -> tuple[str, str]:
+    """Return an address that can be listened on now, and how this machine reaches it."""
+    host, _, port = address.rpartition(":")
+    if port == "0" or not can_listen(host.strip("[]"), int(port)):
+        port = str(free_port())
+    return f"{host}:{port}", f"{_WILDCARDS.get(host.strip('[]'), host)}:{port}"
+
+
 class LocalCluster:
     """The cluster; ``start`` starts all processes, ``stop`` stops them in reverse order."""
 
@@ -111,6 +121,7 @@ class LocalCluster:
         self.schedulers: list[ManagedProcess] = []
         self.agent: ManagedProcess | None = None
         self.kubeconfig: Path | None = None
+        self.page = ""
 
     @property
     def server(self) -> str:
@@ -223,17 +234,22 @@ class LocalCluster:
             arguments.append("--insecure-listen")
         if not index and self.options.kube_address:
             self._serve_kube(arguments)
+        if not index and self.options.web_address:
+            self._serve_page(arguments)
         return self._spec(name, arguments, health, self._environment)
 
     def _serve_kube(self, arguments: list[str]) -> None:
         """Have the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
-        host, _, port = self.options.kube_address.rpartition(":")
-        if port == "0" or not can_listen(host.strip("[]"), int(port)):
-            port = str(free_port())
-        arguments.append(f"--kube-listen={host}:{port}")
-        reached = _WILDCARDS.get(host.strip("[]"), host)
+        address, reached = _usable(self.options.kube_address)
+        arguments.append(f"--kube-listen={address}")
         self.kubeconfig = self.options.data_dir / "kubeconfig"
-        write_kubeconfig(self.kubeconfig, f"{reached}:{port}", self.tls.files_of("admin"))
+        write_kubeconfig(self.kubeconfig, reached, self.tls.files_of("admin"))
+
+    def _serve_page(self, arguments: list[str]) -> None:
+        """Have the first API server serve the page."""
+        address, reached = _usable(self.options.web_address)
+        arguments.append(f"--web-listen={address}")
+        self.page = f"{'https' if self.options.tls_dir else 'http'}://{reached}/"
 
     def _spec(
         self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
+from podsched.app.page_sources import LeaseSight
 from podsched.app.replica_lease import ReplicaLease
 from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
@@ -19,6 +20,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import EtcdStore, connect
 from podsched.telemetry.instruments import MetricRegistry
+from podsched.web.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,10 @@ class PodschedBackend:
         )
         tasks.start(answering.run(), "answer questions", endless=True)
         tasks.start(self._store.wait(), "write to etcd", endless=True)
+
+    def sight(self, source: Source, lock: str) -> LeaseSight:
+        """See ``Backend``."""
+        return LeaseSight(source, lock)
 
     def not_ready(self) -> str:
         """See ``Backend``."""

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import platform
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +21,16 @@ from podsched.telemetry.health import HealthChecks
 from podsched.telemetry.http import Access, Handler, HealthServer, Pages, serve_health
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.log_output import configure_logging
+from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component
+from podsched.web.access import Face
+from podsched.web.feed import Feed
+from podsched.web.server import WebServer, serve_page
+from podsched.web.sources import Sight, Source
+
+_log = get_logger("process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,8 @@ class ProcessOptions:
     """Whether the health server demands certificates of clients even if it knows no authority."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Options in effect, for /flagz."""
+    web_listen: tuple[str, int] | None = None
+    """Host and port of the page; None: there is none. It has the health server's TLS."""
 
 
 @dataclass(slots=True)
@@ -79,6 +89,38 @@ class Process:
                 options.health_tls, options.health_demands_certificates, telemetry.open_paths
             ),
         )
+
+    async def serve_page(
+        self, tasks: TaskSet, source: Source, sight: Sight, face: Face | None = None
+    ) -> WebServer | None:
+        """Serve the page, if it is wanted. Raises WebServerError, CertificateError.
+
+        face: through which it changes something; None: it changes nothing.
+        """
+        options = self.options
+        if options.web_listen is None:
+            return None
+        about = {
+            "name": options.name,
+            "instance": options.instance,
+            "host": socket.gethostname(),
+            "version": __version__,
+            "acts": face is not None,
+        }
+        feed = Feed(source, sight, lambda: about)
+        host, port = options.web_listen
+        server = await serve_page(
+            feed,
+            source,
+            host,
+            port,
+            face=face,
+            tls=options.health_tls,
+            demanding=options.health_demands_certificates,
+        )
+        tasks.start(feed.run(), "page", endless=True)
+        _log.info("The page is served", address=server.url)
+        return server
 
 
 def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[None]]) -> int:

@@ -23,6 +23,8 @@ from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend
 from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
+from podsched.app.load import LoadMeter
+from podsched.app.page_sources import InformerSource
 from podsched.app.process import Process
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
@@ -45,6 +47,9 @@ from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
+from podsched.web.server import WebServer
+from podsched.web.sources import Replica as PageReplica
+from podsched.web.sources import Sight, Sighting
 
 _log = get_logger("replica")
 #: Seconds between two looks for a standby of higher priority; the second one acts.
@@ -126,6 +131,9 @@ class Replica:
         process.registry.before_collect(self._runner.update_gauges)
         self._lock = options.config.leader_election.lock
         self._racing = False
+        self._source = InformerSource(self._informer)
+        self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
+        self._page: WebServer | None = None
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
@@ -151,6 +159,8 @@ class Replica:
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
+        sight = self._backend.sight(self._source, self._lock) or self._own_sight(elector)
+        self._page = await self._process.serve_page(tasks, self._source, sight)
         answers = self._answers(elector)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
@@ -162,6 +172,8 @@ class Replica:
         finally:
             self._runner.end()
             await self._flush_on_exit()
+            if self._page is not None:
+                await self._page.stop()
             await health.stop()
             await self._actors.close()
             if self._extenders is not None:
@@ -211,6 +223,7 @@ class Replica:
         def handle(batch: Batch) -> None:
             self._runner.handle(batch)
             requests.handle(batch)
+            self._source.handle(batch)
 
         if self._options.config.delay_cache_until_active:
             await self._active.wait()
@@ -270,6 +283,25 @@ class Replica:
         )
         return Answers(replica, answerer({"explain": explaining.answer}))
 
+    def _own_sight(self, elector: LeaderElector) -> Sight:
+        """Return what this replica knows by itself, where replicas write no Leases of their own."""
+
+        def sight(_: float) -> Sighting:
+            leading = elector.is_leader()
+            page = self._page.url if self._page is not None else ""
+            own = PageReplica(
+                self.identity,
+                "leading" if leading else "standby",
+                elector.term if leading else 0,
+                page,
+                self._load.load(),
+            )
+            paused = "this replica" if self._runner.paused else ""
+            leader = elector.leader_identity
+            return Sighting(self._lock, leader, 0.0, elector.transitions, paused, (own,))
+
+        return sight
+
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
         self._process.checks.add("informer-sync", self._not_warm, {Probe.READYZ})
@@ -293,6 +325,8 @@ class Replica:
             "priority": str(self._options.settings.leader_priority),
             "warm": "true" if self._racing and self._informer.synced.is_set() else "false",
             "health": health,
+            "page": self._page.url if self._page is not None else "",
+            "load": self._load.line(),
             "set-aside": str(len(self._runner.state.set_aside) + self._backend.set_aside),
             "seen": f"{time.time():.3f}",
         }

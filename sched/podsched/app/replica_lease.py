@@ -21,6 +21,8 @@ LABEL = "podsched.io/component"
 COMPONENT = "scheduler"
 PREFIX = "podsched.io/"
 PERIOD = 2.0
+#: What changes all the time, and is written with the rest when that is due.
+_FLEETING = ("seen", "load")
 #: Past so many seconds without renewal a replica counts as gone.
 STALE_AFTER = 10.0
 
@@ -54,7 +56,7 @@ class ReplicaLease:
         due = 0.0
         while True:
             about = dict(self._about())
-            state = {key: value for key, value in about.items() if key != "seen"}
+            state = {key: value for key, value in about.items() if key not in _FLEETING}
             if state != written or time.monotonic() >= due:
                 try:
                     await self._write(about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,11 +43,13 @@ from podsched.cli.process_options import (
     LogLevelOption,
     Otlp,
     TraceRatio,
+    WebListen,
     check_listener,
     etcd_options,
     instance_of,
     run_or_fail,
     telemetry_settings,
+    web_address,
 )
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.settings import ServerSettings
@@ -191,6 +192,7 @@ def apiserver(
     audit_maxbackup: AuditMaxBackup = 10,
     audit_maxage: AuditMaxAge = 0,
     health_listen: HealthListen = LOOPBACK,
+    web_listen: WebListen = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
     otlp_endpoint: Otlp = "",
@@ -199,41 +201,52 @@ def apiserver(
     """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
     from podsched.app.apiserver import run_apiserver
 
-    others = {"--health-listen": health_listen, "--kube-listen": kube_listen}
-    host, port = _checked_listeners(listen, others, bool(tls_cert), insecure_listen)
+    listening = (listen, health_listen, kube_listen, web_listen)
+    host, port = _checked_listeners(listening, bool(tls_cert), insecure_listen)
     jwt = JwtOptions(jwt_issuer, jwt_audience, jwt_jwks, jwt_user_claim, jwt_groups_claim)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     base = _settings(host, port, kube_listen, tls_cert, tls_key, tls_client_ca)
     settings = replace(
         with_tokens(base, token_file, token_listen, jwt),
         require_namespaces=require_namespaces,
-        compaction_interval_seconds=etcd_compaction_interval,
-        etcd_quota_bytes=etcd_quota_bytes,
-        event_ttl_seconds=event_ttl,
-        max_events=max_events,
+        **_storage(etcd_compaction_interval, etcd_quota_bytes, event_ttl, max_events),
         **_watches(watch_cache_events, watch_cache_bytes, watch_bookmark_interval),
         audit=audit_settings(audit_log, audit_policy, audit_maxsize, audit_maxbackup, audit_maxage),
     )
     telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, trace_ratio)
-    options = ProcessOptions("apiserver", instance_of(listen), telemetry, _health_tls(settings))
+    instance, page = instance_of(listen), web_address(web_listen)
+    tls = _health_tls(settings)
+    options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
     run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
 
 
 def _checked_listeners(
-    listen: str, others: Mapping[str, str | None], tls: bool, insecure: bool
+    addresses: tuple[str | None, ...], tls: bool, insecure: bool
 ) -> tuple[str, int]:
     """Return host and port of the API; exit if an address may not be listened on."""
     remedy = "--tls-cert, --tls-key and --tls-client-ca"
-    for option, address in others.items():
-        if address:
-            check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
-    return check_listener("--listen", listen, tls=tls, insecure=insecure, remedy=remedy)
+    options = ("--listen", "--health-listen", "--kube-listen", "--web-listen")
+    checked = [
+        check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
+        for option, address in zip(options, addresses, strict=True)
+        if address
+    ]
+    return checked[0]
 
 
 def _health_tls(settings: ServerSettings) -> TlsFiles | None:
     if not settings.tls_cert:
         return None
     return TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+
+
+def _storage(interval: float, quota: int, ttl: int, events: int) -> dict[str, Any]:
+    return {
+        "compaction_interval_seconds": interval,
+        "etcd_quota_bytes": quota,
+        "event_ttl_seconds": ttl,
+        "max_events": events,
+    }
 
 
 def _watches(events: int, size: int, bookmark: float) -> dict[str, Any]:

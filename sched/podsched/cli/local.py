@@ -31,6 +31,7 @@ from podsched.store.errors import StoreError
 
 #: Where kube-apiserver listens, too.
 DEFAULT_KUBE = "127.0.0.1:6443"
+DEFAULT_WEB = "127.0.0.1:7480"
 
 ClusterConfig = Annotated[
     Path | None,
@@ -60,6 +61,14 @@ Kube = Annotated[
         metavar="HOST:PORT",
         help="Listen address of Kubernetes' REST API of the first API server, for kubectl; "
         "another port is taken if this one is in use.",
+    ),
+]
+Web = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Listen address of the first API server's page for browsers; another port is taken "
+        "if this one is in use.",
     ),
 ]
 Tls = Annotated[
@@ -99,6 +108,7 @@ def up(
         str, typer.Option(metavar="HOST:PORT", help="Listen address of the first API server.")
     ] = DEFAULT_SERVER,
     kube: Kube = DEFAULT_KUBE,
+    web: Web = DEFAULT_WEB,
     api_servers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of API servers.")
     ] = 1,
@@ -114,6 +124,7 @@ def up(
     secured = tls or tls_dir is not None
     check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
     check_listener("--kube", kube, tls=secured, insecure=insecure_listen, remedy="--tls")
+    check_listener("--web", web, tls=secured, insecure=insecure_listen, remedy="--tls")
     if not can_listen(*split_address("--api", api)):
         fail(f"--api: cannot listen on {api}: is another sched up running?", FAILED)
     read_config(config)
@@ -125,6 +136,7 @@ def up(
             api_servers=api_servers,
             api_address=api,
             kube_address=kube,
+            web_address=web,
             etcd_endpoints=members,
             nodes=nodes,
             node_cpu=node_cpu,
@@ -204,6 +216,8 @@ def ready_text(cluster: LocalCluster) -> str:
         f"  running  {replicas}, {nodes}",
         f"  logs     {cluster.log_dir}",
     ]
+    if cluster.page:
+        lines.append(f"  page     {cluster.page}")
     if cluster.kubeconfig is not None:
         lines.append(f"  kubectl  export KUBECONFIG={cluster.kubeconfig}")
     if (certificates := options.tls_dir) is not None:

@@ -26,11 +26,13 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http import HealthServerError
 from podsched.telemetry.logs import masked
+from podsched.web.server import WebServerError
 
 LOOPBACK = "127.0.0.1:0"
 _OPERATORS_MISTAKES = (
     StoreError,
     HealthServerError,
+    WebServerError,
     ConfigError,
     PluginError,
     CertificateError,
@@ -87,6 +89,16 @@ HealthListen = Annotated[
         rich_help_panel=_OBSERVABILITY,
         metavar="HOST:PORT",
         help="Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port.",
+    ),
+]
+WebListen = Annotated[
+    str | None,
+    typer.Option(
+        "--web-listen",
+        rich_help_panel=_OBSERVABILITY,
+        metavar="HOST:PORT",
+        help="Listen address of the page for browsers; port 0 picks a free port. Default: no page.",
+        show_default=False,
     ),
 ]
 InsecureListen = Annotated[
@@ -171,6 +183,20 @@ def check_client_listener(
     """Do what ``check_listener`` does for a client of the API server."""
     remedy = "--tls-ca, --tls-cert and --tls-key"
     return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
+
+
+def web_address(address: str | None) -> tuple[str, int] | None:
+    """Return host and port of the page; exit if the address is malformed."""
+    return split_address("--web-listen", address) if address else None
+
+
+def client_page(
+    address: str | None, tls: TlsFiles | None, insecure: bool
+) -> tuple[str, int] | None:
+    """Do what ``web_address`` does for a client of the API server; exit if strangers could look."""
+    if not address:
+        return None
+    return check_client_listener("--web-listen", address, tls, insecure=insecure)
 
 
 def serving_files(client: ClientOptions) -> TlsFiles | None:

@@ -29,7 +29,9 @@ from podsched.cli.process_options import (
     LogLevelOption,
     Otlp,
     TraceRatio,
+    WebListen,
     check_client_listener,
+    client_page,
     etcd_options,
     run_or_fail,
     serving_files,
@@ -40,9 +42,12 @@ from podsched.config.load import to_yaml
 from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
 
 if TYPE_CHECKING:
-    from podsched.app.replica import ReplicaOptions
+    from podsched.app.replica import BackendFactory, ReplicaOptions
+    from podsched.client.channels import ClientOptions
+    from podsched.config.leader_election import LeaderElectionSettings
     from podsched.election.options import ElectionOptions
     from podsched.lib.tls_contexts import TlsFiles
+    from podsched.store.endpoints import EtcdOptions
 
 ConfigFile = Annotated[
     Path | None,
@@ -116,6 +121,7 @@ def scheduler(
     etcd_key: EtcdKey = None,
     etcd_username: EtcdUser = "",
     health_listen: HealthListen = LOOPBACK,
+    web_listen: WebListen = None,
     insecure_listen: InsecureListen = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -123,7 +129,6 @@ def scheduler(
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
-    from podsched.app.podsched_backend import PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
     flags, policy, serving, kubernetes = _checked(ctx)
@@ -146,15 +151,28 @@ def scheduler(
         )
         settings = _settings(server, identity, leader_priority, evaluation, flags)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    lock, ttl = configuration.leader_election, election.liveness_ttl
-    own = PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
+    own = _own_backend(settings, client, etcd, configuration.leader_election, election)
     options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)
-    unique = unique_identity(identity)
-    process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https)
+    unique, page = unique_identity(identity), client_page(web_listen, health_tls, insecure_listen)
+    process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https, {}, page)
     run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, kubernetes)))
+
+
+def _own_backend(
+    settings: SchedulerSettings,
+    client: ClientOptions,
+    etcd: EtcdOptions,
+    lock: LeaderElectionSettings,
+    election: ElectionOptions,
+) -> BackendFactory:
+    """Return what makes the backend of podsched's own API."""
+    from podsched.app.podsched_backend import PodschedOptions
+
+    ttl = election.liveness_ttl
+    return PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
 
 
 def _settings(

@@ -72,6 +72,8 @@ class ApiServer:
         self.jwt: JwtVerifier | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
+        #: What every call passes, from the start on.
+        self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
         self._audit = audit
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
@@ -93,7 +95,7 @@ class ApiServer:
         Raises OSError when the address cannot be had, CertificateError for TLS files and
         AccessError for files of tokens or keys that cannot be used.
         """
-        pipeline = self._pipeline()
+        self.pipeline = pipeline = self._pipeline()
         self._server = self._build(pipeline)
         await self._server.start()
         if self._settings.kube_listen:

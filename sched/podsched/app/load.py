@@ -1,0 +1,105 @@
+"""How busy a replica is, in one line: what it says of itself in its Lease, for the page.
+
+Counts are those since the process began; whoever reads two lines knows the rate between them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, fields
+
+from podsched.telemetry.instruments import Histogram
+from podsched.telemetry.metrics import SchedulerMetrics
+from podsched.web.sources import Load
+
+#: Seconds that a line holds; as often as a replica writes its Lease.
+PERIOD = 2.0
+#: Characters of a line; longer ones are none of ours.
+_LONGEST = 500
+_RESULTS = ("scheduled", "unschedulable", "error")
+
+
+class LoadMeter:
+    """Reads the metrics of a scheduler."""
+
+    def __init__(self, metrics: SchedulerMetrics, queues: Callable[[], Mapping[str, int]]) -> None:
+        """``queues``: pods by queue, as the gauge ``pending_pods`` names them."""
+        self._metrics = metrics
+        self._queues = queues
+        self._attempts = _Window(metrics.scheduling_attempt_duration_seconds)
+        self._pods = _Window(metrics.pod_scheduling_sli_duration_seconds)
+        self._due = 0.0
+        self._latest: Load | None = None
+
+    def load(self) -> Load:
+        """Return the load as of now or up to two seconds ago."""
+        if self._latest is None or time.monotonic() >= self._due:
+            self._due = time.monotonic() + PERIOD
+            self._latest = self._read()
+        return self._latest
+
+    def line(self) -> str:
+        """Return the load as it stands in a Lease."""
+        return json.dumps(astuple(self.load()), separators=(",", ":"))
+
+    def _read(self) -> Load:
+        counts = dict.fromkeys(_RESULTS, 0)
+        for (result, _), cell in self._metrics.schedule_attempts_total.cells():
+            counts[result] = counts.get(result, 0) + int(cell.value)
+        queues = self._queues()
+        return Load(
+            round(time.time(), 2),
+            *(counts[result] for result in _RESULTS),
+            *(queues.get(name, 0) for name in ("active", "backoff", "unschedulable", "gated")),
+            *(round(seconds, 6) for seconds in (*self._attempts.step(), *self._pods.step())),
+        )
+
+
+class _Window:
+    """What a histogram has observed since one last looked."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._before = [0] * (len(histogram.buckets) + 1)
+
+    def step(self) -> tuple[float, float]:
+        """Return the median and the 99th percentile of what has come; 0.0 without any."""
+        cells = [cell.counts for _, cell in self._histogram.cells()]
+        now = [sum(counts) for counts in zip(*cells, strict=True)] if cells else self._before
+        new = [after - before for after, before in zip(now, self._before, strict=True)]
+        self._before = now
+        bounds = self._histogram.buckets
+        return quantile(bounds, new, 0.5), quantile(bounds, new, 0.99)
+
+
+def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> float:
+    """Return a quantile of counts by bucket, interpolated as Prometheus' histogram_quantile.
+
+    bounds: upper ones; counts: one more, for what exceeds them, which counts as the last bound.
+    """
+    rank = part * sum(counts)
+    if not rank:
+        return 0.0
+    below, lower = 0, 0.0
+    for bound, count in zip(bounds, counts, strict=False):
+        if count and below + count >= rank:
+            return lower + (bound - lower) * (rank - below) / count
+        below, lower = below + count, bound
+    return bounds[-1]
+
+
+def load_of(line: str) -> Load | None:
+    """Return the load that a replica has written; None for what is none."""
+    if not line or len(line) > _LONGEST:
+        return None
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(values, list) or len(values) != len(fields(Load)):
+        return None
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return None
+    return Load(*values)

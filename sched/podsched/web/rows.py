@@ -1,0 +1,206 @@
+"""From an object to what the page shows of it.
+
+Whatever is not named here never leaves the process: of containers, the requests alone are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntFlag
+
+from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
+from podsched.api.quantity import QuantityError
+from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
+
+ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+#: Characters of a text that the page shows in a list; details have all of it.
+TEXT = 300
+MIB = 1 << 20
+_ENDED = frozenset({"Succeeded", "Failed"})
+_SCHEDULED = "PodScheduled"
+
+
+class State(IntFlag):
+    """What is the matter with a node."""
+
+    NOT_READY = 1
+    CORDONED = 2
+    TAINTED = 4
+    DELETED = 8
+
+
+@dataclass(slots=True)
+class NodeRow:
+    """A node. allocatable: in the page's units, by resource."""
+
+    name: str
+    zone: str
+    state: State
+    allocatable: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A pod without a node. since: Unix time of its creation."""
+
+    since: float
+    reason: str
+    message: str
+    priority: int
+    nominated: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """The latest decision about a pod, as its condition PodScheduled has it; node: "" for none."""
+
+    at: float
+    node: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """A pod. node: "" unless it takes room there; requests: in the page's units."""
+
+    node: str
+    ended: bool
+    requests: Mapping[str, int]
+    pending: PendingRow | None
+    decision: DecisionRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event. object: Pod default/web-0."""
+
+    at: float
+    type: str
+    reason: str
+    object: str
+    message: str
+    count: int
+
+
+def in_page_units(units: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts as the page counts them: cpu in millicores, bytes in MiB rounded up."""
+    return {name: -(-amount // MIB) if is_bytes(name) else amount for name, amount in units.items()}
+
+
+def is_bytes(resource: str) -> bool:
+    """Whether a resource is counted in bytes, which the page shows in MiB."""
+    return resource in (MEMORY, "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+def node_row(node: Node) -> NodeRow:
+    """Return what the heat map shows of a node; amounts that cannot be read count as none."""
+    try:
+        allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
+    except QuantityError:
+        allocatable = {}
+    return NodeRow(node.metadata.name, zone_of(node), node_state(node), allocatable)
+
+
+def zone_of(node: Node) -> str:
+    """Return the zone of a node, "" without one."""
+    labels = node.metadata.labels
+    return next((labels[name] for name in ZONE_LABELS if labels.get(name)), "")
+
+
+def node_state(node: Node) -> State:
+    """Return what is the matter with a node."""
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
+    state = State(0) if ready else State.NOT_READY
+    if node.spec.unschedulable:
+        # The taint that a cordon brings is not told twice.
+        tainted = any(
+            t.effect in ("NoSchedule", "NoExecute") and t.key != "node.kubernetes.io/unschedulable"
+            for t in node.spec.taints
+        )
+        state |= State.CORDONED
+    if tainted and ready:
+        state |= State.TAINTED
+    if node.metadata.HasField("deletion_timestamp"):
+        state |= State.DELETED
+    return state
+
+
+def pod_row(pod: Pod) -> PodRow:
+    """Return what the page shows of a pod."""
+    ended = pod.status.phase in _ENDED
+    condition = condition_of(pod.status.conditions, _SCHEDULED)
+    node = pod.spec.node_name
+    pending = None if node or ended else _pending(pod, condition)
+    decision = _decision(node, condition) if condition is not None else None
+    takes_room = node if not ended else ""
+    return PodRow(takes_room, ended, requests_of(pod) if takes_room else {}, pending, decision)
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Return what a pod takes of a node, itself included; what cannot be read counts as none."""
+    try:
+        units = in_page_units(requests_in_units(pod))
+    except QuantityError:
+        units = {}
+    units[PODS] = 1
+    return units
+
+
+def condition_of(conditions: Iterable[PodCondition], kind: str) -> PodCondition | None:
+    """Return the condition of a type, None if there is none."""
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def _pending(pod: Pod, condition: PodCondition | None) -> PendingRow:
+    reason, message = "Waiting", "not tried yet"
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        reason, message = "SchedulingGated", f"waits for {gates} to be removed"
+    elif condition is not None and condition.status == "False":
+        reason, message = condition.reason or "Unschedulable", condition.message
+    if pod.metadata.HasField("deletion_timestamp"):
+        reason = "Terminating"
+    return PendingRow(
+        round(seconds_of(pod.metadata.creation_timestamp), 1),
+        reason,
+        cut(message),
+        pod.spec.priority,
+        pod.status.nominated_node_name,
+    )
+
+
+def _decision(node: str, condition: PodCondition) -> DecisionRow | None:
+    at = seconds_of(condition.last_transition_time)
+    if condition.status == "True" and node:
+        return DecisionRow(round(at, 1), node, "Scheduled", "")
+    if condition.status == "False" and not node and condition.reason != "SchedulingGated":
+        return DecisionRow(round(at, 1), "", condition.reason, cut(condition.message))
+    return None
+
+
+def event_row(event: Event) -> EventRow:
+    """Return what the page shows of an event."""
+    about = event.involved_object
+    name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    latest = max(
+        seconds_of(event.last_timestamp),
+        seconds_of(event.event_time),
+        seconds_of(event.series.last_observed_time),
+    )
+    count = max(event.count, event.series.count, 1)
+    return EventRow(
+        round(latest, 1),
+        event.type,
+        event.reason,
+        f"{about.kind} {name}",
+        cut(event.message),
+        count,
+    )
+
+
+def cut(text: str) -> str:
+    """Return a text as a list shows it."""
+    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"

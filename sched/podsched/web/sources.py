@@ -1,0 +1,93 @@
+"""Where the page's data comes from: the objects of a cluster, and who schedules it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from podsched.api.objects import AnyObject
+
+#: The kinds that the page shows, in the order in which they are read.
+KINDS = ("Node", "Pod", "Event")
+
+Change = tuple[str, str]
+"""The kind and the key of an object that is not what it was."""
+
+
+class Source(Protocol):
+    """The objects of a process, read from its memory."""
+
+    def follow(self) -> None:
+        """Note changes from now on."""
+        ...
+
+    def unfollow(self) -> None:
+        """Note no more changes."""
+        ...
+
+    def keys(self, kind: str) -> list[str]:
+        """Return the keys of all objects of a kind."""
+        ...
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        """Return an object as it is now; None if there is none, or it cannot be read."""
+        ...
+
+    def changed(self) -> Collection[Change] | None:
+        """Return what has changed since the last call; None when that is no longer known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a scheduler says about its work: counts since it began, and times in seconds.
+
+    at: Unix time; the queues are numbers of pods; the quantiles are those of the attempts, and of
+    the time from a pod's first attempt until it is bound, in the last seconds; 0 without any.
+    """
+
+    at: float
+    scheduled: int
+    unschedulable: int
+    errors: int
+    active: int
+    backoff: int
+    waiting: int
+    gated: int
+    attempt_p50: float
+    attempt_p99: float
+    pod_p50: float
+    pod_p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A scheduler replica. state: leading, standby, deposed or gone; term: 0 unless it leads."""
+
+    identity: str
+    state: str
+    term: int
+    page: str
+    load: Load | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Who leads as of now. since: Unix time at which the leader got the lock, 0.0 if unknown."""
+
+    lock: str
+    leader: str
+    since: float
+    transitions: int
+    paused: str
+    replicas: tuple[Replica, ...]
+
+    @property
+    def leading(self) -> Replica | None:
+        """The replica that leads, if it says so itself."""
+        return next((r for r in self.replicas if r.identity == self.leader), None)
+
+
+Sight = Callable[[float], Sighting]
+"""Returns who leads as of a Unix time."""

@@ -1,0 +1,145 @@
+// One node or one pod, and what may be done with it.
+
+import { byId, h } from "./dom.js";
+import { age, amount, clock, count, percent, unavailable } from "./format.js";
+import { link, stateOf } from "./panels.js";
+import { CORDONED } from "./store.js";
+
+export class Detail {
+  /** rights: a function that returns {cordon, delete}; told: called with an error to show. */
+  constructor(element, server, store, rights, told) {
+    Object.assign(this, { element, server, store, rights, told });
+    this.shown = null;
+    this.clear();
+  }
+
+  clear() {
+    this.shown = null;
+    this.element.classList.remove("open");
+    this.element.replaceChildren(h("h2", { id: "detail-title" }, "Details"), h("p", { class: "empty" }, "Choose a node or a pod."));
+  }
+
+  /** Show an object and move the focus there. */
+  async open(kind, name) {
+    this.shown = { kind, name };
+    this.element.classList.add("open");
+    if (await this.refresh()) this.element.focus({ preventScroll: !matchMedia("(max-width: 1100px)").matches });
+  }
+
+  /** Read it anew; return whether it is still what is to be shown. */
+  async refresh() {
+    const shown = this.shown;
+    if (!shown) return false;
+    try {
+      const path = shown.name.split("/").map(encodeURIComponent).join("/");
+      const found = await this.server.json(`/api/${shown.kind}/${path}`);
+      if (this.shown !== shown) return false;
+      const drawn = shown.kind === "node" ? this.#node(found) : this.#pod(found);
+      this.#replace(shown, drawn);
+    } catch (error) {
+      if (this.shown !== shown) return false;
+      this.#replace(shown, [h("p", { class: "empty" }, error.message)]);
+    }
+    return true;
+  }
+
+  #replace(shown, drawn) {
+    const focused = this.element.contains(document.activeElement) ? document.activeElement.textContent : null;
+    const top = this.element.scrollTop;
+    const close = h("button", { class: "close", "aria-label": "Close details", onclick: () => this.clear() }, "×");
+    this.element.replaceChildren(h("div", { class: "bar" }, h("h2", { id: "detail-title" }, h("small", { class: "muted" }, `${shown.kind} `), shown.name), close), ...drawn);
+    this.element.scrollTop = top;
+    if (focused) [...this.element.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
+  }
+
+  #node(found) {
+    const used = {};
+    for (const [, , , requests] of found.pods) for (const [name, value] of Object.entries(requests)) used[name] = (used[name] ?? 0) + value;
+    const cordoned = found.state & CORDONED;
+    const rows = Object.entries(found.allocatable).map(([name, has]) => meter(name, used[name] ?? 0, has));
+    const pods = [...found.pods].sort((a, b) => (b[3].cpu ?? 0) - (a[3].cpu ?? 0));
+    return [
+      facts([["State", stateOf(found)], ["Zone", found.zone || "–"], ["Age", age(this.store.now() - found.created)]]),
+      this.rights().cordon ? h("p", {}, h("button", { onclick: () => this.#act(cordoned ? "uncordon" : "cordon", found.name) }, cordoned ? "Uncordon" : "Cordon")) : null,
+      h("h3", {}, "Taken"), h("div", { class: "meters" }, ...rows),
+      found.taints.length ? h("div", {}, h("h3", {}, "Taints"), h("ul", { class: "plain" }, ...found.taints.map((taint) => h("li", {}, taint)))) : null,
+      h("h3", {}, "Pods ", h("small", { class: "muted" }, count(found.podCount))),
+      pods.length ? h("table", {}, h("tbody", {}, ...pods.map(([key, phase, , requests]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", { class: "num" }, amount("cpu", requests.cpu ?? 0)), h("td", { class: "num" }, amount("memory", requests.memory ?? 0)))))) : h("p", { class: "empty" }, "Nothing runs here."),
+      labels(found.labels),
+    ].filter(Boolean);
+  }
+
+  #pod(found) {
+    const scheduled = found.conditions.find(([type]) => type === "PodScheduled");
+    const waits = !found.node && scheduled && scheduled[1] === "False";
+    return [
+      facts([
+        ["Phase", found.phase],
+        ["Node", found.node ? link(found.node, () => this.open("node", found.node)) : found.nominated ? `room is made on ${found.nominated}` : "none"],
+        ["Priority", String(found.priority)], ["Scheduler", found.scheduler], ["Age", age(this.store.now() - found.created)],
+        ["Requests", Object.entries(found.requests).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"],
+      ]),
+      this.rights().delete ? h("p", {}, h("button", { class: "danger", onclick: () => this.#delete(found.key) }, "Delete")) : null,
+      waits ? why(scheduled[3]) : null,
+      found.gates.length ? h("p", {}, `Waits for its gates: ${found.gates.join(", ")}.`) : null,
+      h("h3", {}, "Conditions"),
+      found.conditions.length ? h("ul", { class: "plain" }, ...found.conditions.map(([type, status, reason, , at]) => h("li", {}, h("b", {}, type), ` ${status}`, reason ? ` (${reason})` : "", h("span", { class: "muted" }, at ? ` ${clock(at)}` : "")))) : h("p", { class: "empty" }, "None yet."),
+      found.events.length ? h("div", {}, h("h3", {}, "Events"), h("ul", { class: "plain" }, ...found.events.map(([at, , reason, , message, times]) => h("li", {}, h("span", { class: "muted" }, `${clock(at)} `), h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)))) : null,
+      labels(found.labels),
+    ].filter(Boolean);
+  }
+
+  async #act(verb, name) {
+    try {
+      await this.server.act(verb, name);
+      await this.refresh();
+    } catch (error) {
+      this.told(`${verb} ${name}: ${error.message}`);
+    }
+  }
+
+  async #delete(key) {
+    if (await confirmed(`Delete pod ${key}?`, "It ends and is not made again unless something owns it.", "Delete")) await this.#act("delete", key);
+  }
+}
+
+/** Ask before something that cannot be undone. */
+function confirmed(title, text, yes) {
+  const dialog = byId("confirm");
+  byId("confirm-title").textContent = title;
+  byId("confirm-text").textContent = text;
+  byId("confirm-yes").textContent = yes;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+}
+
+/** Draw why a pod fits nowhere: how many nodes each reason takes away. */
+function why(message) {
+  const parsed = unavailable(message);
+  if (!parsed) return h("div", {}, h("h3", {}, "Why it waits"), h("p", {}, message));
+  const [fit, all, reasons] = parsed;
+  return h("div", { class: "funnel" }, h("h3", {}, "Why it waits"), bar(all, all, "nodes"), ...reasons.map(([number, reason]) => bar(number, all, reason, "taken")), bar(fit, all, "left"), h("p", { class: "muted" }, message));
+}
+
+export function bar(number, all, text, style = "") {
+  const fill = h("span", { class: `fill ${style}`, "aria-hidden": "true" });
+  fill.style.width = `${all ? (number / all) * 100 : 0}%`;
+  return h("div", { class: "step" }, h("span", { class: "num" }, count(number)), h("span", { class: "text" }, fill, text));
+}
+
+function meter(name, used, has) {
+  const fill = h("span", { class: "fill", "aria-hidden": "true" });
+  fill.style.width = `${has ? Math.min(100, (used / has) * 100) : 0}%`;
+  return h("div", { class: "meter" }, h("span", {}, name), h("span", { class: "track" }, fill), h("span", { class: "num" }, `${amount(name, used)} / ${amount(name, has)}`), h("span", { class: "num muted" }, percent(has ? used / has : NaN)));
+}
+
+function facts(pairs) {
+  return h("dl", { class: "facts" }, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+function labels(all) {
+  const entries = Object.entries(all);
+  if (!entries.length) return null;
+  return h("details", {}, h("summary", {}, `Labels (${entries.length})`), h("ul", { class: "plain" }, ...entries.map(([name, value]) => h("li", {}, h("code", {}, value ? `${name}=${value}` : name)))));
+}
