@@ -78,3 +78,29 @@ def test_a_patch_does_what_kubernetes_does(
 def test_a_patch_whose_types_do_not_fit_is_refused() -> None:
     with pytest.raises(PatchError):
         strategic_merge({"labels": {"a": "b"}}, {"labels": "none"})
+
+
+@pytest.mark.parametrize("retained", [1, "ab", {"a": 1}])
+def test_what_is_retained_is_a_list_of_names(retained: Any) -> None:
+    with pytest.raises(PatchError, match="retainKeys"):
+        strategic_merge({"a": 1, "b": 2}, {"$retainKeys": retained})
+
+
+class _Text(str):
+    """Counts comparisons."""
+
+    compared = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Text.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_taking_values_out_of_a_list_costs_no_more_than_reading_both() -> None:
+    args = [_Text(number) for number in range(1000)]
+    values = [_Text(-number) for number in range(1000)]
+    merged = strategic_merge({"args": args}, {"$deleteFromPrimitiveList/args": values})
+    assert merged["args"] == args[1:]
+    assert _Text.compared < 3000

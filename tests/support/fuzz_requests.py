@@ -94,7 +94,7 @@ _QUANTITIES = (
     ".", "+.5n", "1E", "8Ei", "9223372036854775807", "9223372036854775808", "1" + "0" * 40,
     "0x10", "1 Gi",
 )  # fmt: skip
-_SELECTORS = (
+SELECTORS = (
     "", "app=web", "app==web,zone", "!app", "app in (web,db)", "app notin ()", "app in (", ",",
     "a=", "=a", "app>5", "app<9999999999999999999999", "a" * 5000 + "=b", "(" * 3000,
     "a," * 3000, "metadata.name=plain", "spec.nodeName!=", "status.phase=Running",
@@ -121,8 +121,8 @@ _WORDS = (
     "PodScheduled", "DisruptionTarget",
 )  # fmt: skip
 _KINDS = (*KINDS, "pods", "po", "", "Secret", "POD", "List")
-_NAMES = (*tuple(sorted({seed.metadata.name for seed in SEEDS})), "absent", "kube-scheduler")
-_NAMESPACES = (
+NAMES = (*tuple(sorted({seed.metadata.name for seed in SEEDS})), "absent", "kube-scheduler")
+NAMESPACES = (
     "default",
     "default",
     "default",
@@ -133,17 +133,17 @@ _NAMESPACES = (
     "absent",
 )
 _BY_FIELD: Mapping[str, tuple[str, ...]] = {
-    "kind": _KINDS, "name": _NAMES, "namespace": _NAMESPACES, "node_name": _NAMES,
-    "label_selector": _SELECTORS, "field_selector": _SELECTORS, "operator": _OPERATORS,
+    "kind": _KINDS, "name": NAMES, "namespace": NAMESPACES, "node_name": NAMES,
+    "label_selector": SELECTORS, "field_selector": SELECTORS, "operator": _OPERATORS,
     "kinds": _KINDS, "lock": (LOCK, "", "/", "a", "a/b/c", "kube-system/other"),
-    "claim_name": _NAMES, "volume_name": _NAMES, "storage_class_name": _NAMES,
+    "claim_name": NAMES, "volume_name": NAMES, "storage_class_name": NAMES,
 }  # fmt: skip
 _CURSORS = (
     '{"rv":1e400,"start":""}', '{"rv":9223372036854775808,"start":"a"}', "[" * 2000,
     '{"rv":1,"start":"\\ud800"}', '{"rv":3,"start":"default/a"}', '{"rv":true,"start":"a"}',
     '{"rv":5,"start":null}', '{"rv":2,"start":"\\u0000"}', '{"rv":' + "9" * 3000 + ',"start":"a"}',
 )  # fmt: skip
-_TOKENS = (
+TOKENS = (
     *("garbage", "!!!!", "é", "e30="),
     *(base64.urlsafe_b64encode(text.encode()).decode() for text in _CURSORS),
 )
@@ -159,14 +159,14 @@ _LISTS = (
     "status",
 )
 #: JSON texts that Python's encoder would not write.
-_RAW_JSON = (
+RAW_JSON = (
     "1e400", "-1e400", "NaN", "Infinity", '"\\ud800"', '"\\udc00x"', "9" * 5000, "-0", "1E2",
     '"\\u0000"', "[" * 60 + "]" * 60, '{"a":' * 60 + "1" + "}" * 60, "[" * 3000 + "]" * 3000,
     '{"a":1,"a":2}', '{"\\ud800":1}',
     *('{"a":' * depth + "1" + "}" * depth for depth in (25, 99, 300, 700, 900)),
     "9223372036854775808", "1.5", "true", "null", "[]", "{}", '""', "[null]", "[[1],{}]",
 )  # fmt: skip
-_DIRECTIVES: tuple[Mapping[str, Any], ...] = (
+DIRECTIVES: tuple[Mapping[str, Any], ...] = (
     {"$patch": "delete"}, {"$patch": "replace"}, {"$patch": 1}, {"$patch": "merge"},
     {"$retainKeys": ["a"]}, {"$retainKeys": 1}, {"$setElementOrder/containers": [{"name": "app"}]},
     {"$setElementOrder/containers": [1, None]}, {"$deleteFromPrimitiveList/finalizers": ["a"]},
@@ -180,7 +180,7 @@ _LARGE = 500_000
 
 def odd_text(rng: random.Random) -> str:
     """A text that nobody expects."""
-    return rng.choice(rng.choice((_TEXTS, _QUANTITIES, _SELECTORS, _WORDS)))
+    return rng.choice(rng.choice((_TEXTS, _QUANTITIES, SELECTORS, _WORDS)))
 
 
 def odd_value(rng: random.Random) -> Any:
@@ -271,7 +271,7 @@ class Fuzzer:
             setattr(message, field.name, rng.choice(("node-1", "node-2", "absent")))
         elif field.name == "continue":
             if rng.random() < 0.2:
-                setattr(message, field.name, rng.choice(_TOKENS))
+                setattr(message, field.name, rng.choice(TOKENS))
         elif field.name in ("send_initial_events", "limit", "type") and rng.random() < 0.5:
             setattr(message, field.name, type(getattr(message, field.name))(1))
 
@@ -291,7 +291,7 @@ class Fuzzer:
         for index, replacement in enumerate(raw):
             text = text.replace(f'"@@{index}@@"', replacement)
         if rng.random() < 0.03:
-            return rng.choice(_RAW_JSON).encode()
+            return rng.choice(RAW_JSON).encode()
         return text.encode()
 
     def _mutate_json(self, value: Any, raw: list[str]) -> None:
@@ -302,12 +302,12 @@ class Fuzzer:
         holder, key = rng.choice(found)
         chance = rng.random()
         if chance < 0.45:
-            raw.append(rng.choice(_RAW_JSON))
+            raw.append(rng.choice(RAW_JSON))
             holder[key] = f"@@{len(raw) - 1}@@"
         elif chance < 0.7:
             holder[key] = rng.choice((*_TEXTS, *_INTEGERS, *_QUANTITIES, None, True))
         elif chance < 0.85 and isinstance(holder, dict):
-            holder.update(rng.choice(_DIRECTIVES))
+            holder.update(rng.choice(DIRECTIVES))
         elif isinstance(holder, dict):
             key = rng.choice((*_TEXTS, *_LISTS))
             holder[key] = rng.choice((1, "x", None, {}, [], [{"name": "x"}], ["x"]))
@@ -435,7 +435,7 @@ class Fuzzer:
                 return rng.choice(known)
             return rng.choice(rng.choice((_TEXTS, _WORDS, _QUANTITIES, _TEXTS)))
         if field.type == FieldDescriptor.TYPE_BYTES:
-            return rng.choice((b"", b"{", b"\xff\xfe", b'{"a":1}', *map(str.encode, _RAW_JSON)))
+            return rng.choice((b"", b"{", b"\xff\xfe", b'{"a":1}', *map(str.encode, RAW_JSON)))
         if field.type == FieldDescriptor.TYPE_BOOL:
             return rng.random() < 0.5
         if field.cpp_type in (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT):

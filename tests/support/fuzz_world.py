@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import grpc
 import yaml
 from structlog.testing import capture_logs
+from yarl import URL
 
 from podsched.agent.agent import Agent
 from podsched.api.etcd_keys import term_key
@@ -49,6 +51,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK
 from support.api_servers import start_api_server
+from support.fuzz_http import HttpRequest
 from support.fuzz_requests import METHODS, SEEDS, FuzzRequest
 
 #: No answer to any request: the server is at fault, or gone.
@@ -86,6 +89,8 @@ class FuzzWorld:
         self.findings: list[str] = []
         self._server = server
         self._client = client
+        limit = aiohttp.ClientTimeout(total=_DEADLINE)
+        self._http = aiohttp.ClientSession(timeout=limit, auto_decompress=True)
         self._channel = grpc.aio.insecure_channel(
             server.address, options=[("grpc.max_receive_message_length", -1)]
         )
@@ -140,6 +145,25 @@ class FuzzWorld:
         if took > MOST_SECONDS:
             self._finding(f"{took:.1f} s of processor time", request)
 
+    async def send_http(self, request: HttpRequest) -> None:
+        """Send a request to Kubernetes' REST API and judge the answer."""
+        began = time.process_time()
+        url = URL(f"http://127.0.0.1:{self._server.kube_port}{request.target}", encoded=True)
+        try:
+            async with self._http.request(
+                request.method, url, data=request.body, headers=request.headers
+            ) as answer:
+                status, text = answer.status, await answer.text(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            status, text = 0, repr(error)
+        took = time.process_time() - began
+        self.codes[str(status)] += 1
+        # What Kubernetes answers with 500 although the client is at fault has no reason.
+        if status == 0 or (status >= 500 and not _has_no_reason(text)):
+            self._finding(f"{status}: {text[:1000]}", request)
+        if took > MOST_SECONDS:
+            self._finding(f"{took:.1f} s of processor time", request)
+
     async def _unary(self, request: FuzzRequest) -> tuple[str, str]:
         try:
             raw = await self._channel.unary_unary(request.method)(request.raw, timeout=_DEADLINE)
@@ -168,7 +192,9 @@ class FuzzWorld:
             call.cancel()
         return "OK", ""
 
-    def _finding(self, what: str, request: FuzzRequest | None = None) -> None:
+    def _finding(
+        self, what: str, request: FuzzRequest | HttpRequest | None = None
+    ) -> None:
         self.findings.append(f"{what}\n{request}" if request is not None else what)
 
     # ------------------------------------------------------------------ what is left in the end
@@ -265,6 +291,14 @@ class FuzzWorld:
         """Stop everything that ``start`` has started."""
         await self.stop_readers()
         await self._channel.close()
+        await self._http.close()
+
+
+def _has_no_reason(text: str) -> bool:
+    try:
+        return json.loads(text).get("reason") is None
+    except (ValueError, AttributeError):
+        return False
 
 
 def _ignore(batch: Batch) -> None:
@@ -277,7 +311,9 @@ async def fuzz_world() -> AsyncIterator[FuzzWorld]:
     loop = asyncio.get_running_loop()
     store = MemoryStore()
     with capture_logs() as lines:
-        server = await start_api_server(ServerSettings(bookmark_seconds=0.05), store)
+        server = await start_api_server(
+            ServerSettings(bookmark_seconds=0.05, kube_listen="127.0.0.1:0"), store
+        )
         client = ApiClient(server.address)
         term = (await store.txn([], [Put(term_key(LOCK), b"me")])).revision
         world = FuzzWorld(server, client, term)

@@ -63,7 +63,9 @@ def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
         return {}
     result = dict(current)
     if _RETAINED in patch:
-        retained = patch[_RETAINED]
+        if not isinstance(patch[_RETAINED], list):
+            raise PatchError(f"{_RETAINED}: not a list of names")
+        retained = {name for name in patch[_RETAINED] if isinstance(name, str)}
         result = {name: value for name, value in result.items() if name in retained}
     for name, value in patch.items():
         if name.startswith(_TAKEN):
@@ -149,11 +151,13 @@ def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str
 def _take_out(result: dict[str, Any], name: str, values: Any) -> None:
     items = result.get(name)
     if isinstance(items, list) and isinstance(values, list):
-        result[name] = [item for item in items if item not in values]
+        # By key: searched one by one, many values would cost quadratic time.
+        taken = {_hashable(value) for value in values}
+        result[name] = [item for item in items if _hashable(item) not in taken]
 
 
 def _hashable(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
+    return value if value is None or isinstance(value, (str, int, float)) else (repr(value),)
 
 
 def _plain(value: Any) -> Any:

@@ -39,6 +39,8 @@ async def test_a_created_object_is_the_one_that_grpc_shows(world: World, kube: K
     [
         ("", {"metadata": {"name": "Bad"}}, 422, "a lowercase RFC 1123 subdomain"),
         ("", {"kind": "Node"}, 400, "Node in version"),
+        ("", {"kind": ["Pod"]}, 400, "couldn't get version/kind; kind is not a string"),
+        ("", {"apiVersion": 1}, 400, "couldn't get version/kind; apiVersion is not a string"),
         ("", {"metadata": {"name": "x", "namespace": "other"}}, 400, "does not match"),
         ("?fieldValidation=Strict", {"colour": "red"}, 400, 'unknown field "colour"'),
         ("?dryRun=Some", {}, 422, 'supported values: "All"'),
@@ -57,6 +59,9 @@ async def test_unknown_fields_are_warned_of_and_a_missing_namespace_is_named(
 ) -> None:
     response = await kube.request("POST", PODS, manifest() | {"colour": "red"})
     assert response.headers["warning"] == '299 - "unknown field \\"colour\\""'
+    odd = await kube.request("POST", PODS, manifest("b") | {"line\r\nbreak\x00\u20ac" + "x" * 999: 1})
+    assert odd.headers["warning"].startswith('299 - "unknown field \\"line\\\\r\\\\nbreak\\\\x00\\\\u20acx')
+    assert len(odd.headers["warning"]) < 300
     missing = await kube.request("POST", "/api/v1/namespaces/nowhere/pods", manifest())
     assert missing.json["message"] == 'namespaces "nowhere" not found'
 

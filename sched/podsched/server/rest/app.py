@@ -24,6 +24,8 @@ SendEvent = Callable[[Event], Awaitable[None]]
 UNREAD_SECONDS: Final = 30.0
 #: Seconds for a body to come.
 BODY_SECONDS: Final = 30.0
+#: Characters of a warning, which may quote what the client has sent.
+_WARNING_LENGTH: Final = 256
 #: What is read of a body beyond the limit, so that its sender gets to see the answer.
 _DISCARDED_BYTES: Final = 16 << 20
 
@@ -158,9 +160,14 @@ class _Exchange:
             (name.lower().encode(), value.encode()) for name, value in answer.headers.items()
         ]
         for text in answer.warnings:
-            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-            headers.append((b"warning", f'299 - "{quoted}"'.encode("ascii", "replace")))
+            headers.append((b"warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"'.encode("ascii")))
         return headers
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a header may quote it: names of unknown fields may hold any character."""
+    plain = "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _expire(limit: asyncio.Timeout) -> None:

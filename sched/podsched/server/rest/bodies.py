@@ -103,6 +103,9 @@ def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
     """Raise RestError 400 for a body that says it is something else."""
     if not isinstance(content, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type {name})")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(content.get(field) or "", str):
+            raise bad_request(f"couldn't get version/kind; {field} is not a string")
     kind = content.get("kind") or name
     version = content.get("apiVersion") or api_versions[0]
     if kind == name and version in api_versions:

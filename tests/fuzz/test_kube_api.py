@@ -1,0 +1,48 @@
+"""Whatever is sent to Kubernetes' REST API, it answers, lives on, and stores nothing that harms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from support.fuzz_http import HttpFuzzer
+from support.fuzz_world import fuzz_world
+
+pytestmark = pytest.mark.integration
+
+_EXAMPLE = 100
+
+sequences = st.lists(st.integers(0, 2**40), min_size=_EXAMPLE, max_size=_EXAMPLE)
+
+
+async def _attack(sequence: list[int]) -> Counter[str]:
+    async with fuzz_world() as world:
+        for seed in sequence:
+            await world.send_http(HttpFuzzer(seed).request())
+    for finding in world.findings:
+        note(finding)
+    assert not world.findings
+    return world.codes
+
+
+def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests: int) -> None:
+    codes: Counter[str] = Counter()
+
+    @settings(
+        max_examples=max(1, requests // 2 // _EXAMPLE),
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(sequences)
+    def attack(sequence: list[int]) -> None:
+        codes.update(asyncio.run(_attack(sequence)))
+
+    attack()
+    done = sum(count for code, count in codes.items() if code.startswith("2"))
+    assert done > sum(codes.values()) / 10, f"too few requests get past the first check: {codes}"

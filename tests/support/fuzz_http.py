@@ -1,0 +1,226 @@
+"""Requests of Kubernetes' REST API as an attacker would send them: ordinary ones, oddly changed.
+
+Everything follows from a seed. Resources, their groups and their subresources are those that the
+server has, so that new ones are attacked without a change here.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import yaml
+
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject
+from podsched.server.rest.resources import GROUPS, Resource
+from support.fuzz_requests import (
+    DIRECTIVES,
+    NAMES,
+    NAMESPACES,
+    RAW_JSON,
+    SEEDS,
+    SELECTORS,
+    TOKENS,
+    odd_text,
+    odd_value,
+)
+
+_METHODS = (*("GET", "POST", "PUT", "PATCH", "PATCH", "DELETE") * 5, "HEAD", "OPTIONS", "TRACE")
+_RESOURCES = [
+    (group, version, resource)
+    for (group, version), resources in GROUPS.items()
+    for resource in resources.values()
+]
+_OTHER_PATHS = (
+    "/", "/api", "/apis", "/api/v1", "/openapi/v3", "/openapi/v2", "/version", "/healthz", "/readyz",
+    "/livez?verbose", "/metrics", "/apis/apps/v1", "/openapi/v3/api/v1", "/api/v1/", "//", "/api//v1",
+)  # fmt: skip
+_AS = "as={};g=meta.k8s.io;v=v1"
+_ACCEPTS = (
+    "application/json", "application/json", "*/*", "", "application/yaml", "text/html", "a", ";;;",
+    "application/json;" + _AS.format("Table"), "application/json;" + _AS.format("Unknown"),
+    "application/json;" + _AS.format("PartialObjectMetadata"), "application/json;q=x",
+    "application/json;" + _AS.format("PartialObjectMetadataList"),
+    "application/vnd.kubernetes.protobuf", "application/cbor", "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf,application/json", "application/json," * 500,
+)  # fmt: skip
+_TYPES = {
+    "POST": ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"),
+    "PUT": ("application/json", "application/yaml"),
+    "DELETE": ("application/json", ""),
+    "PATCH": (
+        "application/merge-patch+json", "application/strategic-merge-patch+json",
+        "application/json-patch+json", "application/apply-patch+yaml",
+    ),
+}  # fmt: skip
+_ODD_TYPES = ("application/json; charset=x", "text/plain", "application/cbor", "multipart/x", "//")
+_NUMBERS = ("", "0", "1", "-1", "5", "9223372036854775808", "1e3", "x", "0x1", "9" * 5000)
+_FLAGS = ("true", "false", "1", "", "x")
+_QUERY: dict[str, tuple[str, ...]] = {
+    "labelSelector": SELECTORS, "fieldSelector": SELECTORS, "limit": _NUMBERS, "continue": TOKENS,
+    "resourceVersion": _NUMBERS, "timeoutSeconds": ("0", "1", "-1", "x"), "watch": _FLAGS,
+    "resourceVersionMatch": ("Exact", "NotOlderThan", "x"), "allowWatchBookmarks": _FLAGS,
+    "sendInitialEvents": _FLAGS, "dryRun": ("All", "all", ""), "fieldManager": ("a", "", "x" * 200),
+    "force": _FLAGS, "fieldValidation": ("Strict", "Warn", "Ignore", "x"), "pretty": _FLAGS,
+    "propagationPolicy": ("Foreground", "Background", "Orphan", "x"), "exclude": ("ping",),
+    "gracePeriodSeconds": _NUMBERS, "orphanDependents": _FLAGS, "includeObject": ("None", "x"),
+}  # fmt: skip
+_OPS = ("add", "remove", "replace", "move", "copy", "test", "x")
+_POINTERS = (
+    "", "/", "/metadata/labels/a", "/metadata/labels", "/spec/containers/0", "/spec/containers/-",
+    "/spec/containers/99999999999", "/spec", "/status", "/metadata/name", "/~2", "a", "/spec/-1",
+    "/metadata/finalizers/0", "/metadata/managedFields", "/spec/nodeName",
+)  # fmt: skip
+
+
+class HttpRequest(NamedTuple):
+    """One request; target: path and query as they are sent."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"{self.method} {self.target[:1000]} {self.headers} {self.body[:3000]!r}"
+
+
+class HttpFuzzer:
+    """Makes one request from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+
+    def request(self) -> HttpRequest:
+        """A request that fits a resource, changed up to a few times."""
+        rng = self._rng
+        method = rng.choice(_METHODS)
+        path = rng.choice(_OTHER_PATHS) if rng.random() < 0.05 else self._path(method)
+        headers = {"Accept": rng.choice(_ACCEPTS)} if rng.random() < 0.4 else {}
+        body = b""
+        if types := _TYPES.get(method):
+            content_type = rng.choice(types if rng.random() < 0.95 else _ODD_TYPES)
+            headers["Content-Type"] = content_type
+            body = self._body(method, content_type)
+        return HttpRequest(method, f"{path}{self._query(path)}", headers, body)
+
+    # ------------------------------------------------------------------ path and query
+
+    def _path(self, method: str) -> str:
+        rng = self._rng
+        group, version, resource = rng.choice(_RESOURCES)
+        self._resource: Resource = resource
+        parts = ["apis", group, version] if group else ["api", version]
+        if resource.kind.namespaced and rng.random() < 0.9:
+            other = rng.random() < 0.2
+            parts += ["namespaces", (rng.choice(NAMESPACES) if other else "") or "default"]
+        parts.append(resource.plural)
+        on_collection = {"POST": 0.7, "GET": 0.4, "DELETE": 0.05}.get(method, 0.02)
+        if rng.random() > on_collection:
+            own = [seed for seed in SEEDS if seed.DESCRIPTOR.name == resource.kind.name]
+            name = rng.choice(own).metadata.name if own and rng.random() < 0.7 else ""
+            parts.append(name or rng.choice(NAMES))
+            if rng.random() < (0.9 if method == "POST" else 0.25):
+                parts.append(rng.choice([*resource.subresources, *resource.subresources, "x"]))
+        if rng.random() < 0.08:
+            parts[rng.randrange(len(parts))] = odd_text(rng)[:3000]
+        return "/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
+
+    def _query(self, path: str) -> str:
+        rng = self._rng
+        if "?" in path:
+            return ""
+        chosen = rng.sample(sorted(_QUERY), rng.choice((0, 0, 1, 1, 2, 3, 5)))
+        pairs = [(name, self._value(name)[:6000]) for name in chosen]
+        if "watch" in chosen and "timeoutSeconds" not in chosen:
+            pairs.append(("timeoutSeconds", "1"))
+        return "?" + urlencode(pairs, errors="replace") if pairs else ""
+
+    def _value(self, name: str) -> str:
+        odd = self._rng.random() < 0.1
+        return odd_text(self._rng) if odd else self._rng.choice(_QUERY[name])
+
+    # ------------------------------------------------------------------ bodies
+
+    def _body(self, method: str, content_type: str) -> bytes:
+        rng = self._rng
+        if rng.random() < 0.06:
+            return rng.choice(RAW_JSON).encode("utf-8", "surrogatepass")
+        if rng.random() < 0.02:
+            return rng.randbytes(rng.choice((1, 30, 3000)))
+        document = self._document(method, content_type)
+        for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
+            self._change(document)
+        if content_type.endswith("yaml"):
+            text = yaml.safe_dump(document)
+        else:
+            text = json.dumps(document)
+        raw = text.encode("utf-8", "surrogatepass")
+        return raw[: rng.randrange(len(raw))] if rng.random() < 0.03 else raw
+
+    def _document(self, method: str, content_type: str) -> Any:
+        rng = self._rng
+        manifest = to_manifest(self._seed())
+        if content_type == "application/json-patch+json":
+            return [self._operation() for _ in range(rng.choice((0, 1, 1, 2, 5)))]
+        if method == "PATCH":
+            part = rng.choice(("metadata", "spec", "status"))
+            patch = {part: manifest.get(part, {})}
+            if content_type.endswith("yaml"):
+                patch |= {key: manifest[key] for key in ("kind", "apiVersion")}
+                patch["metadata"] = {"name": manifest["metadata"]["name"]}
+            if rng.random() < 0.3:
+                patch[part] = dict(rng.choice(DIRECTIVES))
+            return patch
+        if method == "DELETE":
+            return {"kind": "DeleteOptions", "preconditions": {"uid": odd_value(rng)}}
+        if method == "POST" and rng.random() < 0.2:
+            kind = rng.choice(("Binding", "Eviction", "Scale", "TokenReview", "List"))
+            target = {"kind": "Node", "name": rng.choice(NAMES)}
+            about = {"name": rng.choice(NAMES), "namespace": "default"}
+            return {"kind": kind, "apiVersion": "v1", "metadata": about, "target": target}
+        if method == "POST" and rng.random() < 0.6:
+            manifest["metadata"] |= {"name": f"new-{rng.randrange(10)}"}
+            manifest["metadata"].pop("resourceVersion", None)
+        return manifest
+
+    def _seed(self) -> AnyObject:
+        resource = getattr(self, "_resource", None)
+        own = [s for s in SEEDS if resource and s.DESCRIPTOR.name == resource.kind.name]
+        return self._rng.choice(own if own and self._rng.random() < 0.9 else SEEDS)
+
+    def _operation(self) -> dict[str, Any]:
+        rng = self._rng
+        operation = {"op": rng.choice(_OPS), "path": rng.choice(_POINTERS)}
+        if rng.random() < 0.8:
+            operation["value"] = odd_value(rng)
+        if rng.random() < 0.3:
+            operation["from"] = rng.choice(_POINTERS)
+        return operation
+
+    def _change(self, document: Any) -> None:
+        """Put something odd somewhere into a document."""
+        rng = self._rng
+        while True:
+            if isinstance(document, dict) and document:
+                key: Any = rng.choice(sorted(document, key=str))
+            elif isinstance(document, list) and document:
+                key = rng.randrange(len(document))
+            else:
+                return
+            inner = document[key]
+            if isinstance(inner, dict | list) and inner and rng.random() < 0.75:
+                document = inner
+                continue
+            if isinstance(document, dict) and rng.random() < 0.3:
+                document[odd_text(rng)[:2000]] = inner
+            else:
+                document[key] = odd_value(rng)
+            return
+
+
+assert all(resource.kind.name in KINDS for _, _, resource in _RESOURCES)
