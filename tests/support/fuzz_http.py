@@ -36,8 +36,9 @@ _RESOURCES = [
     for resource in resources.values()
 ]
 _OTHER_PATHS = (
-    "/", "/api", "/apis", "/api/v1", "/openapi/v3", "/openapi/v2", "/version", "/healthz", "/readyz",
-    "/livez?verbose", "/metrics", "/apis/apps/v1", "/openapi/v3/api/v1", "/api/v1/", "//", "/api//v1",
+    "/", "/api", "/apis", "/api/v1", "/openapi/v3", "/openapi/v2", "/version", "/healthz",
+    "/readyz", "/livez?verbose", "/metrics", "/apis/apps/v1", "/openapi/v3/api/v1", "/api/v1/",
+    "//", "/api//v1",
 )  # fmt: skip
 _AS = "as={};g=meta.k8s.io;v=v1"
 _ACCEPTS = (
@@ -155,10 +156,8 @@ class HttpFuzzer:
         document = self._document(method, content_type)
         for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
             self._change(document)
-        if content_type.endswith("yaml"):
-            text = yaml.safe_dump(document)
-        else:
-            text = json.dumps(document)
+        is_yaml = content_type.endswith("yaml")
+        text = yaml.safe_dump(document) if is_yaml else json.dumps(document)
         raw = text.encode("utf-8", "surrogatepass")
         return raw[: rng.randrange(len(raw))] if rng.random() < 0.03 else raw
 

@@ -192,9 +192,7 @@ class FuzzWorld:
             call.cancel()
         return "OK", ""
 
-    def _finding(
-        self, what: str, request: FuzzRequest | HttpRequest | None = None
-    ) -> None:
+    def _finding(self, what: str, request: FuzzRequest | HttpRequest | None = None) -> None:
         self.findings.append(f"{what}\n{request}" if request is not None else what)
 
     # ------------------------------------------------------------------ what is left in the end

@@ -59,8 +59,12 @@ async def test_unknown_fields_are_warned_of_and_a_missing_namespace_is_named(
 ) -> None:
     response = await kube.request("POST", PODS, manifest() | {"colour": "red"})
     assert response.headers["warning"] == '299 - "unknown field \\"colour\\""'
-    odd = await kube.request("POST", PODS, manifest("b") | {"line\r\nbreak\x00\u20ac" + "x" * 999: 1})
-    assert odd.headers["warning"].startswith('299 - "unknown field \\"line\\\\r\\\\nbreak\\\\x00\\\\u20acx')
+    odd = await kube.request(
+        "POST", PODS, manifest("b") | {"line\r\nbreak\x00\u20ac" + "x" * 999: 1}
+    )
+    assert odd.headers["warning"].startswith(
+        '299 - "unknown field \\"line\\\\r\\\\nbreak\\\\x00\\\\u20acx'
+    )
     assert len(odd.headers["warning"]) < 300
     missing = await kube.request("POST", "/api/v1/namespaces/nowhere/pods", manifest())
     assert missing.json["message"] == 'namespaces "nowhere" not found'

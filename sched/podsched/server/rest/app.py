@@ -160,7 +160,9 @@ class _Exchange:
             (name.lower().encode(), value.encode()) for name, value in answer.headers.items()
         ]
         for text in answer.warnings:
-            headers.append((b"warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"'.encode("ascii")))
+            headers.append(
+                (b"warning", f'299 - "{_quoted(text[:_WARNING_LENGTH])}"'.encode("ascii"))
+            )
         return headers
 
 
