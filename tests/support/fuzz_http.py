@@ -101,7 +101,7 @@ class HttpFuzzer:
         rng = self._rng
         method = rng.choice(_METHODS)
         path = rng.choice(_OTHER_PATHS) if rng.random() < 0.05 else self._path(method)
-        headers = {"Accept": rng.choice(_ACCEPTS)} if rng.random() < 0.4 else {}
+        headers = {"Accept": rng.choice(_ACCEPTS)} if rng.random() < 0.25 else {}
         body = b""
         if types := _TYPES.get(method):
             content_type = rng.choice(types if rng.random() < 0.95 else _ODD_TYPES)
@@ -116,17 +116,18 @@ class HttpFuzzer:
         group, version, resource = rng.choice(_RESOURCES)
         self._resource: Resource = resource
         parts = ["apis", group, version] if group else ["api", version]
-        if resource.kind.namespaced and rng.random() < 0.9:
-            other = rng.random() < 0.2
-            parts += ["namespaces", (rng.choice(NAMESPACES) if other else "") or "default"]
+        own = [seed.metadata for seed in SEEDS if seed.DESCRIPTOR.name == resource.kind.name]
+        named = rng.choice(own) if own and rng.random() < 0.93 else None
+        if resource.kind.namespaced and rng.random() < 0.95:
+            other = rng.choice(NAMESPACES) if rng.random() < 0.08 else ""
+            parts += ["namespaces", other or (named and named.namespace) or "default"]
         parts.append(resource.plural)
         on_collection = {"POST": 0.7, "GET": 0.4, "DELETE": 0.05}.get(method, 0.02)
         if rng.random() > on_collection:
-            own = [seed for seed in SEEDS if seed.DESCRIPTOR.name == resource.kind.name]
-            name = rng.choice(own).metadata.name if own and rng.random() < 0.7 else ""
-            parts.append(name or rng.choice(NAMES))
-            if rng.random() < (0.9 if method == "POST" else 0.25):
-                parts.append(rng.choice([*resource.subresources, *resource.subresources, "x"]))
+            parts.append(named.name if named else rng.choice(NAMES))
+            subresources = [*resource.subresources] * 4 + ["x"] * (rng.random() < 0.1)
+            if subresources and rng.random() < (0.9 if method == "POST" else 0.25):
+                parts.append(rng.choice(subresources))
         if rng.random() < 0.08:
             parts[rng.randrange(len(parts))] = odd_text(rng)[:3000]
         return "/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
