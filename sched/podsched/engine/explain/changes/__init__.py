@@ -1,0 +1,20 @@
+"""The smallest change of each kind with which a pending pod would fit.
+
+A *kind* is one way to give in: ask for less, tolerate a taint, drop a demand, have pods gone, have
+one more node. For each kind the cheapest change is looked for that really makes the pod fit; every
+change that is suggested has been tried by an evaluation of the whole cluster. What is cheaper is
+defined kind by kind, in the module that looks for it.
+
+    question     the pod, the cluster, and whom each filter rejects
+    requests     lower requests: nodes that NodeResourcesFit alone rejects
+    tolerations  one more toleration
+    demands      one demand of the pod dropped: of selectors, affinity, spreading, ports, labels
+    pods_gone    some pods deleted: tried on forks, then for real
+    nodes        a node uncordoned, or one more
+    search       all of them
+
+Guarantee: every suggested change makes the pod fit, and no smaller one of its kind does, unless
+the change says that the search was cut short (``exhaustive`` is False). Both are property tests.
+The bounds on the search keep it under a second at 5,000 nodes.
+Non-goals: combinations of kinds; extenders; what preemption would do by itself.
+"""

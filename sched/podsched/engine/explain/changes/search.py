@@ -1,0 +1,47 @@
+"""The search for changes: one finder for each kind, each of which can be called by itself.
+
+A caller that has other things to do between the kinds takes them one by one from ``FINDERS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from podsched.engine.explain.changes.change import Change, Kind
+from podsched.engine.explain.changes.demands import (
+    drop_affinity,
+    drop_label,
+    drop_port,
+    drop_selector,
+    drop_spread,
+    remove_gates,
+)
+from podsched.engine.explain.changes.nodes import add_node, uncordon
+from podsched.engine.explain.changes.pods_gone import pods_gone
+from podsched.engine.explain.changes.question import Question
+from podsched.engine.explain.changes.requests import lower_requests
+from podsched.engine.explain.changes.tolerations import add_toleration
+
+#: In the order in which people would like to hear of them.
+FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProxyType({
+    Kind.GATES: remove_gates,
+    Kind.UNCORDON: uncordon,
+    Kind.REQUESTS: lower_requests,
+    Kind.TOLERATION: add_toleration,
+    Kind.NODE_SELECTOR: drop_selector,
+    Kind.AFFINITY: drop_affinity,
+    Kind.SPREAD: drop_spread,
+    Kind.PORT: drop_port,
+    Kind.LABEL: drop_label,
+    Kind.PODS_GONE: pods_gone,
+    Kind.NODE: add_node,
+})  # fmt: skip
+
+
+def find_changes(question: Question) -> list[Change]:
+    """Return the smallest change of each kind that has one; none where the pod fits already."""
+    if len(question.feasible(question.asked)):
+        return []
+    return [change for find in FINDERS.values() if (change := find(question)) is not None]
