@@ -277,3 +277,14 @@ def test_a_score_plugin_that_raises_is_an_error_with_its_traceback_beside_the_re
     assert "plugin \"Raises\" failed with: 'missing'" in done.out
     assert "Traceback" not in done.out
     assert done.err.count("KeyError: 'missing'") == 1
+
+
+def test_what_would_make_a_pod_fit_is_told_with_the_number_of_nodes(
+    sched: Commands, cluster_file: str
+) -> None:
+    done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=pod_of('"2"'))
+    told = done.out.split("What would make it fit, the least of each kind:\n")[1]
+    assert "lower its request of cpu from 2 to " in told
+    told = sched("simulate", "-f", cluster_file, "--pod", "-", "-o", "json", stdin=pod_of('"2"'))
+    changes = json.loads(told.out)["changes"]
+    assert {"requests"} <= {change["kind"] for change in changes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -177,7 +177,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
     try:
-        result = simulate(scenario)
+        result = simulate(scenario, changes=True)
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
         fail(str(exc), FAILED)
     if output is Form.JSON:
@@ -250,6 +250,21 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
     if result.get("preemption"):
         say()
         _print_preemption(result["preemption"])
+    if "changes" in result:
+        say()
+        say("\n".join(_changes(result["changes"])))
+
+
+def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what would make the pod fit, one change a line."""
+    if not changes:
+        return ["No single change would make it fit."]
+    rows = [["FITS ON", "IF YOU"]]
+    for change in changes:
+        doubt = " (perhaps less is enough)" if change.get("smallerPossible") else ""
+        nodes = f"{change['nodes']:,} node{'s' if change['nodes'] > 1 else ''}"
+        rows.append([nodes, change["description"] + doubt])
+    return ["What would make it fit, the least of each kind:", *wrapped(rows)]
 
 
 def _nodes_table(result: dict[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from google.protobuf.json_format import MessageToDict
 
 from podsched.api.manifest import from_manifest
 from podsched.cache.objects import ClusterState
@@ -28,6 +29,8 @@ from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere, run_filters
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
+from podsched.engine.explain.changes.question import Question
+from podsched.engine.explain.changes.search import find_changes
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.user_plugins import user_plugin_specs
@@ -67,13 +70,17 @@ class SimulatedHandle(NoWaitingPods):
 
 
 def simulate(
-    scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory] | None = None
+    scenario: Mapping[str, Any],
+    plugins: Mapping[str, PluginFactory] | None = None,
+    *,
+    changes: bool = False,
 ) -> dict[str, Any]:
     """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 
     It has the form of ``expected`` in the conformance cases. ``plugins``: those that may be used,
-    None for all that are installed. Raises ManifestError, ConfigError, QuantityError or BadScenario
-    for a broken scenario, PluginError for a broken plugin.
+    None for all that are installed. With ``changes``, a pod that does not fit gets the smallest
+    ones with which it would, as "changes". Raises ManifestError, ConfigError, QuantityError or
+    BadScenario for a broken scenario, PluginError for a broken plugin.
     """
     plugins = factories() if plugins is None else plugins
     cluster, pod = _read(scenario)
@@ -84,6 +91,9 @@ def simulate(
     silent = dict.fromkeys(_silent_plugins(config, config.profiles.index(profile)), 0)
     for node in result.get("score", {}).values():
         node["plugins"] |= silent
+    if changes and result["outcome"] == "Unschedulable":
+        found = find_changes(Question(runtime, cluster, pod))
+        result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
     return result
 
 

@@ -407,7 +407,7 @@ class DecisionFacts(_message.Message):
     def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., node_name: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., attempts: _Optional[int] = ..., pods_between: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., pods_between_count: _Optional[int] = ...) -> None: ...
 
 class Change(_message.Message):
-    __slots__ = ("kind", "description", "patch", "cost", "nodes", "examples", "pods")
+    __slots__ = ("kind", "description", "patch", "cost", "nodes", "examples", "pods", "node", "smaller_possible")
     KIND_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     PATCH_FIELD_NUMBER: _ClassVar[int]
@@ -415,6 +415,8 @@ class Change(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     PODS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SMALLER_POSSIBLE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     description: str
     patch: str
@@ -422,7 +424,9 @@ class Change(_message.Message):
     nodes: int
     examples: _containers.RepeatedScalarFieldContainer[str]
     pods: _containers.RepeatedCompositeFieldContainer[PodReference]
-    def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., patch: _Optional[str] = ..., cost: _Optional[float] = ..., nodes: _Optional[int] = ..., examples: _Optional[_Iterable[str]] = ..., pods: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ...) -> None: ...
+    node: str
+    smaller_possible: bool
+    def __init__(self, kind: _Optional[str] = ..., description: _Optional[str] = ..., patch: _Optional[str] = ..., cost: _Optional[float] = ..., nodes: _Optional[int] = ..., examples: _Optional[_Iterable[str]] = ..., pods: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., node: _Optional[str] = ..., smaller_possible: _Optional[bool] = ...) -> None: ...
 
 class Eta(_message.Message):
     __slots__ = ("quantiles", "basis")

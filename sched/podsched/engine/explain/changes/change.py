@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import yaml
+
 from podsched.api.manifest import to_manifest
+from podsched.engine.explain.explanation import reference
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
+from podsched.v1 import scheduling_pb2 as messages
 
 
 class Kind(StrEnum):
@@ -46,23 +50,21 @@ class Change:
     node: str = ""
     exhaustive: bool = True
 
-    def to_json(self, asked: v1.Pod) -> dict[str, Any]:
-        """Return the change as plain data; ``asked`` is the pod as it was."""
-        found: dict[str, Any] = {
-            "kind": str(self.kind),
-            "description": self.description,
-            "cost": self.cost,
-            "nodes": self.nodes,
-            "examples": list(self.examples),
-        }
+    def to_message(self, asked: v1.Pod) -> messages.Change:
+        """Return the change as it is answered; ``asked`` is the pod as it was."""
+        found = messages.Change(
+            kind=self.kind,
+            description=self.description,
+            cost=self.cost,
+            nodes=self.nodes,
+            examples=self.examples,
+            pods=[reference(pod) for pod in self.pods],
+            node=self.node,
+            smaller_possible=not self.exhaustive,
+        )
         if self.pod is not None:
-            found["patch"] = merge_patch(to_manifest(asked), to_manifest(self.pod))
-        if self.pods:
-            found["pods"] = [pod.key for pod in self.pods]
-        if self.node:
-            found["node"] = self.node
-        if not self.exhaustive:
-            found["exhaustive"] = False
+            patch = merge_patch(to_manifest(asked), to_manifest(self.pod))
+            found.patch = yaml.safe_dump(patch, sort_keys=False)
         return found
 
 
