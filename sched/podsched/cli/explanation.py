@@ -105,7 +105,7 @@ def _queue(answer: Explanation, now: float) -> list[str]:
         whose = "this pod" if nomination.own else _name(nomination.pod)
         lines += _row("Nominated", f"{whose} to {nomination.node_name}")
     if answer.wake_events:
-        events = ", ".join(f"{e.event} ({', '.join(e.plugins)})" for e in answer.wake_events)
+        events = ", ".join(e.event for e in answer.wake_events)
         lines += _row("Woken by", events)
     if queue.HasField("timeout_left_seconds"):
         lines += _row("At the latest", f"tried again in {age(queue.timeout_left_seconds)}")
@@ -273,6 +273,8 @@ def _preemption(preemption: Preemption) -> list[str]:
             lines += _wrapped(f"against the budgets of {violated}: {budgets}", "    ")
     if preemption.candidate_nodes > len(preemption.candidates):
         lines.append(f"  {preemption.candidate_nodes:,} nodes are candidates")
+    if preemption.untried_nodes:
+        lines.append(f"  {_count(preemption.untried_nodes, 'more node')} not tried")
     for reason in preemption.rejected:
         lines += _wrapped(f"{_count(reason.nodes, 'node')}: {reason.reason}", "  ")
     return lines

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Pod
 from podsched.engine.evaluation.filtering import counting_nominees
-from podsched.engine.explain.explanation import explain_fit, reference
+from podsched.engine.explain.explanation import explain_fit
+from podsched.engine.explain.preempting import preemption
+from podsched.engine.explain.references import reference
+from podsched.engine.explain.waking import wake_events
+from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.pods import PodInfo
 from podsched.queue.standing import Standing
@@ -26,6 +31,8 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 MAX_NOMINATIONS: Final = 50
+#: Nodes on which victims are looked for. The plugin looks for 100 candidates, too, by default.
+PREEMPTION_NODES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +75,28 @@ def explain_live(
         answer.message = f"no profile here is called {info.cls.scheduler_name}"
     elif answer.state == PodState.PENDING and runtime is not None:
         _add_nominations(answer, state, info)
-        explain_fit(answer, runtime.unmeasured(), state.cache.cluster, info, request.nodes)
+        _add_fit(answer, runtime.unmeasured(), state, info, request.nodes)
     return answer
+
+
+def _add_fit(
+    answer: Explanation,
+    runtime: ProfileRuntime,
+    state: SchedulingState,
+    info: PodInfo,
+    nodes: Sequence[str],
+) -> None:
+    fitting = explain_fit(answer, runtime, state.cache.cluster, info, nodes)
+    gate = answer.queue.gating_plugin
+    if gate or not answer.wake_events:
+        # Of a pod that would fit by now, those that its last attempt waits for.
+        waiting = [gate] if gate else answer.queue.unschedulable_plugins
+        del answer.wake_events[:]
+        answer.wake_events.extend(wake_events(runtime, waiting))
+    if fitting is not None and not answer.feasible_nodes:
+        found = preemption(fitting, PREEMPTION_NODES)
+        if found is not None:
+            answer.preemption.CopyFrom(found)
 
 
 def _ended(pod: Pod) -> Explanation:

@@ -109,13 +109,14 @@ class PreemptionReport:
     """What preemption would come to on each node where it may help, by node name.
 
     ``eligible``: whether the pod may preempt at all. ``best``: the nodes between which nothing but
-    chance decides, empty when there is no candidate.
+    chance decides, empty when there is no candidate. ``untried``: how many nodes were left out.
     """
 
     eligible: Status
     candidates: Mapping[str, Victims] = field(default_factory=dict)
     rejected: Mapping[str, Status] = field(default_factory=dict)
     best: tuple[str, ...] = ()
+    untried: int = 0
 
 
 @runtime_checkable
@@ -123,7 +124,12 @@ class ExplainsPreemption(Protocol):
     """A PostFilter plugin that can tell a simulation what it would do on every node."""
 
     def explain_preemption(
-        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        most: int | None = None,
     ) -> PreemptionReport:
-        """Try all nodes; change nothing."""
+        """Try all nodes, or ``most`` of those that have victims; change nothing."""
         ...

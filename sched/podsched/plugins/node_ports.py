@@ -21,6 +21,7 @@ from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.without_args import WithoutArgs
@@ -61,6 +62,19 @@ class NodePorts(WithoutArgs):
         verdicts = Verdicter(len(rows))
         verdicts.flag(_taken(state.data[self.name], nodes, rows), Code.UNSCHEDULABLE, REASON)
         return verdicts.done()
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return for each port whether it is free."""
+        wanted = np.ones(len(rows), dtype=np.int64)
+        found = []
+        for port in dict.fromkeys(state.data[self.name]):
+            address, protocol, number = port
+            at = "" if address == ANY_ADDRESS else f"{address}:"
+            free = (~_taken((port,), nodes, rows)).astype(np.int64)
+            found.append(Requirement(f"host port {at}{number}/{protocol}", "", wanted, free))
+        return found
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that used one of the ports, and new nodes."""

@@ -329,7 +329,7 @@ class WakeEvent(_message.Message):
     def __init__(self, event: _Optional[str] = ..., plugins: _Optional[_Iterable[str]] = ..., asks_first: _Optional[bool] = ...) -> None: ...
 
 class Preemption(_message.Message):
-    __slots__ = ("plugin", "eligible", "reason", "candidate_nodes", "candidates", "rejected", "tied_nodes")
+    __slots__ = ("plugin", "eligible", "reason", "candidate_nodes", "candidates", "rejected", "tied_nodes", "untried_nodes")
     PLUGIN_FIELD_NUMBER: _ClassVar[int]
     ELIGIBLE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -337,6 +337,7 @@ class Preemption(_message.Message):
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     TIED_NODES_FIELD_NUMBER: _ClassVar[int]
+    UNTRIED_NODES_FIELD_NUMBER: _ClassVar[int]
     plugin: str
     eligible: bool
     reason: str
@@ -344,7 +345,8 @@ class Preemption(_message.Message):
     candidates: _containers.RepeatedCompositeFieldContainer[PreemptionCandidate]
     rejected: _containers.RepeatedCompositeFieldContainer[ReasonCount]
     tied_nodes: int
-    def __init__(self, plugin: _Optional[str] = ..., eligible: _Optional[bool] = ..., reason: _Optional[str] = ..., candidate_nodes: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[PreemptionCandidate, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., tied_nodes: _Optional[int] = ...) -> None: ...
+    untried_nodes: int
+    def __init__(self, plugin: _Optional[str] = ..., eligible: _Optional[bool] = ..., reason: _Optional[str] = ..., candidate_nodes: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[PreemptionCandidate, _Mapping]]] = ..., rejected: _Optional[_Iterable[_Union[ReasonCount, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., untried_nodes: _Optional[int] = ...) -> None: ...
 
 class PreemptionCandidate(_message.Message):
     __slots__ = ("node", "victims", "more_victims", "pdb_violations", "budgets")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from typing import Final
 
@@ -27,7 +28,8 @@ class Choosing:
             fitting.runtime, fitting.state, fitting.pod, nodes, rows
         )
         self._weights = {named.name: named.weight for named in fitting.runtime.score}
-        self._names = [nodes.names[row] for row in rows.tolist()]
+        names = nodes.names
+        self._names = [names[row] for row in rows.tolist()]
 
     @property
     def tied(self) -> int:
@@ -42,8 +44,8 @@ class Choosing:
             places: Iterable[int] = np.flatnonzero(total >= least).tolist()
         else:
             places = range(len(total))
-        ordered = sorted(places, key=lambda at: (-total[at], self._names[at]))
-        return [self._score(at) for at in ordered[:MAX_SCORES]]
+        first = heapq.nsmallest(MAX_SCORES, places, lambda at: (-total[at], self._names[at]))
+        return [self._score(at) for at in first]
 
     def of(self, name: str) -> NodeScore:
         """Return one feasible node's scores."""

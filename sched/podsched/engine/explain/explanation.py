@@ -10,21 +10,11 @@ from podsched.engine.explain.choosing import Choosing
 from podsched.engine.explain.fitting import Fitting, fit
 from podsched.engine.explain.funnel import add_rejections_alone, funnel
 from podsched.engine.explain.groups import MAX_GROUPS, groups, verdict
+from podsched.engine.explain.waking import wake_events
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo
-from podsched.v1.scheduling_pb2 import Explanation, PodReference
-
-
-def reference(pod: PodInfo) -> PodReference:
-    """Return how a pod is named in an answer."""
-    return PodReference(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        priority=pod.priority,
-        node_name=pod.node_name,
-    )
+from podsched.v1.scheduling_pb2 import Explanation
 
 
 def explain_fit(
@@ -57,12 +47,19 @@ def explain_fit(
             f"{hidden} nodes in {len(found) - MAX_GROUPS} more groups are not listed."
         )
     answer.node_verdicts.extend(verdict(fitting, name) for name in wanted)
-    if not len(feasible):
-        outcome = fitting.outcome if fitting.pre.status.ok else None
-        answer.message = Diagnosis(answer.nodes, fitting.pre, outcome).fit_error()
-    else:
+    if len(feasible):
         _add_scores(answer, fitting)
+    else:
+        _add_rejection(answer, fitting)
     return fitting
+
+
+def _add_rejection(answer: Explanation, fitting: Fitting) -> None:
+    outcome = fitting.outcome if fitting.pre.status.ok else None
+    diagnosis = Diagnosis(answer.nodes, fitting.pre, outcome)
+    answer.message = diagnosis.fit_error()
+    plugins = {*diagnosis.unschedulable_plugins, *diagnosis.pending_plugins}
+    answer.wake_events.extend(wake_events(fitting.runtime, plugins))
 
 
 def _add_scores(answer: Explanation, fitting: Fitting) -> None:

@@ -6,6 +6,7 @@ the fewest requirements, and lack the least part of what is wanted.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -83,10 +84,9 @@ def _group(fitting: Fitting, alike: Alike) -> NodeGroup:
         code=status.code.text,
         reasons=sorted(set(status.reasons)),
     )
-    rows = fitting.outcome.rows[places].tolist()
-    nearest = _nearest([names[row] for row in rows], missed)
-    group.examples.extend(names[rows[at]] for at in nearest)
-    group.shortfalls.extend(_shortfalls([names[row] for row in rows], missed)[:MAX_SHORTFALLS])
+    mine = [names[row] for row in fitting.outcome.rows[places].tolist()]
+    group.examples.extend(mine[at] for at in _nearest(mine, missed))
+    group.shortfalls.extend(_shortfalls(mine, missed)[:MAX_SHORTFALLS])
     return group
 
 
@@ -108,13 +108,14 @@ def _nearest(names: Sequence[str], missed: Sequence[Requirement]) -> list[int]:
         lacks = _lacks(each)
         count += lacks > 0
         part += lacks / np.maximum(each.wanted, 1)
-    few = np.lexsort((part, count))
-    if len(few) > MAX_EXAMPLES:
-        # Of those that are as near as the last example, the first ones by name.
-        last = (count[few[MAX_EXAMPLES - 1]], part[few[MAX_EXAMPLES - 1]])
-        few = few[(count[few] < last[0]) | ((count[few] == last[0]) & (part[few] <= last[1]))]
-    ordered = sorted(few.tolist(), key=lambda at: (count[at], part[at], names[at]))
-    return ordered[:MAX_EXAMPLES]
+    order = np.lexsort((part, count))
+    if len(order) <= MAX_EXAMPLES:
+        near = order.tolist()
+    else:
+        last = order[MAX_EXAMPLES - 1]
+        fewer, same = count < count[last], count == count[last]
+        near = np.flatnonzero(fewer | (same & (part <= part[last]))).tolist()
+    return heapq.nsmallest(MAX_EXAMPLES, near, lambda at: (count[at], part[at], names[at]))
 
 
 def _lacks(each: Requirement) -> Int64s:

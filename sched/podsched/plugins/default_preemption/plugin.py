@@ -28,7 +28,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.fit_error import fit_error_message
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import (
     CycleState,
     FilterRunner,
@@ -136,20 +136,27 @@ class DefaultPreemption:
         return PostFilterResult(SUCCESS, cluster.nodes.names[row], there[row])
 
     def explain_preemption(
-        self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        most: int | None = None,
     ) -> PreemptionReport:
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PreemptionReport(eligible)
         nodes, names = cluster.nodes, cluster.nodes.names
         budgets = Budgets(cluster.list("PodDisruptionBudget"))
-        tried = dry_run(state, pod, nodes, self.potential_rows(runner), runner, budgets)
+        rows, untried = _first_with_victims(nodes, self.potential_rows(runner), pod, most)
+        tried = dry_run(state, pod, nodes, rows, runner, budgets)
         best = best_candidates(tried.candidates) if tried.candidates else ()
         return PreemptionReport(
             eligible,
             {names[row]: victims for row, victims in tried.candidates.items()},
             {names[row]: status for row, status in tried.rejected.items()},
             tuple(sorted(names[row] for row in best)),
+            untried,
         )
 
     def plan_dry_run(
@@ -295,6 +302,19 @@ class DefaultPreemption:
         if untried := total - len(found.rejected):
             reasons[REASON_NOT_HELPFUL] += untried
         return fit_error_message(total, reasons)
+
+
+def _first_with_victims(
+    nodes: NodeColumns, rows: Rows, pod: PodInfo, most: int | None
+) -> tuple[Rows, int]:
+    """Return the rows up to the one at which ``most`` have victims, and how many are left out."""
+    if most is None:
+        return rows, 0
+    for place, row in enumerate(rows.tolist()):
+        most -= any(other.priority < pod.priority for other in nodes.pods(row).values())
+        if most < 0:
+            return rows[:place], len(rows) - place
+    return rows, 0
 
 
 def _best(found: DryRun) -> int | None:

@@ -23,6 +23,7 @@ from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
@@ -48,6 +49,8 @@ from podsched.plugins.node_resources.scoring_strategies import (
 REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
 
+#: What requirements are counted in; all else in plain numbers.
+_UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
 _ORDER = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 
@@ -139,6 +142,18 @@ class NodeResourcesFit:
         bits = np.zeros(nodes.size, dtype=np.uint64)
         bits[rows] = verdicts.bits
         return Verdicts(bits, verdicts.reasons)
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return each resource and what is free of it, and the one pod more."""
+        found = []
+        for resource, amount in state.data[self.name]:
+            free = nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows]
+            wanted = np.full(len(rows), amount)
+            found.append(Requirement(resource, _UNITS.get(resource, ""), wanted, free))
+        room = nodes.allowed_pod_number[rows] - nodes.pod_count[rows]
+        return [*found, Requirement(PODS, "", np.ones(len(rows), dtype=np.int64), room)]
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from podsched.framework.events import (
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.node_volume_limits.attachable_volumes import (
@@ -150,6 +151,13 @@ class LimitState:
     new: tuple[NewVolumes, NewVolumes]
 
 
+class _Room(NamedTuple):
+    """New volumes of a driver, and how many more a node's limit allows."""
+
+    new: int
+    left: int
+
+
 class NodeVolumeLimits:
     """PreFilter resolves the pod's volumes, Filter counts those on the nodes that may be full."""
 
@@ -233,6 +241,30 @@ class NodeVolumeLimits:
             over |= at_most > mine.table.limit(base, driver)[of_base] - number
         return over
 
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return for each driver the new volumes, and how many more the node's limit allows."""
+        mine: LimitState = state.data[self.name]
+        drivers = sorted(set(mine.new[1].volumes.values()))
+        wanted = np.zeros((len(drivers), len(rows)), dtype=np.int64)
+        left = np.zeros_like(wanted)
+        for index, row in enumerate(rows.tolist()):
+            name = nodes.names[row]
+            if name not in mine.table.limits:
+                continue
+            try:
+                rooms = _rooms(mine, nodes.pods(row), name)
+            except CannotCount:
+                continue
+            for at, driver in enumerate(drivers):
+                if (room := rooms.get(driver)) is not None:
+                    wanted[at, index], left[at, index] = room
+        return [
+            Requirement(f"volumes of {driver}", "", wanted[at], left[at])
+            for at, driver in enumerate(drivers)
+        ]
+
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for CSINodes that allow more, pods and attachments that go, the pod's claims."""
         added = ClusterEvent(Resource.CSI_NODE, ActionType.ADD)
@@ -283,13 +315,21 @@ def _count(
     mine: LimitState, pods: Mapping[str, PodInfo], node_name: str
 ) -> tuple[Code, str] | None:
     """Return what is wrong with one node that has a CSINode with limits."""
-    attached: dict[str, str] = {}
     try:
-        for other in pods.values():
-            if other.cls.spec.volumes:
-                attached.update(mine.volumes.of(other, csi_node=True, new=False))
+        rooms = _rooms(mine, pods, node_name)
     except CannotCount as why:
         return why.code, str(why)
+    if any(room.new > room.left for room in rooms.values()):
+        return Code.UNSCHEDULABLE, REASON
+    return None
+
+
+def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dict[str, _Room]:
+    """Return by driver what a node with limits has left. Raises CannotCount."""
+    attached: dict[str, str] = {}
+    for other in pods.values():
+        if other.cls.spec.volumes:
+            attached.update(mine.volumes.of(other, csi_node=True, new=False))
     counts = Counter(attached.values())
     also = {
         f"{attacher}/{handle}": attacher
@@ -300,9 +340,7 @@ def _count(
     # A volume that only an attachment knows of counts beside the same one of the new pod.
     new = Counter(d for name, d in mine.new[1].volumes.items() if name not in attached)
     limits = mine.table.limits[node_name]
-    if any(d in limits and counts[d] + number > limits[d] for d, number in new.items()):
-        return Code.UNSCHEDULABLE, REASON
-    return None
+    return {d: _Room(n, limits[d] - counts[d]) for d, n in new.items() if d in limits}
 
 
 def _after_csi_node_updated(

@@ -60,6 +60,22 @@ class HardSpread:
     second: int
     enough: bool
 
+    def skew(self, nodes: NodeColumns, rows: Rows) -> Int64s:
+        """Return the skew that one more pod on each row would make, of forks' rows, too."""
+        on_fork = nodes.base is not nodes
+        base = nodes.base_rows[rows] if on_fork else rows
+        counts = self.counts[base]
+        delta = nodes.own_delta(self.fork_query) if on_fork else None
+        if delta is not None:
+            counts = counts + delta[rows] * self.taking_part[base]
+        if not self.enough:
+            return counts + self.self_match
+        if not on_fork:
+            return counts + self.self_match - self.minimum
+        others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
+        # If the row's domain has no row taking part, its count is 0 and never exceeds the skew.
+        return counts + self.self_match - np.minimum(others, counts)
+
     def exceeded(self, rows: Rows) -> Bools:
         """Return, for each row, whether one more pod on it exceeds maxSkew."""
         minimum = self.minimum if self.enough else 0
@@ -67,16 +83,8 @@ class HardSpread:
 
     def exceeded_on_fork(self, fork: NodeColumns, rows: Rows) -> Bools:
         """Return the same for rows of a fork, each with its own changes in its node's domain."""
-        delta = fork.own_delta(self.fork_query)
-        base = fork.base_rows[rows]
-        counts = self.counts[base]
-        if delta is not None:
-            counts = counts + delta[rows] * self.taking_part[base]
-        if not self.enough:
-            return counts + self.self_match > self.max_skew
-        others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
-        # If the row's domain has no row taking part, its count is 0 and never exceeds the skew.
-        return counts + self.self_match - np.minimum(others, counts) > self.max_skew
+        exceeded: Bools = self.skew(fork, rows) > self.max_skew
+        return exceeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from podsched.framework.plugin import (
     Traits,
 )
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.pod_topology_spread.constraints import (
@@ -165,6 +166,20 @@ class PodTopologySpread:
             verdicts.flag(exceeded, Code.UNSCHEDULABLE, REASON)
             undecided &= ~(missing | exceeded)
         return verdicts.done()
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return for each constraint the skew with the pod, and the one that is allowed."""
+        own = cast(_State, state.data[self.name])
+        hard = self._entry(pod, self._handle.cluster).constraints.hard
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        found = []
+        for constraint, spread in zip(hard, own.hard, strict=True):
+            allowed = np.full(len(rows), spread.max_skew)
+            skew = np.where(spread.present[base], spread.skew(nodes, rows), allowed)
+            found.append(Requirement(f"skew of {constraint.topology_key}", "", skew, allowed))
+        return found
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Return a Lookahead for classes that only filter; scores change with every pod."""
