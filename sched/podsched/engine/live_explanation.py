@@ -68,7 +68,7 @@ def explain_live(
     held = state.cache.pod(info.uid)
     answer = Explanation(pod=reference(held or info), scheduler_name=info.cls.scheduler_name)
     answer.answered_by.revision = state.revision
-    answer.state = _state_of(state, info, held)
+    answer.state = _state_of(state, info)
     runtime = state.profiles.get(info.cls.scheduler_name)
     _add_queue(answer, state, info, clock)
     if answer.state == PodState.OTHER_SCHEDULER:
@@ -116,11 +116,11 @@ def _ended(pod: Pod) -> Explanation:
     )
 
 
-def _state_of(state: SchedulingState, info: PodInfo, held: PodInfo | None) -> PodState:
+def _state_of(state: SchedulingState, info: PodInfo) -> PodState:
+    if state.cache.is_assumed(info.uid):
+        return PodState.BINDING
     if info.node_name:
         return PodState.BOUND
-    if held is not None:
-        return PodState.BINDING
     if info.terminating:
         return PodState.DELETING
     if info.cls.scheduler_name not in state.profiles:

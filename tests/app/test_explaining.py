@@ -1,0 +1,63 @@
+"""Explanations of a replica: one after another, with pauses for scheduling."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.app.answering import Unanswerable
+from podsched.app.explaining import Explaining
+from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Question, ReplicaState
+from support.explain_world import ExplainWorld
+
+LEADER = ReplicaState(name="me", identity="me_1", leading=True, term=4)
+
+
+def question(name: str = "web") -> Question:
+    return Question(explain=ExplainRequest(namespace="default", name=name))
+
+
+def explaining(world: ExplainWorld | None) -> Explaining:
+    return Explaining(lambda: world.state if world else None, lambda: LEADER, lambda key: None)
+
+
+async def first(answers: object) -> Answer:
+    found: Answer = await anext(answers)  # type: ignore[call-overload]
+    return found
+
+
+async def test_an_explanation_says_who_answers() -> None:
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    answer = (await first(explaining(world).answer(question()))).explanation
+    by = answer.answered_by
+    assert (by.replica, by.identity, by.leading, by.term) == ("me", "me_1", True, 4)
+    assert by.time.seconds > 0
+    assert answer.nodes == 1
+
+
+async def test_a_pod_that_nobody_knows_is_not_found() -> None:
+    with pytest.raises(Unanswerable, match='pods "web" not found'):
+        await first(explaining(ExplainWorld()).answer(question()))
+
+
+async def test_a_replica_that_is_loading_says_so() -> None:
+    with pytest.raises(Unanswerable, match="replica me is loading"):
+        await first(explaining(None).answer(question()))
+
+
+async def test_the_next_explanation_waits_until_scheduling_had_its_turn() -> None:
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    one = explaining(world)
+    running = one.answer(question())
+    await first(running)
+    waiting = asyncio.create_task(first(one.answer(question())))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    async for _ in running:
+        pass
+    assert (await waiting).explanation.nodes == 1
