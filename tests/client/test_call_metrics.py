@@ -53,11 +53,13 @@ async def test_a_client_counts_its_calls_by_outcome_and_server(servers: Servers)
     text = registry.render()[0].decode()
     there = f'host="{server.address}"'
     for line in (
-        f'rest_client_requests_total{{code="UNAVAILABLE",host="{nowhere}",method="Create"}} 1.0',
-        f'rest_client_requests_total{{code="OK",{there},method="Create"}} 1.0',
-        f'rest_client_requests_total{{code="ALREADY_EXISTS",{there},method="Create"}} 1.0',
-        f'rest_client_request_retries_total{{code="UNAVAILABLE",{there},verb="Create"}} 1.0',
-        f'rest_client_request_duration_seconds_count{{{there},verb="Create"}} 2.0',
+        f'rest_client_requests_total{{code="<error>",host="{nowhere}",method="POST"}} 1.0',
+        f'rest_client_requests_total{{code="201",{there},method="POST"}} 1.0',
+        f'rest_client_requests_total{{code="409",{there},method="POST"}} 1.0',
+        f'rest_client_request_retries_total{{code="<error>",{there},verb="POST"}} 1.0',
+        f'rest_client_request_duration_seconds_count{{{there},verb="POST"}} 2.0',
+        f'rest_client_request_size_bytes_count{{{there},verb="POST"}} 2.0',
+        f'rest_client_response_size_bytes_count{{{there},verb="POST"}} 1.0',
     ):
         assert line in text
 

@@ -30,6 +30,7 @@ NOT_HERE = {
     "podsched_ray_actor_restarts_total",
     "podsched_missed_wakeups_total",
     "rest_client_request_retries_total",
+    "rest_client_rate_limiter_duration_seconds",
 }
 
 

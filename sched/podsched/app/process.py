@@ -7,6 +7,7 @@ import gc
 import platform
 import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,6 +154,9 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
             loop.add_signal_handler(number, process.stopping.set)
         tasks = TaskSet("the process")
         metrics = ProcessMetrics(registry)
+        registry.before_collect(
+            lambda: metrics.goroutines.set(len(asyncio.all_tasks(loop)) + threading.active_count())
+        )
         tasks.start(watch_lag(metrics.event_loop_lag_seconds.observe), "watch the lag")
         try:
             await main(process)

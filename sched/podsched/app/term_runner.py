@@ -175,8 +175,10 @@ class TermRunner:
 
     def update_gauges(self) -> None:
         """Bring the metrics up to date that are read off the state."""
-        under_way = self._loop.binding_tasks if self._loop is not None else 0
-        self._parts.meter.gauges(self.state.queue, self.state.cache, under_way)
+        loop = self._loop
+        under_way = loop.binding_tasks if loop is not None else 0
+        pending = loop.pending_calls if loop is not None else {}
+        self._parts.meter.gauges(self.state.queue, self.state.cache, under_way, pending)
         self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))
 
     # ------------------------------------------------------------------ terms

@@ -24,6 +24,7 @@ from podsched.api.trace_context import to_metadata
 from podsched.client import errors
 from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
+from podsched.client.http_terms import code_of, verb_of
 from podsched.client.informer import Informer
 from podsched.client.pod_stream import PodStream, open_stream
 from podsched.client.undecodable import identify, log_undecodable
@@ -40,16 +41,20 @@ _EVENTS_PER_CALL = 1000
 
 
 class CallObserver(Protocol):
-    """Observes calls, for metrics.
+    """Observes calls, for metrics, in HTTP's terms (``http_terms``).
 
-    ``method`` is the last part of the gRPC method's name, ``code`` the gRPC status' name, ``host``
-    the server's host:port.
+    ``host`` is the server's host:port.
     """
 
-    def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
-        """Record that a server has answered or failed to; a call may be tried several times."""
+    def call_tried(
+        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
+    ) -> None:
+        """Record that a server has answered or failed to; a call may be tried several times.
 
-    def call_repeated(self, method: str, code: str, host: str) -> None:
+        sent, received: bytes; None without an answer.
+        """
+
+    def call_repeated(self, verb: str, code: str, host: str) -> None:
         """Record that a call is tried again because of this code, at this server."""
 
 
@@ -410,12 +415,14 @@ class ApiClient:
                 left = max(deadline - began, 0.001)
                 metadata = (*traced, *self._channels.credentials()) or None
                 answer = await invoke(raw, timeout=left, metadata=metadata)
-                self._tried(method, "OK", endpoint, began)
+                code = code_of(_name(method), "OK")
+                self._tried(method, code, endpoint, began, (len(raw), len(answer)))
                 return cast(bytes, answer)
             except grpc.aio.AioRpcError as rpc_error:
-                code = rpc_error.code().name
-                self._tried(method, code, endpoint, began)
                 error = errors.of_rpc(rpc_error)
+                answered = not isinstance(error, Unavailable) or bool(error.reason)
+                code = code_of(_name(method), rpc_error.code().name, answered=answered)
+                self._tried(method, code, endpoint, began, (len(raw), None))
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
                 self._channels.leave(endpoint)
@@ -429,12 +436,14 @@ class ApiClient:
                 cause = error.message
             await asyncio.sleep(delay)
             if self._observer is not None:
-                self._observer.call_repeated(_name(method), code, self.endpoint)
+                self._observer.call_repeated(verb_of(_name(method)), code, self.endpoint)
 
-    def _tried(self, method: str, code: str, endpoint: str, began: float) -> None:
+    def _tried(
+        self, method: str, code: str, endpoint: str, began: float, sizes: tuple[int, int | None]
+    ) -> None:
         if self._observer is not None:
             seconds = asyncio.get_running_loop().time() - began
-            self._observer.call_tried(_name(method), code, endpoint, seconds)
+            self._observer.call_tried(verb_of(_name(method)), code, endpoint, seconds, *sizes)
 
     async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
         raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)

@@ -20,20 +20,30 @@ class Followed(Protocol):
 
 
 class ClientTelemetry:
-    """A ``CallObserver`` that counts and times; two dictionary look-ups per call."""
+    """A ``CallObserver`` that counts and times; four dictionary look-ups per call."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self._registry = registry
         self._metrics = ClientMetrics(registry)
 
-    def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
+    def call_tried(
+        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
+    ) -> None:
         """See ``CallObserver``."""
-        self._metrics.requests_total.labels(code, method, host).inc()
-        self._metrics.request_duration_seconds.labels(method, host).observe(seconds)
+        metrics = self._metrics
+        metrics.requests_total.labels(code, verb, host).inc()
+        metrics.request_duration_seconds.labels(verb, host).observe(seconds)
+        metrics.request_size_bytes.labels(verb, host).observe(sent)
+        if received is not None:
+            metrics.response_size_bytes.labels(verb, host).observe(received)
 
-    def call_repeated(self, method: str, code: str, host: str) -> None:
+    def call_repeated(self, verb: str, code: str, host: str) -> None:
         """See ``CallObserver``."""
-        self._metrics.request_retries_total.labels(code, method, host).inc()
+        self._metrics.request_retries_total.labels(code, verb, host).inc()
+
+    def call_waited(self, verb: str, host: str, seconds: float) -> None:
+        """See ``RequestObserver``."""
+        self._metrics.rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
 
     def follow(self, informer: Followed) -> None:
         """Tell how far an informer has come whenever metrics are collected."""

@@ -33,6 +33,7 @@ from podsched.client.errors import (
     Unavailable,
     Unreadable,
 )
+from podsched.client.http_terms import NO_ANSWER
 from podsched.kube.access import ClusterAccess
 from podsched.kube.pace import RateLimit
 from podsched.kube.status import error_of
@@ -60,11 +61,16 @@ Params = Mapping[str, str]
 class RequestObserver(Protocol):
     """Observes requests, for metrics: ``code`` is the HTTP status, or what went wrong instead."""
 
-    def call_tried(self, method: str, code: str, host: str, seconds: float) -> None:
-        """Record an answer, or that there was none."""
+    def call_tried(
+        self, verb: str, code: str, host: str, seconds: float, sent: int, received: int | None
+    ) -> None:
+        """Record an answer, or that there was none; ``sent``, ``received``: bytes."""
 
-    def call_repeated(self, method: str, code: str, host: str) -> None:
+    def call_repeated(self, verb: str, code: str, host: str) -> None:
         """Record that a request is sent again."""
+
+    def call_waited(self, verb: str, host: str, seconds: float) -> None:
+        """Record that a request has waited for its turn under a limit."""
 
 
 class KubeHttp:
@@ -128,7 +134,7 @@ class KubeHttp:
         renew = False
         while True:
             if limit is not None:
-                await limit.wait()
+                await self._wait_for_turn(limit, method)
             # The first wait for a turn is no outage.
             deadline = deadline or clock() + self._timeout
             try:
@@ -180,6 +186,13 @@ class KubeHttp:
                     if lines:
                         yield lines
 
+    async def _wait_for_turn(self, limit: RateLimit, method: str) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await limit.wait()
+        if self._observer is not None:
+            self._observer.call_waited(method, self._host, clock() - began)
+
     def _may_repeat(self, error: ClientError, repeatable: bool, retry_after: bool) -> bool:
         if isinstance(error, TooManyRequests):
             return retry_after  # nothing was done
@@ -223,7 +236,8 @@ class KubeHttp:
     ) -> dict[str, Any]:
         clock = asyncio.get_running_loop().time
         began = clock()
-        code = "<error>"
+        code = NO_ANSWER
+        received = None
         timeout = aiohttp.ClientTimeout(
             total=max(deadline - began, 0.001), sock_connect=_CONNECT_TIMEOUT
         )
@@ -242,10 +256,13 @@ class KubeHttp:
                 ) as response,
             ):
                 raw = await response.read()
-                code = str(response.status)
+                code, received = str(response.status), len(raw)
         finally:
             if self._observer is not None:
-                self._observer.call_tried(method, code, self._host, clock() - began)
+                seconds = clock() - began
+                self._observer.call_tried(
+                    method, code, self._host, seconds, len(data or b""), received
+                )
         if response.status >= 400:
             raise error_of(response.status, raw, response.headers)
         try:

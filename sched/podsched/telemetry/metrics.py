@@ -34,6 +34,12 @@ CALL_BUCKETS = exponential_buckets(0.0001, 2, 16)
 #: 1 to 4,096 items: batches.
 BATCH_BUCKETS = exponential_buckets(1, 2, 13)
 
+#: client-go's, in seconds and in bytes.
+_REST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_SIZE_BUCKETS = (
+    64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0
+)  # fmt: skip
+
 #: From this many attempts on, pod_scheduling_sli_duration_seconds counts them together.
 _MANY_ATTEMPTS = 15
 
@@ -47,6 +53,9 @@ class ProcessMetrics:
     """What every process has beside ``process_*`` and ``python_gc_*``."""
 
     def __init__(self, registry: MetricRegistry) -> None:
+        self.goroutines = registry.add(
+            Gauge("go_goroutines", "Tasks and threads, which take the place of goroutines.")
+        )
         self.event_loop_lag_seconds = registry.add(
             Histogram(
                 "podsched_event_loop_lag_seconds",
@@ -91,6 +100,9 @@ class RegistryMetrics:
         self.disabled_metrics_total = registry.add(
             Counter("disabled_metrics_total", BETA + "Metrics left out of /metrics.")
         )
+        self.hidden_metrics_total = registry.add(
+            Counter("hidden_metrics_total", BETA + "Metrics hidden as deprecated; always 0.")
+        )
 
     def count(self, registry: MetricRegistry) -> None:
         """Count what a registry has by now."""
@@ -98,6 +110,7 @@ class RegistryMetrics:
         for level, number in levels.items():
             self.registered_metrics_total.labels(level, "").value = number
         self.disabled_metrics_total.labels().value = len(registry.disabled())
+        self.hidden_metrics_total.labels().value = 0  # whatever is deprecated is shown
 
 
 def level_of(help_text: str) -> str:
@@ -324,6 +337,14 @@ class EvaluationMetrics:
                 ("kind",),
             )
         )
+        self.batch_attempts_total = registry.add(
+            Counter(
+                "scheduler_batch_attempts_total",
+                ALPHA + "Pods placed, by whether an equal pod's evaluation was used; result: "
+                "no_hint, hint_used.",
+                ("profile", "result"),
+            )
+        )
         self.scheduling_batch_size = registry.add(
             Histogram(
                 "podsched_scheduling_batch_size",
@@ -362,6 +383,28 @@ class BindingMetrics:
     """Writes that need leadership."""
 
     def __init__(self, registry: MetricRegistry) -> None:
+        self.async_api_call_execution_total = registry.add(
+            Counter(
+                "scheduler_async_api_call_execution_total",
+                ALPHA + "Calls that write bindings or statuses; result: success, error.",
+                ("call_type", "result"),
+            )
+        )
+        self.async_api_call_execution_duration_seconds = registry.add(
+            Histogram(
+                "scheduler_async_api_call_execution_duration_seconds",
+                ALPHA + "Duration of calls that write bindings or statuses.",
+                ("call_type", "result"),
+                ATTEMPT_BUCKETS,
+            )
+        )
+        self.pending_async_api_calls = registry.add(
+            Gauge(
+                "scheduler_pending_async_api_calls",
+                ALPHA + "Pods whose bindings or statuses wait to be written.",
+                ("call_type",),
+            )
+        )
         self.bind_batch_size = registry.add(
             Histogram("podsched_bind_batch_size", "Pods in one bind call.", (), BATCH_BUCKETS)
         )
@@ -447,7 +490,7 @@ class HealthMetrics:
 
 
 class ClientMetrics:
-    """The gRPC client and its informers, under the names of client-go where it has one."""
+    """The client and its informers, under client-go's names, with HTTP's codes and methods."""
 
     def __init__(self, registry: MetricRegistry) -> None:
         self.requests_total = registry.add(
@@ -462,7 +505,31 @@ class ClientMetrics:
                 "rest_client_request_duration_seconds",
                 ALPHA + "Duration of requests to the API server.",
                 ("verb", "host"),
-                (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
+                _REST_BUCKETS,
+            )
+        )
+        self.request_size_bytes = registry.add(
+            Histogram(
+                "rest_client_request_size_bytes",
+                ALPHA + "Size of requests to the API server.",
+                ("verb", "host"),
+                _SIZE_BUCKETS,
+            )
+        )
+        self.response_size_bytes = registry.add(
+            Histogram(
+                "rest_client_response_size_bytes",
+                ALPHA + "Size of responses of the API server, watches left out.",
+                ("verb", "host"),
+                _SIZE_BUCKETS,
+            )
+        )
+        self.rate_limiter_duration_seconds = registry.add(
+            Histogram(
+                "rest_client_rate_limiter_duration_seconds",
+                ALPHA + "Time that requests waited for clientConnection.qps.",
+                ("verb", "host"),
+                _REST_BUCKETS,
             )
         )
         self.request_retries_total = registry.add(
@@ -472,6 +539,9 @@ class ClientMetrics:
                 ("code", "verb", "host"),
             )
         )
+        self._informer(registry)
+
+    def _informer(self, registry: MetricRegistry) -> None:
         self.informer_relists_total = registry.add(
             Counter(
                 "podsched_informer_relists_total",

@@ -6,7 +6,7 @@ Everything is counted per batch where it can be.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from podsched.cache.cache import Cache
 from podsched.config.plugins import ExtensionPoint
@@ -19,6 +19,7 @@ from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.queue.scheduling_queue import SchedulingQueue
+from podsched.telemetry.former_metrics import FormerMetrics
 from podsched.telemetry.instruments import Gauge, MetricRegistry
 from podsched.telemetry.metrics import (
     BindingMetrics,
@@ -29,6 +30,8 @@ from podsched.telemetry.metrics import (
 )
 from podsched.telemetry.tracing import SpanName, Tracer
 
+#: kube-scheduler's labels of calls that are made beside the scheduling cycle.
+BINDING_CALL, STATUS_CALL = "pod_binding", "pod_status_patch"
 #: kube-scheduler's label for the pods being scheduled, among the events kept for them.
 POD_POPPED = "PodPopped"
 
@@ -74,6 +77,7 @@ class CycleMeter:
 
     def __init__(self, registry: MetricRegistry, tracer: Tracer) -> None:
         self.scheduler = SchedulerMetrics(registry)
+        FormerMetrics(registry, self.scheduler)
         self.queue = QueueMeter(self.scheduler)
         self._preemption = PreemptionMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
@@ -103,6 +107,12 @@ class CycleMeter:
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)
         )
+        placed = sum(1 for decision in decisions if decision.node_name)
+        batched = self._evaluation.batch_attempts_total
+        if placed:
+            batched.labels(profile, "no_hint").inc()
+        if placed > 1:
+            batched.labels(profile, "hint_used").inc(placed - 1)
         self.traces.decided(profile, decisions, began, ended, phases)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
@@ -152,6 +162,13 @@ class CycleMeter:
         self._binding.bind_duration_seconds.labels(result).observe(seconds)
         profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
         profile.passed(ExtensionPoint.BIND, code, seconds, len(assignments))
+        self.api_called(BINDING_CALL, seconds, failed=bool(problem))
+
+    def api_called(self, call_type: str, seconds: float, *, failed: bool) -> None:
+        """Count a call that writes what pods have come to."""
+        labels = (call_type, "error" if failed else "success")
+        self._binding.async_api_call_execution_total.labels(*labels).inc()
+        self._binding.async_api_call_execution_duration_seconds.labels(*labels).observe(seconds)
 
     # ------------------------------------------------------------------ the rest
 
@@ -214,9 +231,21 @@ class CycleMeter:
     def ray_actor_replaced(self, actor: str) -> None:
         self._evaluation.ray_actor_restarts_total.labels(actor).inc()
 
-    def gauges(self, queue: SchedulingQueue, cache: Cache, binding_tasks: int) -> None:
-        """Bring gauges up to date; called before they are read."""
+    def gauges(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        binding_tasks: int,
+        pending_calls: Mapping[str, int],
+    ) -> None:
+        """Bring gauges up to date; called before they are read.
+
+        pending_calls: pods whose bindings and statuses wait to be written, by the call's type.
+        """
         metrics = self.scheduler
+        for call_type in (BINDING_CALL, STATUS_CALL):
+            pending = self._binding.pending_async_api_calls.labels(call_type)
+            pending.set(pending_calls.get(call_type, 0))
         metrics.goroutines.labels("binding").set(binding_tasks)
         for name, count in queue.counts().items():
             metrics.pending_pods.labels(name).set(count)

@@ -12,7 +12,8 @@ since the state is built anew for the next term.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from podsched.cache.changes import Change
 from podsched.client.errors import FenceLost
@@ -20,6 +21,7 @@ from podsched.engine.blame import PodFault, working_on
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.auditor import Auditor, RecentEvents
 from podsched.engine.cycle.binding_cycle import BindingCycle
+from podsched.engine.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.preemption import Evictor
@@ -56,7 +58,8 @@ class SchedulingLoop:
         self._tasks = TaskSet(f"term {parts.fence.term}")
         cluster, fence = parts.cluster, parts.fence
         self._statuses = StatusWriter(
-            lambda patches: cluster.patch_pod_statuses(patches, fence=fence)
+            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
+            partial(parts.meter.api_called, STATUS_CALL),
         )
         self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
             lambda requests: cluster.evict_pods(requests, fence=fence)
@@ -104,6 +107,11 @@ class SchedulingLoop:
     def busy(self) -> bool:
         """Whether pods are waiting to be tried or bound."""
         return bool(self.binding.ahead) or self._state.queue.counts()["active"] > 0
+
+    @property
+    def pending_calls(self) -> Mapping[str, int]:
+        """Pods whose bindings and statuses wait to be written, by the call's type."""
+        return {BINDING_CALL: self.binding.ahead, STATUS_CALL: len(self._statuses)}
 
     @property
     def binding_tasks(self) -> int:

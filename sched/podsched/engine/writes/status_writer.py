@@ -8,7 +8,9 @@ that did not get through is repeated for a while.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
@@ -26,12 +28,21 @@ PatchStatuses = Callable[
 ]
 
 
+class Called(Protocol):
+    """Takes note of a call that has ended."""
+
+    def __call__(self, seconds: float, *, failed: bool) -> None: ...
+
+
 class StatusWriter:
     """Sends PodStatusPatches."""
 
-    def __init__(self, send: PatchStatuses) -> None:
-        """``send`` returns a result for each patch and raises ClientError."""
+    def __init__(
+        self, send: PatchStatuses, called: Called = lambda seconds, *, failed: None
+    ) -> None:
+        """``send`` returns a result for each patch and raises ClientError; ``called`` counts."""
         self._send_patches = send
+        self._called = called
         self._outbox: Outbox[api_pb2.PodStatusPatch] = Outbox(
             self._send, merge=_merged, retry_for=RETRY_FOR, given_up=self._given_up
         )
@@ -40,6 +51,10 @@ class StatusWriter:
         """Write a patch with the next call."""
         self._outbox.put(f"{patch.namespace}/{patch.name}", patch)
 
+    def __len__(self) -> int:
+        """Return the number of pods whose patches are not under way."""
+        return len(self._outbox)
+
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
         await self._outbox.run()
@@ -47,7 +62,13 @@ class StatusWriter:
     async def _send(
         self, patches: Sequence[api_pb2.PodStatusPatch]
     ) -> Sequence[api_pb2.BatchResult]:
-        results = await self._send_patches(patches)
+        clock = asyncio.get_running_loop().time
+        began, failed = clock(), True
+        try:
+            results = await self._send_patches(patches)
+            failed = False
+        finally:
+            self._called(clock() - began, failed=failed)
         raise_if_fence_lost(results)
         return results
 
