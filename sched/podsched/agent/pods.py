@@ -100,7 +100,7 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
 
 
 def _completion(pod: Pod, seen: float, now: float) -> Action | None:
-    span = _number(pod, RUN_SECONDS_ANNOTATION)
+    span = run_seconds(pod)
     if span is None:
         return None
     started = pod.status.start_time if pod.status.HasField("start_time") else None
@@ -111,6 +111,11 @@ def _completion(pod: Pod, seen: float, now: float) -> Action | None:
 def _not_ready_for_its_node(pod: Pod) -> bool:
     ready = pod_condition(pod.status, "Ready")
     return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """Return how long a pod runs on a hollow node before it ends by itself; None: for ever."""
+    return _number(pod, RUN_SECONDS_ANNOTATION)
 
 
 def _number(pod: Pod, annotation: str) -> float | None:

@@ -71,6 +71,14 @@ def line_chart(
     )
 
 
+def stacked(charts: Sequence[str]) -> str:
+    """Return an SVG document with charts one below the other."""
+    height = HEIGHT * len(charts)
+    parts = [f'<g transform="translate(0 {HEIGHT * n})">{c}</g>' for n, c in enumerate(charts)]
+    head = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    return "\n".join((f'<svg xmlns="http://www.w3.org/2000/svg" {head}>', *parts, "</svg>\n"))
+
+
 def write_chart(path: Path, svg: str) -> None:
     """Write a chart to a file. Raises ``OSError``."""
     path.write_text(svg, encoding="utf-8")

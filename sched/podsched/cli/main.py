@@ -91,6 +91,16 @@ _TABLE = {
         "simulate:simulate_command",
         "Show how pods would be scheduled, without changing anything.",
     ),
+    "record": (
+        _SCHEDULING,
+        "record:record",
+        "Record what happens in a cluster, so that it can be replayed.",
+    ),
+    "replay": (
+        _SCHEDULING,
+        "replay:replay",
+        "Run a recording again in virtual time, with another configuration maybe.",
+    ),
     "apiserver": (
         _PROCESSES,
         "apiserver:apiserver",

@@ -39,16 +39,8 @@ class InformerPort(Protocol):
     async def run(self, handler: Handler) -> None: ...
 
 
-class Cluster(Protocol):
-    """What a scheduler needs of a cluster."""
-
-    def informer(self, kinds: Sequence[str]) -> InformerPort:
-        """Follow kinds; lists deliver them in this order."""
-        ...
-
-    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """Read one object as it is now. NotFound."""
-        ...
+class ClusterWrites(Protocol):
+    """What a term writes, other than events."""
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
@@ -72,6 +64,18 @@ class Cluster(Protocol):
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """Patch objects of any kind."""
+        ...
+
+
+class Cluster(ClusterWrites, Protocol):
+    """What a scheduler needs of a cluster."""
+
+    def informer(self, kinds: Sequence[str]) -> InformerPort:
+        """Follow kinds; lists deliver them in this order."""
+        ...
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """Read one object as it is now. NotFound."""
         ...
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:

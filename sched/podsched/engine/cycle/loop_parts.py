@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.client.cluster import Cluster
+from podsched.client.cluster import ClusterWrites
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import Placer
@@ -21,7 +21,7 @@ class LoopParts:
     """What a loop works with and does not make itself."""
 
     state: SchedulingState
-    cluster: Cluster
+    cluster: ClusterWrites
     fence: api_pb2.Fence
     placer: Placer
     binder: Binder

@@ -1,0 +1,147 @@
+"""``sched record``: a running cluster's history in a file, for ``sched replay``."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from podsched import __version__
+from podsched.api.kinds import KINDS
+from podsched.cli.client import Server, with_client
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail
+from podsched.cli.kubernetes import access_or_fail
+from podsched.cli.output import say
+from podsched.cli.timeouts import seconds_or_fail
+from podsched.client.errors import ClientError, Unavailable
+from podsched.config.load import to_public
+from podsched.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
+from podsched.replay.recording import RecordingWriter
+
+if TYPE_CHECKING:
+    from podsched.kube.access import ClusterAccess
+
+
+def record(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; gzipped JSON.")],
+    duration: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to record, as in 10m or 2h.")
+    ] = "10m",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The KubeSchedulerConfiguration that the cluster's scheduler runs with, to be "
+            "kept in the recording; by default the default one.",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Record the Kubernetes cluster of this kubeconfig's current context.",
+        ),
+    ] = None,
+    max_size: Annotated[
+        int, typer.Option("--max-size", metavar="MIB", min=1, help="Largest size of the file.")
+    ] = 1024,
+    server: Server = "",
+) -> None:
+    """Record what happens in a cluster, so that it can be replayed.
+
+    Writes all objects that scheduling reads, then their changes with times,
+    until the time is over or Ctrl-C. Environment variables, commands and probes
+    of containers are left out. sched replay FILE shows what another
+    configuration would have made of it.
+    """
+    seconds = seconds_or_fail("--for", duration)
+    if seconds <= 0:
+        fail("--for: must be more than 0", USAGE)
+    header = {"time": time.time(), "podsched": __version__, "source": server or "default"}
+    if config is not None:
+        from podsched.cli.config import read_config
+
+        header["configuration"] = to_public(read_config(config))
+    access = access_or_fail(kubeconfig) if kubeconfig is not None else None
+    try:
+        writer = RecordingWriter(file, header)
+    except FileExistsError:
+        fail(f"{file}: the file exists; name another one, or remove it first", USAGE)
+    recorder = _Recorder(file, writer, seconds, max_size << 20)
+    try:
+        if access is None:
+            with_client(server, lambda client: recorder.run(lambda c: c.watch(client)))
+        else:
+            _record_kubernetes(access, recorder)
+    except BaseException:
+        # Nothing has been recorded: it could not begin.
+        if not recorder.done:
+            writer.abandon()
+            file.unlink(missing_ok=True)
+        raise
+
+
+class _Recorder:
+    """One recording, and what is said of it."""
+
+    def __init__(self, file: Path, writer: RecordingWriter, seconds: float, most: int) -> None:
+        self._file = file
+        self._writer = writer
+        self._seconds = seconds
+        self._most = most
+        self.done = False
+
+    async def run(self, work: Callable[[Capture], Coroutine[Any, Any, None]]) -> None:
+        """Record until the end, print what was recorded; exit if it ended too early."""
+        began = time.monotonic()
+
+        def clock() -> float:
+            return time.monotonic() - began
+
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        capture = Capture(self._writer, clock, most_bytes=self._most)
+        say(f"Recording into {self._file}; Ctrl-C ends it.", error=True)
+        why = await capture.run(work(capture), self._seconds, stop)
+        self._writer.close(clock(), why)
+        self.done = True
+        progress = capture.progress
+        say(
+            f"{self._file}: {progress.objects:,} objects and {progress.changes:,} changes in "
+            f"{clock():,.0f} s, {self._writer.size / 1024:,.0f} KiB"
+        )
+        if why not in (TIME_IS_UP, INTERRUPTED):
+            fail(f"the recording ended early: {why}")
+
+
+def _record_kubernetes(access: ClusterAccess, recorder: _Recorder) -> None:
+    from podsched.kube.http import KubeHttp
+    from podsched.kube.informer import KubeInformer
+    from podsched.kube.lists import list_all
+
+    async def work() -> None:
+        http = KubeHttp(access, wait_for_server=False)
+        try:
+            await list_all(http, KINDS["Node"])  # an informer would wait for the server
+            informer = KubeInformer(http, RECORDED_KINDS)
+            await recorder.run(lambda capture: capture.follow(informer))
+        finally:
+            await http.close()
+
+    try:
+        asyncio.run(work())
+    except Unavailable as error:
+        fail(f"{access.server}: {error}", UNREACHABLE)
+    except ClientError as error:
+        fail(f"{access.server}: {error}", FAILED)
+
+
+__all__ = ["record"]

@@ -1,0 +1,104 @@
+"""``sched replay``: a recording run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+from support.recordings import Script, a_node, a_pod
+
+MOST_ALLOCATED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+  plugins:
+    score: {disabled: [{name: NodeResourcesBalancedAllocation}]}
+"""
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    script = Script(tmp_path / "a.rec", a_node("node-1"), a_node("node-2"))
+    pods = [a_pod(f"web-{number}", "1500m") for number in range(6)]
+    for number, pod in enumerate(pods):
+        script.added(10.0 * number, pod)
+        if number < 4:
+            script.bound(10.0 * number + 0.25, pod, f"node-{number % 2 + 1}")
+    script.deleted(3000.0, pods[0]).bound(3000.5, pods[4], "node-1").ended(3600.0)
+    return str(script.path)
+
+
+def test_the_replay_of_a_recording_is_shown_beside_what_was_recorded(
+    sched: Commands, recording: str
+) -> None:
+    said = sched.ok("replay", recording)
+    assert "60.0 min replayed" in said
+    assert "RECORDED   REPLAYED" in said
+    assert "never bound               1          1" in said
+    assert 'Of 6 pods, with "replayed" against "recorded":' in said
+    assert "0 are placed elsewhere" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_more_nodes_are_compared_with_a_replay_as_it_was(
+    sched: Commands, recording: str, tmp_path: Path
+) -> None:
+    plot = tmp_path / "runs.svg"
+    found = json.loads(
+        sched.ok("replay", recording, "--nodes", "+1", "--json", "--plot", str(plot))
+    )
+    assert [run["name"] for run in found["runs"]] == ["recorded", "replayed", "+1 node"]
+    assert [run["summary"]["neverBound"] for run in found["runs"]] == [1, 1, 0]
+    differences = found["differences"]
+    assert (differences["before"], differences["after"]) == ("replayed", "+1 node")
+    assert [fate["pod"] for fate in differences["boundAfterOnly"]] == ["default/web-5"]
+    assert [fate["pod"] for fate in differences["waitShorter"]] == ["default/web-4"]
+    assert plot.read_text().count("<polyline") == 4 * 3
+
+
+def test_another_configuration_places_pods_elsewhere(
+    sched: Commands, recording: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "packed.yaml"
+    config.write_text(MOST_ALLOCATED)
+    found = json.loads(sched.ok("replay", recording, "--config", str(config), "--json"))
+    assert found["differences"]["after"] == "packed.yaml"
+    moved = {fate["pod"] for fate in found["differences"]["placedElsewhere"]}
+    assert "default/web-1" in moved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--nodes", "3"), '--nodes: "3" is neither +N nor -N'),
+        (("--nodes", "-3"), "--nodes: there are 2 nodes to begin with"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(
+    sched: Commands, recording: str, arguments: tuple[str, ...], told: str
+) -> None:
+    done = sched("replay", recording, *arguments)
+    assert (done.code, done.errors) == (2, [f"error: {told}"])
+
+
+def test_a_file_that_is_no_recording_is_named(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text("kind: Pod\n")
+    done = sched("replay", str(file))
+    assert done.code == 2
+    assert done.errors[0].startswith(f"error: {file}: not a recording")
+
+
+def test_what_is_missing_of_a_recording_is_told(sched: Commands, tmp_path: Path) -> None:
+    script = Script(tmp_path / "a.rec", a_node("node-1")).added(1.0, a_pod("web"))
+    script.writer.flush()
+    script.writer.abandon()
+    done = sched("replay", str(script.path))
+    assert done.code == 0
+    assert "the end is missing" in done.err
