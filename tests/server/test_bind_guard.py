@@ -6,6 +6,7 @@ import asyncio
 
 from podsched.api.etcd_keys import BOUND, SCHEDULERS, term_key
 from podsched.api.kinds import KINDS
+from podsched.server.bind_guard import UNLOCKED
 from podsched.server.core import ServerCore
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
@@ -180,3 +181,40 @@ async def test_two_racing_for_one_node_never_take_more_than_its_room(world: Worl
         schedule(fences[0], world.core, "x"), schedule(fences[1], other, "y")
     )
     assert sum(shares) == room
+
+
+async def bind_as_kubernetes(world: World, name: str, node: str) -> None:
+    """Bind a new pod without a lock, as schedulers do over Kubernetes' API."""
+    await world.core.creator.create(pod(name))
+    request = v1.Binding(namespace="default", name=name, node_name=node)
+    await world.core.pods.bind_as_asked(request, lambda _: None)
+
+
+async def test_a_leader_notices_what_was_bound_without_a_lock(world: World) -> None:
+    """What it decided before that for this node is refused; other nodes are its own."""
+    fence = await new_term(world, LOCK)
+    assert await bind(world, fence, "a", "worker-1", await revision(world)) == "bound"
+    seen = await revision(world)
+    await bind_as_kubernetes(world, "theirs", "worker-1")
+    assert await bind(world, fence, "b", "worker-2", seen) == "CONFLICT", "it was alone till now"
+    seen = await revision(world)
+    await bind_as_kubernetes(world, "more-of-theirs", "worker-1")
+    assert await bind(world, fence, "c", "worker-1", seen) == "CONFLICT"
+    assert await bind(world, fence, "d", "worker-2", seen) == "bound"
+    assert await bind(world, fence, "e", "worker-1", await revision(world)) == "bound"
+
+
+async def test_who_binds_without_a_lock_is_noticed_for_good(world: World) -> None:
+    """Other locks leave the list when nobody holds them."""
+    await bind_as_kubernetes(world, "theirs", "worker-1")
+    for lock in (LOCK, OTHER):
+        assert await bind(world, await new_term(world, lock), lock[-3:], "worker-1", 0) == "bound"
+        await world.store.txn([], [Delete(term_key(lock))])
+    listed = (await world.store.get(SCHEDULERS)).kv
+    assert listed is not None and listed.value.decode().split() == [UNLOCKED, OTHER]
+
+
+async def test_without_a_leader_nobody_has_to_notice(world: World) -> None:
+    await bind_as_kubernetes(world, "a", "worker-1")
+    await bind_as_kubernetes(world, "b", "nowhere")
+    assert not (await world.store.range(BOUND)).kvs

@@ -14,6 +14,10 @@ where the second one is met. Whoever enters the list bound nothing before, and m
 what others bound while they were alone; so a decision made before the list changed is refused, too.
 
 The list drops locks that nobody holds when another one enters it. They enter again when they bind.
+
+Who binds as Kubernetes' schedulers do has no lock here and names no revision. All of them count as
+one more lock, ``UNLOCKED``, which stays in the list: what they bind, others notice. They themselves
+are refused nothing, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ from podsched.store.protocol import (
 )
 from podsched.v1.api_pb2 import Binding, Fence
 
+#: Stands in the list for those who bind without a lock.
+UNLOCKED = "-"
+
 _NODE = KINDS["Node"]
 #: A lock enters the list once in a cluster's life; who is overtaken so often has met a bug.
 _ATTEMPTS = 16
@@ -53,13 +60,14 @@ class BindGuard:
         #: What a decision must have seen at least.
         self._since = 0
 
-    async def admit(self, fence: Fence) -> None:
-        """See that the lock is in the list. A fence that is lost is left to the binding itself.
+    async def admit(self, fence: Fence | None) -> None:
+        """See that the lock, or ``UNLOCKED``, is in the list.
 
-        Raises ApiError when the store does not answer.
+        A fence that is lost is left to the binding itself. Raises ApiError when the store does not
+        answer.
         """
         for _ in range(_ATTEMPTS):
-            if fence.lock in self._locks:
+            if (fence.lock if fence is not None else UNLOCKED) in self._locks:
                 return
             try:
                 if not await self._enter(fence):
@@ -68,17 +76,19 @@ class BindGuard:
                 raise errors.of_store(error) from error
         raise errors.unavailable("the list of schedulers changes all the time")
 
-    async def _enter(self, fence: Fence) -> bool:
+    async def _enter(self, fence: Fence | None) -> bool:
         """Try to put the lock into the list as it is known; return whether it makes sense to go on.
 
         A lock without a term binds nothing. It leaves the list in a write that compares just that.
         """
-        terms = {lock: (await self._store.get(term_key(lock))).kv for lock in self._locks}
-        free = [lock for lock, kv in terms.items() if kv is None]
-        locks = sorted({fence.lock, *terms} - set(free))
+        held = [lock for lock in self._locks if lock != UNLOCKED]
+        free = [lock for lock in held if (await self._store.get(term_key(lock))).kv is None]
+        name = fence.lock if fence is not None else UNLOCKED
+        locks = sorted({name, *self._locks} - set(free))
+        own = () if fence is None else (Compare.mod_revision_is(term_key(name), fence.term),)
         compares = (
             Compare.mod_revision_is(SCHEDULERS, self._revision),
-            Compare.mod_revision_is(term_key(fence.lock), fence.term),
+            *own,
             *(Compare.absent(term_key(lock)) for lock in free),
         )
         write = Write(compares, (Put(SCHEDULERS, "\n".join(locks).encode()),))
@@ -91,7 +101,9 @@ class BindGuard:
             self._locks, self._revision = tuple(locks), result.revision
             return True
         self._learn(result.current.get(SCHEDULERS))
-        term = result.current.get(term_key(fence.lock))
+        if fence is None:
+            return True
+        term = result.current.get(term_key(name))
         return term is not None and term.mod_revision == fence.term
 
     def _learn(self, kv: KeyValue | None) -> None:
@@ -127,6 +139,19 @@ class BindGuard:
             if lock != fence.lock and binding.revision
         ]
         return (there, listed, *unchanged), (Put(bound_key(node, fence.lock), b""),)
+
+    def notice_of(self, node: str) -> tuple[tuple[Compare, ...], tuple[WriteOp, ...]]:
+        """Return what a binding without a lock compares and puts, so that others notice it."""
+        listed = Compare.mod_revision_is(SCHEDULERS, self._revision)
+        alone = len(self._locks) <= 1
+        return (listed,), () if alone else (Put(bound_key(node, UNLOCKED), b""),)
+
+    def list_changed(self, current: Mapping[str, KeyValue | None]) -> None:
+        """Learn the list that a binding without a lock met, which may be tried again.
+
+        current: the compared keys as they are.
+        """
+        self._learn(current.get(SCHEDULERS))
 
     def refusal(self, binding: Binding, current: Mapping[str, KeyValue | None]) -> ApiError | None:
         """Return why a binding was refused whose pod has not changed; None: it may be tried again.

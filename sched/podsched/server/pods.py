@@ -30,7 +30,7 @@ from podsched.store.errors import StoreError
 from podsched.store.protocol import Compare, KeyValue, Put
 from podsched.v1.api_pb2 import Binding, EvictRequest, Fence, PodStatusPatch
 
-POD, PDB = KINDS["Pod"], KINDS["PodDisruptionBudget"]
+POD, PDB, NODE = KINDS["Pod"], KINDS["PodDisruptionBudget"], KINDS["Node"]
 _EVICT_ATTEMPTS = 8
 #: What Kubernetes' eviction subresource writes itself.
 EVICTED = PodCondition(
@@ -67,7 +67,8 @@ class PodOperations:
         fenced = fence is not None
         if fence is not None:
             await self._guard.admit(fence)
-        outcomes: list[Outcome | None] = [_binding_error(b, fenced=fenced) for b in bindings]
+        may = _may_bind if fenced else _may_bind_unfenced
+        outcomes: list[Outcome | None] = [_binding_error(b, may) for b in bindings]
         good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
 
         def mutation_of(binding: Binding) -> Mutation:
@@ -92,17 +93,26 @@ class PodOperations:
     async def bind_as_asked(self, binding: Binding, adorn: Adorn) -> Entry:
         """Bind a pod as Kubernetes' subresource does: to a node that need not exist yet.
 
-        adorn: adds the binding's labels and annotations. Raises ApiError.
+        Schedulers of Kubernetes know of no fence, so none is asked for; podsched's own leaders
+        take notice of what they bind. adorn: adds the binding's labels and annotations. Raises
+        ApiError.
         """
-        if (refused := _binding_error(binding, fenced=False)) is not None:
+        if (refused := _binding_error(binding, _may_bind)) is not None:
             raise refused
         now = timestamp(self._now(), whole=True)
+        await self._guard.admit(None)
+        node_known = self._cache.get(NODE, binding.node_name) is not None
 
         def change(entry: Entry) -> Step | None:
-            return bind_step(entry, binding, now, fenced=False, adorn=adorn)
+            step = bind_step(entry, binding, now, fenced=False, adorn=adorn)
+            if step is None or not node_known:  # nobody else decides for a node that is not there
+                return step
+            compares, ops = self._guard.notice_of(binding.node_name)
+            return step._replace(compares=compares, ops=ops)
 
         key = _key(binding.namespace, binding.name)
-        return await self._storage.mutate_one(Mutation(POD, key, change), None)
+        mutation = Mutation(POD, key, change, self._guard.list_changed)
+        return await self._storage.mutate_one(mutation, None)
 
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False
@@ -209,13 +219,21 @@ class PodOperations:
         raise errors.conflict(POD, request.name)
 
 
-def _binding_error(binding: Binding, *, fenced: bool) -> ApiError | None:
+def _may_bind(binding: Binding) -> None:
+    """Raise ApiError if the caller may not bind the pod."""
     namespace = binding.namespace or DEFAULT_NAMESPACE
-    own = rights()
+    rights().check("create", POD, namespace, binding.name, "binding")
+
+
+def _may_bind_unfenced(binding: Binding) -> None:
+    _may_bind(binding)
+    namespace = binding.namespace or DEFAULT_NAMESPACE
+    rights().check("bindunfenced", POD, namespace, binding.name, "binding")
+
+
+def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiError | None:
     try:
-        own.check("create", POD, namespace, binding.name, "binding")
-        if not fenced:
-            own.check("bindunfenced", POD, namespace, binding.name, "binding")
+        check(binding)
     except ApiError as error:
         return error
     if not binding.node_name:

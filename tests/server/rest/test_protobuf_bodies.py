@@ -37,6 +37,25 @@ def test_numbers_or_strings_maps_and_quantities_are_read() -> None:
     assert decode(raw)["spec"] == {"hard": {"pods": "2"}}
 
 
+def test_events_are_read_in_the_form_of_their_group() -> None:
+    about = member(3, "web")
+    old = envelope("Event", "v1", member(2, about) + member(3, "Why") + member(6, b""))
+    new = envelope("Event", "events.k8s.io/v1", member(7, "Why") + member(8, about))
+    assert decode(old) == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "involvedObject": {"name": "web"},
+        "reason": "Why",
+        "firstTimestamp": None,
+    }
+    assert decode(new) == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "reason": "Why",
+        "regarding": {"name": "web"},
+    }
+
+
 @pytest.mark.parametrize(
     "raw",
     [b"", b"{}", b"k8s\x00\x0a", envelope("Pod", "v1", b""), envelope("Lease", "v1", b"\x12\xff")],

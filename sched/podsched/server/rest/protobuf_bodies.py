@@ -1,9 +1,9 @@
-"""Bodies in Kubernetes' protobuf, of the kinds that kubectl's own commands send that way.
+"""Bodies in Kubernetes' protobuf, of the kinds that are sent that way.
 
 This face speaks JSON: whoever accepts only protobuf gets 406. But ``kubectl create``, ``drain`` and
-``auth`` send what they write as protobuf without looking back, so these few kinds are read. A
-message is turned into the JSON of the same object by the field numbers of Kubernetes' types
-(generated.proto of v1.36).
+``auth`` send what they write as protobuf without looking back, and so does kube-scheduler with
+bindings, leases and events; so these few kinds are read. A message is turned into the JSON of the
+same object by the field numbers of Kubernetes' types (generated.proto of v1.36).
 """
 
 from __future__ import annotations
@@ -58,6 +58,17 @@ _TYPES: Final[Mapping[str, str]] = {
     "Lease": "1:metadata:ObjectMeta 2:spec:LeaseSpec",
     "LeaseSpec": "1:holderIdentity:s 2:leaseDurationSeconds:i 3:acquireTime:u 4:renewTime:u "
     "5:leaseTransitions:i 6:strategy:s 7:preferredHolder:s",
+    "Event": "1:metadata:ObjectMeta 2:involvedObject:ObjectReference 3:reason:s 4:message:s "
+    "5:source:EventSource 6:firstTimestamp:t 7:lastTimestamp:t 8:count:i 9:type:s 10:eventTime:u "
+    "11:series:EventSeries 12:action:s 13:related:ObjectReference 14:reportingComponent:s "
+    "15:reportingInstance:s",
+    "events.k8s.io/v1 Event": "1:metadata:ObjectMeta 2:eventTime:u 3:series:EventSeries "
+    "4:reportingController:s 5:reportingInstance:s 6:action:s 7:reason:s "
+    "8:regarding:ObjectReference 9:related:ObjectReference 10:note:s 11:type:s "
+    "12:deprecatedSource:EventSource 13:deprecatedFirstTimestamp:t 14:deprecatedLastTimestamp:t "
+    "15:deprecatedCount:i",
+    "EventSource": "1:component:s 2:host:s",
+    "EventSeries": "1:count:i 2:lastObservedTime:u",
     "SelfSubjectReview": "1:metadata:ObjectMeta",
     "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
     "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
@@ -87,9 +98,11 @@ def decode(raw: bytes) -> dict[str, Any]:
         raise ProtobufError("provided data does not appear to be a protobuf message")
     try:
         version, kind, content = _envelope(raw[len(_MAGIC) :])
-        if kind not in _MESSAGES:
+        # Events have another form in each of their groups.
+        message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
+        if not message:
             raise ProtobufError(f"{kind} is not read as protobuf here, only as JSON")
-        return {"apiVersion": version, "kind": kind, **_message(content, kind, 0)}
+        return {"apiVersion": version, "kind": kind, **_message(content, message, 0)}
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtobufError(f"the message cannot be decoded: {error}") from None
 
@@ -138,7 +151,7 @@ def _value(value: Any, form: str, depth: int) -> Any:
         parts = dict(_fields(value))
         return parts.get(3, b"").decode() if parts.get(1, 0) else parts.get(2, 0)
     if form in ("t", "u"):
-        return _time(value, micros=form == "u")
+        return _time(value, micros=form == "u") if value else None  # Go's zero time is empty
     return _message(value, form, depth + 1)
 
 
