@@ -39,6 +39,8 @@ def test_the_defaults_are_pinned() -> None:
         "audit_period": 1.0,
         "audit_sample": 64,
         "leader_priority": 0,
+        "decision_log": "memory",
+        "decision_log_size": 0,
     }
     assert asdict(TelemetrySettings()) == {
         "log_format": "text",

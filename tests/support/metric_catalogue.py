@@ -15,6 +15,7 @@ def every_metric() -> MetricRegistry:
         metrics.PreemptionMetrics,
         metrics.EvaluationMetrics,
         metrics.BindingMetrics,
+        metrics.DecisionMetrics,
         metrics.ElectionMetrics,
         metrics.ClientMetrics,
         metrics.ControllerMetrics,

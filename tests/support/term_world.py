@@ -19,6 +19,7 @@ from podsched.config.load import load_config
 from podsched.config.plugins import PluginSpec
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
@@ -131,9 +132,11 @@ class TermWorld:
         extenders: Sequence[Mapping[str, Any]] = (),
         connect: Connect | None = None,
         remote_dry_run: RemoteDryRun | None = None,
+        decisions: DecisionSink | None = None,
         **settings: Any,
     ) -> None:
         """``connect`` makes the ways to the extenders; None: HTTP."""
+        self.decisions = decisions
         loop = asyncio.get_running_loop()
         self.clock = loop.time
         self.cluster = FakeCluster(now=lambda: WALL + loop.time())
@@ -191,6 +194,7 @@ class TermWorld:
             settings=self.settings,
             changes=self.changes,
             extenders=self.extenders,
+            decisions=self.decisions,
         )
 
     def _handle(self, batch: Batch) -> None:

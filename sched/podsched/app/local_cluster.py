@@ -285,6 +285,7 @@ class LocalCluster:
             *self._cluster_arguments(name),
             f"--identity={name}",
             f"--health-listen=127.0.0.1:{health}",
+            f"--decision-log={self.decision_log(name)}",
         ]
         environment = dict(self._environment)
         if self.ray is not None and self.ray.address:
@@ -299,6 +300,10 @@ class LocalCluster:
             arguments.append(f"--config={self.options.scheduler_config}")
         arguments += self.options.scheduler_arguments
         return self._spec(name, arguments, health, environment)
+
+    def decision_log(self, replica: str) -> Path:
+        """Return where a replica keeps its decisions."""
+        return self.options.data_dir / "decisions" / replica
 
     def _cluster_arguments(self, name: str) -> list[str]:
         """Return how a replica reaches the cluster that it schedules."""

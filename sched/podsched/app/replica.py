@@ -37,6 +37,7 @@ from podsched.election.events import StopReason
 from podsched.election.options import ElectionCallbacks, ElectionOptions
 from podsched.engine.cache_debugger import CacheDebugger
 from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.decisions.log import open_log
 from podsched.engine.extenders.calls import make_extenders
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
@@ -95,6 +96,10 @@ class Replica:
             options.settings.identity or self.identity, self.identity, process.registry
         )
         self._informer = self._backend.informer
+        settings = options.settings
+        self.decisions = open_log(
+            settings.decision_log, settings.decision_log_size, self.identity, process.registry
+        )
         meter = CycleMeter(process.registry, process.tracer)
         self._election_metrics = ElectionMetrics(process.registry)
         self._actors = ReplicaActors(
@@ -126,6 +131,7 @@ class Replica:
             self._extenders,
             meter,
             ControllerMetrics(process.registry),
+            self.decisions,
         )
         self._runner = TermRunner(parts, self._tasks)
         process.registry.before_collect(self._runner.update_gauges)
@@ -167,6 +173,8 @@ class Replica:
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
         tasks.start(self._prefer(elector, requests), "prefer another leader", endless=True)
+        if self.decisions is not None:
+            self.decisions.start()
         try:
             await tasks.run()
         finally:
@@ -174,6 +182,8 @@ class Replica:
             await self._flush_on_exit()
             if self._page is not None:
                 await self._page.stop()
+            if self.decisions is not None:
+                await asyncio.to_thread(self.decisions.close)
             await health.stop()
             await self._actors.close()
             if self._extenders is not None:

@@ -30,6 +30,7 @@ from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.engine.blame import Blame, PodFault
 from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer, RemoteEvaluator
 from podsched.engine.cycle.pre_bind import ClusterChanges
@@ -102,6 +103,8 @@ class RunnerParts:
     extenders: Extenders | None
     meter: CycleMeter
     controller_metrics: ControllerMetrics | None = None
+    decisions: DecisionSink | None = None
+    """Who keeps what is decided."""
 
 
 class TermRunner:
@@ -336,6 +339,7 @@ class TermRunner:
             settings=self._parts.settings,
             changes=self._changes,
             extenders=self._parts.extenders,
+            decisions=self._parts.decisions,
         )
 
     # ------------------------------------------------------------------ as a StateListener

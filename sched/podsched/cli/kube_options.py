@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from podsched.cli.decision_options import decision_flags
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.help_texts import Command
 from podsched.cli.kubernetes import kubernetes_options
@@ -292,13 +293,19 @@ class KubeCommand(Command):
     """A command that takes kube-scheduler's flags as well.
 
     They are declared by functions of their own: together with the command's they would be too many
-    for one. Their results, ``KubeFlags``, a ``Source``, ``ServingFlags`` and ``KubernetesOptions``,
-    are ``ctx.obj``.
+    for one. Their results, ``KubeFlags``, a ``Source``, ``ServingFlags``, ``KubernetesOptions`` and
+    ``DecisionFlags``, are ``ctx.obj``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        functions = (kube_flags, policy_source, serving_flags, kubernetes_options)
+        functions = (
+            kube_flags,
+            policy_source,
+            serving_flags,
+            kubernetes_options,
+            decision_flags,
+        )
         self._groups = [_options_of(function) for function in functions]
         self.params = [*self.params, *(param for group in self._groups for param in group.params)]
 

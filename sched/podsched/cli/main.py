@@ -86,6 +86,11 @@ _TABLE = {
         "explain:explain",
         "Explain why a pod waits, or why it is where it is.",
     ),
+    "decisions": (
+        _SCHEDULING,
+        "decisions:decisions",
+        "Show the scheduler's decisions, and what became of them.",
+    ),
     "simulate": (
         _SCHEDULING,
         "simulate:simulate_command",

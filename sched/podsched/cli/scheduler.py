@@ -11,6 +11,7 @@ import typer
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
 from podsched.cli.config import read_source
+from podsched.cli.decision_options import DecisionFlags
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
 from podsched.cli.kube_options import KubeCommand, KubeFlags
@@ -131,7 +132,7 @@ def scheduler(
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
-    flags, policy, serving, kubernetes = _checked(ctx)
+    flags, policy, serving, kubernetes, decisions = _checked(ctx)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
     configuration, _ = read_source(
         replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
@@ -149,7 +150,7 @@ def scheduler(
         evaluation = EvaluatorSettings(
             evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
         )
-        settings = _settings(server, identity, leader_priority, evaluation, flags)
+        settings = _settings(server, identity, leader_priority, evaluation, flags, decisions)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     own = _own_backend(settings, client, etcd, configuration.leader_election, election)
     options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
@@ -176,7 +177,12 @@ def _own_backend(
 
 
 def _settings(
-    server: str, identity: str, priority: int, evaluation: EvaluatorSettings, flags: KubeFlags
+    server: str,
+    identity: str,
+    priority: int,
+    evaluation: EvaluatorSettings,
+    flags: KubeFlags,
+    decisions: DecisionFlags,
 ) -> SchedulerSettings:
     return SchedulerSettings(
         api_endpoints=tuple(endpoints(server)),
@@ -184,6 +190,8 @@ def _settings(
         leader_priority=priority,
         evaluation=evaluation,
         pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
+        decision_log=decisions.place,
+        decision_log_size=decisions.size,
     )
 
 
@@ -230,9 +238,9 @@ def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None
 
 def _checked(
     ctx: typer.Context,
-) -> tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None]:
+) -> tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None, DecisionFlags]:
     """Return what the flags of other groups ask for; exit if they name two clusters."""
-    flags, policy, serving, kubernetes = ctx.obj
+    flags, policy, serving, kubernetes, decisions = ctx.obj
     if kubernetes is not None:
         # SCHED_SERVER may be set for other commands.
         source = ctx.get_parameter_source("server")
@@ -241,4 +249,4 @@ def _checked(
         if policy.policy_configmap:
             fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
         policy = replace(policy, honoured=("clientConnection.qps", "clientConnection.burst"))
-    return flags, policy, serving, kubernetes
+    return flags, policy, serving, kubernetes, decisions

@@ -20,6 +20,8 @@ BinderChoice = Literal["auto", "direct", "ray"]
 BINDERS = ("auto", "direct", "ray")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+#: Bytes: a ring of segments that are still worth a file each.
+MIN_DECISION_LOG = 1 << 20
 _MAX_PORT = 65535
 
 
@@ -145,6 +147,13 @@ class SchedulerSettings(_Checked):
     """Interval at which an idle leader looks for unschedulable pods that would fit; 0: never."""
     audit_sample: int = 64
     """Number of pods checked each time."""
+    decision_log: str = "memory"
+    """Where decisions are kept: a directory of this replica's own, "memory", or "off". In memory
+    they answer questions and are gone with the process; nothing is written that nobody asked for.
+    """
+    decision_log_size: int = 0
+    """Bytes kept at most; 0: 256 MiB in a directory, 16 MiB in memory. A decision takes 40 bytes
+    among thousands, and 300 alone."""
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
@@ -154,6 +163,11 @@ class SchedulerSettings(_Checked):
             "audit_sample",
         )
         yield from self._not_negative("audit_period")
+        if not self.decision_log:
+            yield required("decision_log")
+        size = self.decision_log_size
+        if size and size < MIN_DECISION_LOG:
+            yield invalid("decision_log_size", size, f"must be at least {MIN_DECISION_LOG}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,16 +59,30 @@ _NOT_CACHED = frozenset({"Lease"})
 _ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELETED: "Delete"}
 
 
+class Chance:
+    """A state's random numbers: with its seed, and as many drawn, they come out the same again."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.draws = 0
+        self._source = random.Random(seed)
+
+    def random(self) -> float:
+        """Draw a number."""
+        self.draws += 1
+        return self._source.random()
+
+
 @dataclass(slots=True)
 class PluginHandle:
     """``framework.plugin.Handle`` of a profile's plugins."""
 
     cluster: ClusterView
-    source: random.Random
+    chance: Chance
     waiting: WaitingPods = field(default_factory=WaitingPods)
 
     def random(self) -> float:
-        return self.source.random()
+        return self.chance.random()
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
         return self.waiting
@@ -133,6 +147,7 @@ class SchedulingState:
     waiting: WaitingPods = field(default_factory=WaitingPods)
     listener: StateListener = field(default_factory=NoListener)
     set_aside: SetAside = field(default_factory=SetAside)
+    chance: Chance = field(default_factory=lambda: Chance(0))
     #: Everything up to it has been taken over: what a decision made now is based on.
     revision: int = 0
 
@@ -228,11 +243,11 @@ def build_state(
         UnknownPlugin, NotAnExtension: the configuration names what no package provides.
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
-    source = random.Random(seed)
+    chance = Chance(seed)
     waiting = WaitingPods()
     runtimes = {
         profile.scheduler_name: ProfileRuntime(
-            profile, factories, PluginHandle(cache.cluster, source, waiting), meter
+            profile, factories, PluginHandle(cache.cluster, chance, waiting), meter
         )
         for profile in config.profiles
     }
@@ -245,7 +260,7 @@ def build_state(
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
     )
-    return SchedulingState(cache, queue, runtimes, waiting, listener or NoListener())
+    return SchedulingState(cache, queue, runtimes, waiting, listener or NoListener(), chance=chance)
 
 
 def _sort_plugin(runtimes: Mapping[str, ProfileRuntime]) -> QueueSortPlugin:

@@ -431,6 +431,24 @@ class BindingMetrics:
         )
 
 
+class DecisionMetrics:
+    """The decision log."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.dropped = registry.add(
+            Counter(
+                "podsched_decisions_dropped_total",
+                "Decisions that the decision log could not take, or could not write.",
+            )
+        ).labels()
+        self.written = registry.add(
+            Counter("podsched_decisions_written_total", "Decisions written to the decision log.")
+        ).labels()
+        self.written_bytes = registry.add(
+            Counter("podsched_decision_log_bytes_total", "Bytes written to the decision log.")
+        ).labels()
+
+
 class ElectionMetrics:
     """Leader election; ``name`` is the lock's name."""
 

@@ -56,6 +56,11 @@ class Varied:
         rows = {row: totals[name] for row, name in enumerate(names) if name in totals}
         best = max(rows.values())
         assert choice.row == min(row for row, total in rows.items() if total == best)
+        assert variants is not None and variants.total(choice) == best
+        details = variants.details(pending, choice)
+        assert details.ties == list(rows.values()).count(best)
+        for told in details.rows:
+            assert told.total == rows[told.row] == sum(told.plugins.values())
 
 
 def asking(world: World, name: str, cpu: str = "100m", **parts: Any) -> PodInfo:

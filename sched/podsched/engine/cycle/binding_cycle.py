@@ -22,6 +22,7 @@ from functools import partial
 from podsched.engine.blame import PodFault, working_on
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.bind import asks_bind_plugins, run_bind
+from podsched.engine.cycle.decision_notes import DecisionNotes
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.pre_bind import run_pre_bind
@@ -70,6 +71,7 @@ class BindingCycle:
         parts: LoopParts,
         tasks: TaskSet,
         failures: FailureHandler,
+        notes: DecisionNotes,
         activator: Activator,
         clock: Callable[[], float],
     ) -> None:
@@ -80,6 +82,7 @@ class BindingCycle:
         self._meter = parts.meter
         self._tasks = tasks
         self._failures = failures
+        self._notes = notes
         self._activator = activator
         self._clock = clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
@@ -294,6 +297,7 @@ class BindingCycle:
             except Exception as bug:
                 raise PodFault([assignment.pod.pod]) from bug
         self._meter.bound(assignments, now)
+        self._notes.bound(assignments, now)
         self._room.set()
 
     def _finish(self, assignment: Assignment) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from podsched.api.objects import ObjectMeta
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.engine.cycle.activation import Activator
-from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.decision_notes import DecisionNotes
 from podsched.engine.cycle.failure import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
@@ -15,12 +15,12 @@ from podsched.engine.cycle.failure import (
     not_scheduled,
     status_patch,
 )
+from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.preemption import Preemption
 from podsched.engine.cycle.reserve_permit import run_unreserve
+from podsched.engine.decisions.rows import ERROR, GONE, OVERTAKEN, REJECTED
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.state import SchedulingState
 from podsched.engine.writes.bind_queue import Assignment
-from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error
@@ -38,17 +38,17 @@ class FailureHandler:
 
     def __init__(
         self,
-        state: SchedulingState,
-        recorder: EventRecorder,
+        parts: LoopParts,
         statuses: StatusWriter,
-        meter: CycleMeter,
+        notes: DecisionNotes,
         activator: Activator,
         clock: Callable[[], float],
     ) -> None:
-        self._state = state
-        self._recorder = recorder
+        self._state = parts.state
+        self._recorder = parts.recorder
         self._statuses = statuses
-        self._meter = meter
+        self._meter = parts.meter
+        self._notes = notes
         self._activator = activator
         self._clock = clock
 
@@ -57,6 +57,7 @@ class FailureHandler:
     def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
         """End an attempt that met an error: the pod is tried again after error backoff."""
         self._meter.errored(queued)
+        self._notes.ended(queued, ERROR, message)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
         self.record(queued.info, message)
         self._write_without_node(queued.info, REASON_SCHEDULER_ERROR, message)
@@ -96,7 +97,9 @@ class FailureHandler:
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.done(pod.uid)
             self._meter.dropped(assignment.queued)
+            self._notes.ended(assignment.queued, GONE, status.message)
         elif try_at_once:
+            self._notes.ended(assignment.queued, OVERTAKEN)
             self.requeue(assignment.queued, set(), set())
             self._activator.activate([pod])
         else:
@@ -120,6 +123,7 @@ class FailureHandler:
             return
         pod = assignment.pod
         self._meter.unschedulable(assignment.queued)
+        self._notes.ended(assignment.queued, REJECTED, status.message)
         self.record(pod, status.message)
         self._write_without_node(pod, REASON_UNSCHEDULABLE, status.message)
         plugins = {status.plugin} if status.plugin else set()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from podsched.client.cluster import ClusterWrites
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
 from podsched.engine.extenders.calls import Extenders
@@ -30,3 +31,5 @@ class LoopParts:
     settings: SchedulerSettings
     changes: ClusterChanges
     extenders: Extenders | None = None
+    decisions: DecisionSink | None = None
+    """Who keeps what is decided; None: nobody."""

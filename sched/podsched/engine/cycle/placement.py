@@ -7,23 +7,26 @@ Evaluations are kept per class; choices are made one after another.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
+from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
 from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
 from podsched.engine.evaluation.projections import EvaluationKey, Projections
 from podsched.engine.evaluation.sampling import Rotation
-from podsched.engine.evaluation.selection import Ending, Selector
+from podsched.engine.evaluation.score_details import ScoreDetails, details_of
+from podsched.engine.evaluation.selection import Ending, Placements, Selector
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.evaluation.variant_index import VariantIndex
 from podsched.engine.evaluation.variants import Variants
@@ -55,13 +58,28 @@ PlacementKey = tuple[str, EvaluationKey]
 
 @dataclass(eq=False, slots=True)
 class Decision:
-    """The outcome for one pod: a node (already assumed), a diagnosis why none fits, or an error."""
+    """The outcome for one pod: a node (already assumed), a diagnosis why none fits, or an error.
+
+    ``total`` is the node's, None where it was not scored; ``feasible`` and ``evaluated`` are
+    numbers of nodes, 0 where they are not known.
+    """
 
     queued: QueuedPodInfo
     state: CycleState
     node_name: str = ""
     diagnosis: Diagnosis | None = None
     error: Status | None = None
+    total: int | None = None
+    feasible: int = 0
+    evaluated: int = 0
+
+
+class KeptDetails(NamedTuple):
+    """What one of several decisions was made from: its place among them, and what that cost."""
+
+    place: int
+    scores: ScoreDetails
+    seconds: float
 
 
 class RemoteEvaluator(Protocol):
@@ -94,6 +112,8 @@ class Placer:
         self._variants = VariantIndex()
         #: Those of the latest evaluation.
         self.phases = NO_PHASES
+        #: Where ``decide`` was asked for details: the place of a decision, and its scores.
+        self.details: KeptDetails | None = None
         self._projections = {n: Projections(r, cluster) for n, r in state.profiles.items()}
         self._shared = {name: SharedColumns(cluster) for name in state.profiles}
 
@@ -168,15 +188,26 @@ class Placer:
             return False
         return await self._remote_evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
 
-    def decide(self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
+    @property
+    def rotation(self) -> int:
+        """Where the next search for feasible nodes starts."""
+        return self._rotation.start
+
+    def decide(
+        self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
+    ) -> list[Decision]:
         """Decide for the first pods, in their order: for at least one, maybe not for all.
 
         Pods of one key are decided on together; those that were alike may be so no more.
+        ``details``: keep what one of the choices was made from, too.
         """
+        self.details = None
         key = self._latest = self.key(batch[0].info)
         batch = self._of_key(batch, key)
-        if len(batch) == 1 and (variant := self._variant(runtime, batch[0], key)) is not None:
-            return [variant]
+        if len(batch) == 1:
+            variant = self._variant(runtime, batch[0], key, details=details)
+            if variant is not None:
+                return [variant]
         selector = self.selector(runtime, batch[0].info, key)
         evaluation = selector.evaluation
         cache = self._state.cache
@@ -192,10 +223,9 @@ class Placer:
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         if is_new and run.ending is Ending.PLACED:
             self._variants.learn(self._kin(batch[0].info, key), evaluation)
-        decisions = [
-            Decision(queued, own_state(evaluation), names[row])
-            for queued, row in zip(batch, run.rows, strict=False)
-        ]
+        decisions = _placed(batch, run, evaluation, names)
+        if details and run.rounds:
+            self._keep_details(evaluation, run)
         if run.ending in (Ending.PLACED, Ending.RESERVED):
             return decisions
         unplaced = batch[len(decisions)]
@@ -204,8 +234,23 @@ class Placer:
             decisions.append(Decision(unplaced, evaluation.state, error=status))
         else:
             diagnosis = evaluation.diagnosis()
-            decisions.append(Decision(unplaced, own_state(evaluation), diagnosis=diagnosis))
+            all_nodes = diagnosis.num_all_nodes
+            decisions.append(
+                Decision(unplaced, own_state(evaluation), diagnosis=diagnosis, evaluated=all_nodes)
+            )
         return decisions
+
+    def _keep_details(self, evaluation: ClassEvaluation, run: Placements) -> None:
+        """Keep what the first choice of the last round was made from, if all rows competed."""
+        # The scores that the round began with are still there.
+        began, last = time.monotonic(), run.rounds[-1]
+        if run.ending in (Ending.PLACED, Ending.RESERVED) and last.feasible == len(
+            evaluation.feasible_rows
+        ):
+            found = details_of(evaluation, last.rows[0])
+            if found is not None:
+                place = len(run.rows) - len(last.rows)
+                self.details = KeptDetails(place, found, time.monotonic() - began)
 
     def _kin(self, pod: PodInfo, key: PlacementKey) -> Hashable:
         """Return what pods have in common that are variants of each other; None: it has none."""
@@ -218,7 +263,7 @@ class Placer:
         return None if key in self._selectors else self._variants.of(key, self._kin(pod, key))
 
     def _variant(
-        self, runtime: ProfileRuntime, queued: QueuedPodInfo, key: PlacementKey
+        self, runtime: ProfileRuntime, queued: QueuedPodInfo, key: PlacementKey, *, details: bool
     ) -> Decision | None:
         """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
         pod = queued.info
@@ -227,13 +272,22 @@ class Placer:
         if variants is None or choice is None:
             return None
         self._variants.met(key)
+        if details:
+            with contextlib.suppress(PluginFailure):
+                began, found = time.monotonic(), variants.details(pod, choice)
+                self.details = KeptDetails(0, found, time.monotonic() - began)
         cache = self._state.cache
         node_name = cache.columns.names[choice.row]
         cache.assume_many([pod], [node_name])
         self.phases = variants.cost.phases
         runtime.meter.looked_at(cache.columns.size, all_of_class=True)
         runtime.meter.evaluated(variants.cost, 1, failed=False)
-        return Decision(queued, choice.state, node_name)
+        total = variants.total(choice)
+        feasible = int(np.count_nonzero(choice.totals != NO_TOTAL))
+        evaluated = cache.node_count
+        return Decision(
+            queued, choice.state, node_name, total=total, feasible=feasible, evaluated=evaluated
+        )
 
     def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
         """Return the first of the pods, up to one of another key."""
@@ -325,6 +379,27 @@ class Placer:
         elif selector is not None:
             inputs = selector.evaluation.last_inputs
         return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs)
+
+
+def _placed(
+    batch: Sequence[QueuedPodInfo],
+    run: Placements,
+    evaluation: ClassEvaluation,
+    names: Sequence[str],
+) -> list[Decision]:
+    pods = iter(batch)
+    return [
+        Decision(
+            next(pods),
+            own_state(evaluation),
+            names[row],
+            total=total,
+            feasible=part.feasible,
+            evaluated=part.evaluated,
+        )
+        for part in run.rounds
+        for row, total in zip(part.rows, part.totals, strict=True)
+    ]
 
 
 def own_state(evaluation: ClassEvaluation) -> CycleState:

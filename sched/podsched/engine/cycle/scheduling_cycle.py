@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from podsched.client.errors import FenceLost
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.binding_cycle import BindingCycle
+from podsched.engine.cycle.decision_notes import DecisionNotes
 from podsched.engine.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
@@ -27,6 +28,7 @@ from podsched.engine.cycle.placement import Decision
 from podsched.engine.cycle.pre_bind import wants_pre_bind
 from podsched.engine.cycle.preemption import Evictor, Preemption
 from podsched.engine.cycle.reserve_permit import run_permit, run_reserve
+from podsched.engine.decisions.rows import GONE, UNSCHEDULABLE
 from podsched.engine.extenders.placement import ExtendedPlacer
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.writes.bind_queue import Assignment
@@ -57,6 +59,7 @@ class SchedulingCycle:
         failures: FailureHandler,
         binding: BindingCycle,
         evictor: Evictor,
+        notes: DecisionNotes,
         activator: Activator,
         clock: Callable[[], float],
     ) -> None:
@@ -66,6 +69,7 @@ class SchedulingCycle:
         self._failures = failures
         self._binding = binding
         self._evictor = evictor
+        self._notes = notes
         self._activator = activator
         self._clock = clock
         self._extended: ExtendedPlacer | None = None
@@ -140,17 +144,25 @@ class SchedulingCycle:
             pods = self._not_skipped(pods)
             if not pods:
                 return pods
-        began = self._clock()
-        self._meter.traces.follow(pods)
-        decisions = self._placer.decide(runtime, pods)
-        phases = self._placer.phases
-        self._meter.decided(runtime.scheduler_name, decisions, began, self._clock(), phases)
+        decisions = self._decide(runtime, pods, popped_at)
         remaining = pods[len(decisions) :]
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
         self._follow_up(runtime, decisions, popped_at)
         if unplaced is not None:
             remaining = await self._follow_up_unplaced(runtime, unplaced, remaining, popped_at)
         return remaining
+
+    def _decide(
+        self, runtime: ProfileRuntime, pods: Sequence[QueuedPodInfo], popped_at: float
+    ) -> list[Decision]:
+        began, profile = self._clock(), runtime.scheduler_name
+        self._meter.traces.follow(pods)
+        details = self._notes.began(began)
+        decisions = self._placer.decide(runtime, pods, details=details)
+        now = self._clock()
+        self._notes.decided(profile, decisions, popped_at, began, now)
+        self._meter.decided(profile, decisions, began, now, self._placer.phases)
+        return decisions
 
     def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         return [queued for queued in pods if not self._skip(queued)]
@@ -168,6 +180,7 @@ class SchedulingCycle:
             return False
         self._state.queue.done(pod.uid)
         self._meter.dropped(queued)
+        self._notes.ended(queued, GONE)
         return True
 
     # ------------------------------------------------------------------ decisions
@@ -204,7 +217,7 @@ class SchedulingCycle:
         traceparent = self._meter.traces.of(queued)
         if await self._placer.prepare_post_filter(runtime, decision, traceparent):
             others = self._not_skipped(others)
-            decisions = [] if self._skip(queued) else self._placer.decide(runtime, [queued])
+            decisions = [] if self._skip(queued) else self._decide(runtime, [queued], popped_at)
         self._follow_up(runtime, decisions, popped_at)
         return others
 
@@ -225,11 +238,14 @@ class SchedulingCycle:
                 return
             if at and self._skip(queued):
                 continue
+            self._notes.began(began)
             decision = await extended.decide(runtime, queued, self._meter.traces.of(queued))
             if decision is None:
                 self._skip(queued)
                 continue
-            self._meter.decided(runtime.scheduler_name, [decision], began, self._clock())
+            now, profile = self._clock(), runtime.scheduler_name
+            self._notes.decided(profile, [decision], popped_at, began, now)
+            self._meter.decided(profile, [decision], began, now)
             if decision.diagnosis is None:
                 self._follow_up(runtime, [decision], popped_at)
                 continue
@@ -296,6 +312,10 @@ class SchedulingCycle:
         message = diagnosis.fit_error()
         self._failures.record(pod, message)
         nominated = result.nominated_node_name if result is not None else None
+        victims = len(result.victims.pods) if result is not None and result.victims else 0
+        self._notes.ended(
+            queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims
+        )
         if not diagnosis.num_all_nodes:
             self._state.cache.nominator.delete(pod.uid)
             nominated = ""

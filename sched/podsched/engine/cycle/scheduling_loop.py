@@ -22,6 +22,7 @@ from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.auditor import Auditor, RecentEvents
 from podsched.engine.cycle.binding_cycle import BindingCycle
 from podsched.engine.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
+from podsched.engine.cycle.decision_notes import DecisionNotes
 from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.preemption import Evictor
@@ -65,13 +66,23 @@ class SchedulingLoop:
             lambda requests: cluster.evict_pods(requests, fence=fence)
         )
         self._activator = Activator(parts.state.queue, self._clock)
-        self._failures = failures = FailureHandler(
-            parts.state, parts.recorder, self._statuses, parts.meter, self._activator, self._clock
+        self._notes = DecisionNotes(
+            parts.decisions,
+            parts.state,
+            parts.placer,
+            parts.meter.plugins.log,
+            fence.term,
+            self._clock,
         )
-        self.binding = BindingCycle(parts, self._tasks, failures, self._activator, self._clock)
+        self._failures = failures = FailureHandler(
+            parts, self._statuses, self._notes, self._activator, self._clock
+        )
+        self.binding = BindingCycle(
+            parts, self._tasks, failures, self._notes, self._activator, self._clock
+        )
         evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
         self._cycle = SchedulingCycle(
-            parts, failures, self.binding, evictor, self._activator, self._clock
+            parts, failures, self.binding, evictor, self._notes, self._activator, self._clock
         )
         self._recent = RecentEvents()
         self._auditor = Auditor(
@@ -126,6 +137,7 @@ class SchedulingLoop:
         Raises:
             FenceLost: another replica leads.
         """
+        self._notes.begin_term()
         self.binding.start()
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)

@@ -75,26 +75,26 @@ class BatchLookahead:
             named = zip(inputs.names, before, now, strict=True)
             self._moved = frozenset(name for name, old, new in named if old != new)
 
-    def place(self, pods: Sequence[PodInfo]) -> list[int]:
-        """Return the rows for the first of the pods, as far as they are certain; maybe none.
+    def place(self, pods: Sequence[PodInfo]) -> tuple[list[int], list[int]]:
+        """Return rows for the first of the pods, as far as they are certain, and their totals.
 
         To be called after a refresh for the first of them that has not failed.
         """
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
-            return []
+            return [], []
         evaluation = self._evaluation
         nominated = evaluation.feasibility.nominated.rows
         front = best_rows(evaluation.total, len(pods), nominated)
         if not len(front.rows):
-            return []
+            return [], []
         covered = {name for name, one in lookaheads.items() if one.covers_own_row}
         try:
             scores = LookaheadScores(evaluation, pods[0], front.rows, covered)
             return self._follow(scores, front, len(pods), list(lookaheads.values()))
         except PluginFailure:
             # Found out beforehand, for a row that may not be taken: a single evaluation decides.
-            return []
+            return [], []
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin keeps books of pods like these, which the next one has to see."""
@@ -157,7 +157,7 @@ class BatchLookahead:
 
     def _follow(
         self, scores: LookaheadScores, front: Front, count: int, lookaheads: Sequence[Lookahead]
-    ) -> list[int]:
+    ) -> tuple[list[int], list[int]]:
         """Take the best row again and again, until another row might be better."""
         rows = front.rows
         totals = self._evaluation.total[rows].tolist()
@@ -165,9 +165,11 @@ class BatchLookahead:
         heapq.heapify(heap)
         placed: dict[int, int] = {}
         chosen: list[int] = []
+        reached: list[int] = []
         while heap and len(chosen) < count and heap[0] < front.barrier:
-            row = heap[0][1]
+            negative, row = heap[0]
             chosen.append(row)
+            reached.append(-negative)
             placed[row] = pods = placed.get(row, 0) + 1
             if not all(one.place(row) for one in lookaheads):
                 break
@@ -178,4 +180,4 @@ class BatchLookahead:
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (-total, row))
-        return chosen
+        return chosen, reached

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,19 +51,36 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleResult:
-    """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name)."""
+    """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name).
+
+    ``total`` is the row's, None where it was not scored: the pod's nominated node.
+    """
 
     row: int
     feasible: int
     evaluated: int
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """The rows for the first ``len(rows)`` pods of a batch, and why it ended there."""
+    """The rows for the first ``len(rows)`` pods of a batch, and why it ended there.
+
+    ``rounds`` tells on what the choices rest: as many pods as its ``rows`` were placed in each.
+    """
 
     rows: list[int]
     ending: Ending
+    rounds: Sequence[Round] = ()
+
+
+class Round(NamedTuple):
+    """Rows for pods that one refresh was enough for, their totals, and the nodes looked at."""
+
+    rows: Sequence[int]
+    totals: Sequence[int | None]
+    feasible: int
+    evaluated: int
 
 
 class Selector:
@@ -146,7 +164,8 @@ class Selector:
         if wanted < num_all_nodes:
             return self._best_of_some(pod, feasible, wanted)
         # Rows that are not feasible have a lower total than any other.
-        return ScheduleResult(int(evaluation.total.argmax()), len(feasible), num_all_nodes)
+        row = int(evaluation.total.argmax())
+        return ScheduleResult(row, len(feasible), num_all_nodes, int(evaluation.total[row]))
 
     def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> ScheduleResult | None:
         order = np.flatnonzero(self.evaluation.cluster.nodes.alive)
@@ -158,7 +177,7 @@ class Selector:
             self.evaluation.failure = failure
             return None
         place = int(totals.argmax())
-        return ScheduleResult(int(rows[place]), len(rows), processed)
+        return ScheduleResult(int(rows[place]), len(rows), processed, int(totals[place]))
 
     # ------------------------------------------------------------------ a batch of pods
 
@@ -170,32 +189,39 @@ class Selector:
         """
         self.has_chosen = True
         placed: list[int] = []
+        rounds: list[Round] = []
         while len(placed) < len(pods):
             left = pods[len(placed) : len(placed) + MAX_ROUND]
-            rows = self._round(left)
-            if not rows:
+            round_ = self._round(left)
+            if round_ is None:
                 failed = self.evaluation.failure is not None
-                return Placements(placed, Ending.FAILED if failed else Ending.UNSCHEDULABLE)
+                ending = Ending.FAILED if failed else Ending.UNSCHEDULABLE
+                return Placements(placed, ending, rounds)
+            rows = round_.rows
+            rounds.append(round_)
             commit(left[: len(rows)], rows)
             if len(pods) > 1:
                 # Else there is nobody to look ahead for, and every pod of its own would pay for it.
                 self._lookahead.learn(left[0])
             placed += rows
             if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
-                return Placements(placed, Ending.RESERVED)
-        return Placements(placed, Ending.PLACED)
+                return Placements(placed, Ending.RESERVED, rounds)
+        return Placements(placed, Ending.PLACED, rounds)
 
-    def _round(self, pods: Sequence[PodInfo]) -> list[int]:
-        """Return the rows for the first of the pods: at least one, unless it has none."""
+    def _round(self, pods: Sequence[PodInfo]) -> Round | None:
+        """Return the rows for the first of the pods: at least one, or None if it has none."""
         first, evaluation = pods[0], self.evaluation
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
             equal = self._unnominated(pods)
-            rows = self._lookahead.place(equal) if len(equal) > 1 else []
+            rows, totals = self._lookahead.place(equal) if len(equal) > 1 else ([], [])
             if rows:
-                return rows
+                alive = int(np.count_nonzero(evaluation.cluster.nodes.alive))
+                return Round(rows, totals, len(evaluation.feasible_rows), alive)
         result = self._choose(first)
-        return [] if result is None else [result.row]
+        if result is None:
+            return None
+        return Round([result.row], [result.total], result.feasible, result.evaluated)
 
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the first of the pods, up to one that is nominated and tried there first."""

@@ -23,7 +23,7 @@ None where it cannot be sure: then the pod is evaluated as others are. It is sur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,9 +34,10 @@ from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import filter_all
 from podsched.engine.evaluation.pre_filtering import pre_filter_one
 from podsched.engine.evaluation.row_sets import NO_ROWS
-from podsched.engine.evaluation.scoring import pre_score_one, score_all
+from podsched.engine.evaluation.score_details import ScoreDetails, best_rows, put_together
+from podsched.engine.evaluation.scoring import SCORE_WORDING, pre_score_one, score_all
 from podsched.engine.evaluation.shared_columns import in_range
-from podsched.engine.runtime.plugin_calls import PluginFailure
+from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
@@ -46,10 +47,14 @@ from podsched.framework.verdicts import Rows, Scores
 
 @dataclass(frozen=True, slots=True)
 class VariantChoice:
-    """The row for a pod, and the state that its plugins have left."""
+    """The row for a pod, and the state that its plugins have left.
+
+    ``totals``: those of all rows but for what is the same on each.
+    """
 
     row: int
     state: CycleState
+    totals: Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,13 @@ class _Others:
 
     ``fits`` is None where every row has a node and fits, ``total`` None where all scores are the
     same. ``all_fit``: the evaluation that it comes from left out no row that fits here.
+    ``parts``: the weighted scores of the plugins, a number where they are the same on all rows.
     """
 
     fits: Bools | None
     total: Scores | None
     all_fit: bool
+    parts: Mapping[str, Scores | int]
 
 
 class Variants:
@@ -143,7 +150,29 @@ class Variants:
             np.putmask(total, ~fits, NO_TOTAL)
         row = int(total.argmax())
         self.cost.end(feasible=True)
-        return None if total[row] == NO_TOTAL else VariantChoice(row, state)
+        return None if total[row] == NO_TOTAL else VariantChoice(row, state, total)
+
+    def details(self, pod: PodInfo, choice: VariantChoice) -> ScoreDetails:
+        """Return what a choice was made from; nothing may have changed since.
+
+        Asks the plugins about a few rows again. Raises PluginFailure.
+        """
+        rows, ties = best_rows(choice.totals, choice.row)
+        scores: dict[str, list[int]] = {}
+        for name, part in self._others.parts.items():
+            scores[name] = [part] * len(rows) if isinstance(part, int) else part[rows].tolist()
+        for named in self._score:
+            if named.name not in choice.state.skip_score:
+                score, nodes = named.plugin.score, self._cluster.nodes
+                raw = guarded(named.name, SCORE_WORDING, score, choice.state, pod, nodes, rows)
+                scores[named.name] = (raw * named.weight).tolist()
+        flat = sum(part for part in self._others.parts.values() if isinstance(part, int))
+        return put_together(rows, (choice.totals[rows] + flat).tolist(), scores, ties)
+
+    def total(self, choice: VariantChoice) -> int:
+        """Return the chosen row's total."""
+        flat = sum(part for part in self._others.parts.values() if isinstance(part, int))
+        return int(choice.totals[choice.row]) + flat
 
     def _fits(self, state: CycleState, pod: PodInfo) -> Bools | None:
         """Return the rows on which the pod fits; the very array of the others, if all of these."""
@@ -217,22 +246,24 @@ def _others(evaluation: ClassEvaluation) -> _Others | None:
         if column.rejects:
             fits &= column.bits == 0
     all_fit = bool(np.array_equal(fits, evaluation.feasibility.feasible))
-    total = _others_total(evaluation.scores.columns, varying, nodes.alive, all_fit=all_fit)
-    if total is None:
+    parts = _others_scores(evaluation.scores.columns, varying, nodes.alive, all_fit=all_fit)
+    if parts is None:
         return None
+    columns = [part for part in parts.values() if not isinstance(part, int)]
+    total: Scores | None = np.stack(columns).sum(axis=0) if columns else None
     everywhere = None if fits.all() else fits
-    return _Others(everywhere, total if len(total) else None, all_fit)
+    return _Others(everywhere, total, all_fit, parts)
 
 
-def _others_total(
+def _others_scores(
     columns: Sequence[ScoreColumn], varying: Set[str], alive: Bools, *, all_fit: bool
-) -> Scores | None:
-    """Return the sum of their scores, empty where all are the same; None if it is not certain.
+) -> dict[str, Scores | int] | None:
+    """Return their weighted scores, a number where all are the same; None if it is not certain.
 
     What is normalised has to be the same on all rows that may be feasible. Else it is certain only
     where all rows were asked about: in shared columns, or if ``all_fit``.
     """
-    total = np.zeros(0, dtype=np.int64)
+    parts: dict[str, Scores | int] = {}
     for column in columns:
         if column.named.name in varying or not column.active:
             continue
@@ -242,13 +273,12 @@ def _others_total(
             same = column.flat is not None and (all_fit or _is_flat(column, alive))
             if not same or not column.by_extremes:
                 return None
+            parts[column.named.name] = column.flat or 0
             continue
         if not (column.shared or all_fit) or not len(column.raw):
             return None
-        if not len(total):
-            total = np.zeros(len(column.raw), dtype=np.int64)
-        total += column.raw * column.named.weight
-    return total
+        parts[column.named.name] = column.raw * column.named.weight
+    return parts
 
 
 def _is_flat(column: ScoreColumn, alive: Bools) -> bool:

@@ -257,8 +257,16 @@ class _Attempt:
             return Decision(self._queued, self._evaluation.state, error=failure.status)
         names = self._names(rows)
         # Python's integers: what an extender gives is not bounded.
-        best = max(range(len(names)), key=lambda place: totals[place] + scores.get(names[place], 0))
-        return Decision(self._queued, own_state(self._evaluation), names[best])
+        sums = [total + scores.get(name, 0) for total, name in zip(totals, names, strict=True)]
+        best = sums.index(max(sums))
+        return Decision(
+            self._queued,
+            own_state(self._evaluation),
+            names[best],
+            total=sums[best],
+            feasible=len(rows),
+            evaluated=len(self._evaluation.outcome().rows),
+        )
 
     # ------------------------------------------------------------------ nodes and rows
 

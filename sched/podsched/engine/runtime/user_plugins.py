@@ -5,14 +5,13 @@ They are those of installed packages' entry points (``plugins.registry``).
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 
 from podsched.cache.objects import ClusterState
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint, PluginSpec
 from podsched.engine.runtime.profile_runtime import METHODS, ProfileRuntime
-from podsched.engine.state import PluginHandle
+from podsched.engine.state import Chance, PluginHandle
 from podsched.framework.plugin import PluginFactory
 from podsched.plugins.registry import factories
 
@@ -41,6 +40,6 @@ def check_plugins(config: SchedulerConfiguration) -> None:
     from podsched.engine.extenders.calls import make_extenders  # aiohttp takes a while to import
 
     make_extenders(config.extenders)
-    known, handle = factories(), PluginHandle(ClusterState(), random.Random(0))
+    known, handle = factories(), PluginHandle(ClusterState(), Chance(0))
     for profile in config.profiles:
         ProfileRuntime(profile, known, handle)

@@ -1,0 +1,97 @@
+"""``sched decisions`` on the log of a scheduler, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from podsched.engine.decisions.frames import FrameWriter
+from podsched.engine.decisions.log import DecisionLog, facts_of
+from podsched.engine.decisions.stores import DirectoryStore
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import DecisionMetrics
+from support.commands import Commands
+
+sched = Commands()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A log with a pod that was bound and one that fits nowhere."""
+    first = FrameWriter().facts(facts_of("scheduler-0_ab12"), 1.0)
+    store = DirectoryStore(tmp_path / "log", 1 << 20, first)
+    log, now = DecisionLog(store, DecisionMetrics(MetricRegistry())), time.monotonic()
+    scores = [("n1", 300, {"NodeResourcesFit": 300}), ("n2", 290, {"NodeResourcesFit": 290})]
+    common = ("default-scheduler", 7, 42, 0, 3, now - 0.2, now, 0.001)
+    more = {"scores": scores, "tied_nodes": 1}
+    chosen = ("default", "web-0", "u1", 1, "c1", 2, 2, "n1", 300, now - 0.5, more)
+    nowhere = ("default", "big", "u2", 4, "c2", 2, 0, "", None, now - 0.5, None)
+    log.put(("decided", common, [(1, *chosen), (2, *nowhere)]), 2)
+    log.put(("bound", ["u1"], now + 0.1))
+    log.put(("ended", "u2", "Unschedulable", "0/2 nodes are available", now, None))
+    log.close()
+    return tmp_path / "log"
+
+
+def test_decisions_are_shown_as_a_table(directory: Path) -> None:
+    shown = sched("decisions", "--file", str(directory))
+    assert [line.split()[1:] for line in shown.out.splitlines()] == [
+        ["POD", "TRY", "NODE", "SCORE", "FIT", "OUTCOME"],
+        ["web-0", "1", "n1", "300", "2/2", "Scheduled"],
+        ["big", "4", "<none>", "-", "0/2", "Unschedulable"],
+    ]
+    assert max(map(len, shown.out.splitlines())) <= 80
+
+
+def test_everything_is_told_of_one_pod(directory: Path) -> None:
+    shown = sched("decisions", "web-0", "--file", str(directory)).out
+    assert "web-0: Scheduled, attempt 1" in shown
+    assert "scheduler-0_ab12, term 7, revision 42, number 1" in shown
+    assert ["NodeResourcesFit", "300", "290"] in [line.split() for line in shown.splitlines()]
+
+
+def test_json_is_a_record_a_line(directory: Path) -> None:
+    shown = sched("decisions", "-o", "json", "--reason", "0/2", "--file", str(directory)).out
+    (record,) = [json.loads(line) for line in shown.splitlines()]
+    assert (record["name"], record["evaluatedNodes"], record["outcome"]) == (
+        "big",
+        2,
+        "Unschedulable",
+    )
+
+
+def test_decisions_are_exported_as_json_lines(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    done = sched("decisions", "--export", str(path), "--file", str(directory))
+    assert done.err == f"2 decisions written to {path}\n"
+    assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == ["1", "2"]
+
+
+def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "out.parquet"
+    sched("decisions", "--export", str(path), "--file", str(directory))
+    one, other = parquet.read_table(path).to_pylist()
+    assert (one["number"], one["node_name"], one["total"]) == (1, "n1", 300)
+    assert one["scores"][1]["plugins"] == [("NodeResourcesFit", 290)]
+    assert other["total"] is None
+    assert abs(one["decided_time"].timestamp() - time.time()) < 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--file", "/nowhere"], "error: --file: /nowhere: no such directory"),
+        (["--since", "soon"], 'error: --since: "soon" is neither a duration such as 10m nor'),
+        (["-o", "yaml"], "error: --output: yaml is none of table, wide, json"),
+        (["--export", "x.csv"], "error: --export: x.csv: the name must end in .jsonl or .parquet"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(directory: Path, arguments: list[str], message: str) -> None:
+    done = sched("decisions", "--file", str(directory), *arguments)
+    assert done.code == 2
+    assert done.err.startswith(message)
+    assert done.err.count("\n") == 1

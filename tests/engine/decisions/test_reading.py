@@ -1,0 +1,64 @@
+"""What is asked for is found, whichever way it was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.engine.decisions.frames import Frame, FrameWriter, frames_in, pod_mark
+from podsched.engine.decisions.log import facts_of
+from podsched.engine.decisions.reading import find
+from podsched.engine.decisions.rows import DecisionQuery
+
+
+def row(number: int, name: str, node: str, outcome: str, at: float, **more: Any) -> list[Any]:
+    return [
+        number, "default", name, f"uid-{name}", 1, "default-scheduler", "c", 1, 1, 3, 2, node, 1,
+        1, 0, 0, at - 1, at - 0.5, at, 0.001, outcome, "0/3 nodes" if not node else "", at, more,
+    ]  # fmt: skip
+
+
+def segment(*rows: list[Any]) -> list[Frame]:
+    """A segment with a frame for each row."""
+    writer = FrameWriter()
+    frames = [writer.facts(facts_of("r"), 1.0)]
+    for one in rows:
+        frames.append(writer.rows([one], (one[22], one[22]), [pod_mark(one[1], one[2])]))
+    return list(frames_in(b"".join(frames)))
+
+
+LOG = (
+    segment(
+        row(3, "b", "n2", "Scheduled", 30.0),
+        row(4, "a", "n1", "Scheduled", 40.0),
+        row(5, "b", "n3", "Scheduled", 50.0, bound_node="n2"),
+    ),
+    segment(row(1, "a", "", "Unschedulable", 10.0), row(2, "c", "n1", "Error", 20.0)),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ({}, [1, 2, 3, 4]),
+        ({"limit": 2}, [3, 4]),
+        ({"namespace": "default", "name": "a"}, [1, 4]),
+        ({"namespace": "other"}, []),
+        ({"node_name": "n1"}, [2, 4]),
+        ({"since": 20.0}, [2, 3, 4]),
+        ({"since": 35.0}, [4]),
+        ({"reason": "UNSCHED"}, [1]),
+        ({"reason": "0/3 nodes"}, [1]),
+        ({"after_number": 2}, [3, 4]),
+        ({"shadow": True}, [5]),
+    ],
+)
+def test_the_decisions_that_match_are_found(query: dict[str, Any], numbers: list[int]) -> None:
+    assert [record.number for record in find(LOG, DecisionQuery(**query))] == numbers
+
+
+def test_a_garbled_frame_hides_itself_alone() -> None:
+    whole = segment(row(1, "a", "n1", "Scheduled", 1.0), row(2, "b", "n1", "Scheduled", 2.0))
+    bad = Frame(whole[1].index, b"garbage")
+    assert [r.number for r in find([[whole[0], bad, whole[2]]], DecisionQuery())] == [2]
