@@ -135,7 +135,7 @@ async def test_a_strategic_patch_merges_conditions_by_type(world: World) -> None
     assert isinstance(outcome, Entry)
     patched = message_of(outcome)
     assert isinstance(patched, Node)
-    assert [c.type for c in patched.status.conditions] == ["Ready", "MemoryPressure"]
+    assert [c.type for c in patched.status.conditions] == ["MemoryPressure", "Ready"]
 
 
 @pytest.mark.parametrize("patch", [b"{", b"[]", b'{"spec": {"unschedulable": "perhaps"}}'])

@@ -1,8 +1,7 @@
-"""Patches: RFC 7396, and the part of Kubernetes' strategic merge that its clients rely on.
+"""Patches through gRPC: RFC 7396, and Kubernetes' strategic merge.
 
-Pure. A strategic patch becomes a merge patch by completing its lists from the object: items are
-matched by the list's merge key, those not mentioned stay, "$patch: delete" removes one, "$patch:
-replace" takes the list as it is given.
+Pure. Both are read onto the message field by field, so that mistakes are told with their paths: a
+strategic patch is first turned into the merge patch that does the same to this object.
 """
 
 from __future__ import annotations
@@ -16,25 +15,9 @@ from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server import errors
 from podsched.server.errors import Violation
+from podsched.server.strategic import PatchError, strategic_merge
 from podsched.v1.api_pb2 import STRATEGIC_MERGE_PATCH, PatchRequest
 
-# Lists with a merge key in Kubernetes' types; those not named are replaced.
-_MERGE_KEYS = {
-    "conditions": "type",
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "volumeMounts": "mountPath",
-    "env": "name",
-    "ownerReferences": "uid",
-    "addresses": "type",
-    "imagePullSecrets": "name",
-    "schedulingGates": "name",
-    "topologySpreadConstraints": "topologyKey",
-}
-_SETS = frozenset({"finalizers"})
-_DIRECTIVE = "$patch"
 #: Levels of objects and lists in a patch. What can be stored has fewer: some 12 of an object, and
 #: those of a field without a schema.
 MAX_PATCH_DEPTH = 100
@@ -76,96 +59,37 @@ def is_deep(patch: Any) -> bool:
 
 def patched(message: AnyObject, patch: Mapping[str, Any], patch_type: int) -> AnyObject:
     """Return a patched copy of an object. Raises ApiError with every mistake in the patch."""
-    if patch_type == STRATEGIC_MERGE_PATCH:
-        patch = _completed(to_manifest(message), patch)
     try:
+        if patch_type == STRATEGIC_MERGE_PATCH:
+            current = to_manifest(message)
+            patch = _difference(current, strategic_merge(current, patch))
         return apply_merge_patch(message, patch).message
+    except PatchError as error:
+        raise _invalid(str(error), [Violation("", str(error), "Invalid value")]) from None
     except ManifestError as error:
         violations = [
             Violation(problem.path, f"{problem.reason}", "Invalid value")
             for problem in error.problems
         ]
-        raise errors.ApiError(
-            StatusCode.INVALID_ARGUMENT, StatusReason.INVALID, str(error), violations=violations
-        ) from None
+        raise _invalid(str(error), violations) from None
 
 
-def _completed(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a merge patch that does what a strategic patch means."""
-    merged: dict[str, Any] = {}
-    for name, value in patch.items():
-        before = current.get(name)
-        if isinstance(value, dict):
-            merged[name] = _completed(_dict(before), value)
-        elif isinstance(value, list) and name in _SETS and _are(str, value):
-            merged[name] = list(dict.fromkeys([*_list_of(str, before), *value]))
-        elif isinstance(value, list) and name in _MERGE_KEYS and _are(dict, value):
-            merged[name] = _merged_list(_list_of(dict, before), value, _MERGE_KEYS[name])
-        else:
-            merged[name] = value
-    return merged
+def _invalid(text: str, violations: list[Violation]) -> errors.ApiError:
+    return errors.ApiError(
+        StatusCode.INVALID_ARGUMENT, StatusReason.INVALID, text, violations=violations
+    )
 
 
-# What stands where the patch has a list or an object may be anything: a label is called "env", too.
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that makes one object of another.
 
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list_of(kind: type, value: Any) -> list[Any]:
-    return value if isinstance(value, list) and _are(kind, value) else []
-
-
-def _are(kind: type, items: list[Any]) -> bool:
-    return all(isinstance(item, kind) for item in items)
-
-
-def _merged_list(
-    before: list[dict[str, Any]], items: list[dict[str, Any]], key: str
-) -> list[dict[str, Any]]:
-    if any(item.get(_DIRECTIVE) == "replace" for item in items):
-        return [item for item in items if item.get(_DIRECTIVE) != "replace"]
-    result: list[dict[str, Any] | None] = list(before)
-    # Places by key: searched one by one, a patch of as many new items as fit into a message
-    # would cost quadratic time. Of items that share a key, the first is patched.
-    places: dict[Any, int] = {}
-    for place, item in enumerate(before):
-        places.setdefault(_list_key(item, key), place)
-    for item in items:
-        found = _list_key(item, key)
-        at = places.get(found)
-        if item.get(_DIRECTIVE) == "delete":
-            if at is not None:
-                result[at] = None
-                del places[found]
-        elif at is None:
-            places[found] = len(result)
-            result.append(item)
-        else:
-            result[at] = _overlaid(result[at] or {}, item)
-    return [item for item in result if item is not None]
-
-
-def _list_key(item: Mapping[str, Any], key: str) -> Any:
-    """Return the item's key in its list, hashable whatever the patch holds."""
-    value = item.get(key)
-    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
-
-
-def _overlaid(old: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item of a list with a patch of it applied; merge patches leave lists alone."""
-    return _merged(old, _completed(old, item))
-
-
-def _merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what RFC 7396 makes of a value and a patch, whose lists are complete by now."""
-    result = dict(old)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            result[name] = _merged(_dict(result.get(name)), value)
-        else:
-            result[name] = value
-    return result
+    What a strategic merge has not touched is the same value, and is not looked into.
+    """
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if value is before:
+            continue
+        both = isinstance(value, dict) and isinstance(before, dict)
+        patch[name] = _difference(before or {}, value) if both else value
+    return patch
