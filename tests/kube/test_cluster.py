@@ -220,6 +220,16 @@ async def test_an_event_that_happens_again_gets_a_series(world: World) -> None:
     assert patch == {"series": {"count": 3, "lastObservedTime": "2023-11-14T22:14:20.000000Z"}}
 
 
+async def test_no_event_is_lost_by_an_answer_that_is(world: World) -> None:
+    """Nor by an API server that is too busy; what was written without an answer is there once."""
+    other = event()
+    other.metadata.name = "web.2"
+    await world.cluster.record_events([other])
+    world.store.fail(refusal(504, "Timeout", "it took too long"), path="/events", times=2)
+    await world.cluster.record_events([event(), other])
+    assert set(world.store.objects["events"]) == {"default/web.1", "default/web.2"}
+
+
 async def test_an_event_that_has_expired_is_written_anew(world: World) -> None:
     await world.cluster.record_events([], [event(count=3)])
     assert "default/web.1" in world.store.objects["events"]

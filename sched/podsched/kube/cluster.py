@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -32,6 +33,7 @@ from podsched.client.errors import (
     Conflict,
     FenceLost,
     NotFound,
+    Unavailable,
     as_result,
 )
 from podsched.kube import writes
@@ -47,6 +49,8 @@ Leads = Callable[[v1.Fence], bool]
 
 _POD: Final = KINDS["Pod"]
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
+#: Times that an event is sent, each with the time of a request; client-go tries twelve times.
+_EVENT_TRIES: Final = 3
 _DONE: Final = v1.BatchResult()
 _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
     (errors.FenceLost, StatusReason.FENCE_LOST),
@@ -222,23 +226,39 @@ class KubeCluster:
 
     async def _record(self, event: Event) -> v1.BatchResult:
         path = _EVENTS.format(event.metadata.namespace or "default")
-        # Else the namespace is gone, and the pod with it.
-        with contextlib.suppress(NotFound):
-            await self._http.request(
-                "POST", path, body=writes.event(event), limit=self._event_limit
-            )
+        # The namespace may be gone, and the pod with it. What exists was written by a request whose
+        # answer was lost: names are used once.
+        with contextlib.suppress(NotFound, AlreadyExists):
+            await self._write_event("POST", path, writes.event(event))
         return _DONE
 
     async def _record_again(self, event: Event) -> v1.BatchResult:
         path = f"{_EVENTS.format(event.metadata.namespace or 'default')}/{event.metadata.name}"
         series = writes.event_series(event)
         try:
-            await self._http.request(
-                "PATCH", path, body=series, content_type=MERGE_PATCH, limit=self._event_limit
-            )
+            await self._write_event("PATCH", path, series, MERGE_PATCH)
         except NotFound:  # it has expired, after an hour by default
             return await self._record(event)
         return _DONE
+
+    async def _write_event(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> None:
+        """Write an event, again when no answer came in time: nothing waits for events."""
+        for tried in count(1):
+            try:
+                await self._http.request(
+                    method,
+                    path,
+                    body=body,
+                    content_type=content_type,
+                    repeatable=True,
+                    limit=self._event_limit,
+                )
+                return
+            except Unavailable:
+                if tried == _EVENT_TRIES:
+                    raise
 
     # ------------------------------------------------------------------
 
