@@ -4,24 +4,54 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from google.protobuf.json_format import MessageToJson
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
+from podsched.api.quantity import QuantityError
 from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
+from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.output import say
+from podsched.cli.policy import Source
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError
+from podsched.config.errors import ConfigError
+from podsched.config.load import default_config
+from podsched.engine.offline_explanation import explain_offline
+from podsched.framework.plugin import PluginError
+from podsched.plugins.registry import factories
+from podsched.telemetry.log_output import configure_logging
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
 #: As the API server's bound.
 _MOST_NODES = 100
 #: Seconds; another API server is tried meanwhile.
 _TIMEOUT = 15.0
+
+
+Filenames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE|DIR|-",
+        help="Manifests of the cluster, such as kubectl get -o yaml prints; repeatable.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="KubeSchedulerConfiguration file or Policy, with -f or --kubeconfig.",
+    ),
+]
 
 
 class Form(StrEnum):
@@ -43,6 +73,10 @@ def explain(
         str,
         typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads."),
     ] = "",
+    filename: Filenames = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    config: ConfigFile = None,
     output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TEXT,
     server: Server = "",
 ) -> None:
@@ -50,13 +84,24 @@ def explain(
 
     Tells the pod's place in the queue, which plugin rejects how many nodes and by how
     much they miss, which events can wake the pod, and what preemption could do.
+
+    The replica that leads is asked, over the API server. With -f or --kubeconfig the
+    answer is computed here, from the cluster's objects alone; nothing is changed.
     """
     _check_kind(kind)
     nodes = list(dict.fromkeys(node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
     request = ExplainRequest(namespace=namespace, name=name, replica=replica, nodes=nodes)
-    answer = with_client(server, lambda client: _ask(client, request))
+    source = ClusterSource(filename or (), False, kubeconfig, context)
+    if not source.given:
+        if config is not None:
+            fail("--config needs -f or --kubeconfig: replicas have a configuration", USAGE)
+        answer = with_client(server, lambda client: _ask(client, request))
+    elif replica:
+        fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
+    else:
+        answer = _offline(source, config, request)
     if output is Form.JSON:
         print(MessageToJson(answer))
     else:
@@ -70,6 +115,20 @@ def _check_kind(kind: str) -> None:
         fail(str(error), USAGE)
     if found is not KINDS["Pod"]:
         fail(f"only pods can be explained, not {found.plural}", USAGE)
+
+
+def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest) -> Explanation:
+    configure_logging("text", "warning")
+    objects = source.objects()
+    admit(objects, [])
+    try:
+        read = read_source(Source(config))[0] if config is not None else default_config()
+        answer = explain_offline(objects, read, factories(), request)
+    except (QuantityError, ConfigError, PluginError) as error:
+        fail(str(error), FAILED)
+    if answer is None:
+        fail(f'pods "{request.name}" not found in namespace "{request.namespace}"', FAILED)
+    return answer
 
 
 async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:

@@ -56,6 +56,8 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
     lines += _wrapped(_answered(answer), "  ")
     if answer.HasField("queue"):
         lines += ["", "Queue", *_queue(answer, now)]
+    elif answer.wake_events:
+        lines += ["", "Queue", *_woken_by(answer)]
     if answer.funnel:
         lines += ["", _heading(answer), *_funnel(answer.nodes, answer.funnel)]
     if answer.groups:
@@ -68,8 +70,10 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
         lines += ["", _scores_heading(answer), *_scores(answer.scores)]
     if answer.HasField("preemption"):
         lines += ["", "Preemption", *_preemption(answer.preemption)]
-    for note in answer.notes:
-        lines += ["", *_wrapped(f"Note: {note}", "")]
+    if answer.notes:
+        lines += ["", "Notes"]
+        for note in answer.notes:
+            lines += _wrapped(note, "  ")
     return lines
 
 
@@ -87,12 +91,16 @@ def _answered(answer: Explanation) -> str:
 
 def _queue(answer: Explanation, now: float) -> list[str]:
     queue = answer.queue
-    since = queue.since.ToMilliseconds() / 1000
-    lines = _row("Where", f"{_QUEUES.get(queue.queue, queue.queue)} ({age(now - since)})")
+    where = _QUEUES.get(queue.queue, queue.queue)
+    if not queue.HasField("since"):  # computed from objects: only a gate is known
+        lines = _row("Where", where)
+    else:
+        lines = _row("Where", f"{where} ({age(now - queue.since.ToMilliseconds() / 1000)})")
     if queue.gating_plugin:
         why = "; ".join(queue.gate_reasons)
         lines += _row("Gate", f"{queue.gating_plugin}: {why}" if why else queue.gating_plugin)
-    lines += _row("Attempts", _attempts(queue, answer.attempts, now))
+    if queue.HasField("since"):
+        lines += _row("Attempts", _attempts(queue, answer.attempts, now))
     rejecting = [*queue.unschedulable_plugins, *queue.pending_plugins]
     if rejecting and not queue.gating_plugin:
         lines += _row("Rejected by", ", ".join(dict.fromkeys(rejecting)))
@@ -104,12 +112,15 @@ def _queue(answer: Explanation, now: float) -> list[str]:
     for nomination in answer.nominations:
         whose = "this pod" if nomination.own else _name(nomination.pod)
         lines += _row("Nominated", f"{whose} to {nomination.node_name}")
-    if answer.wake_events:
-        events = ", ".join(e.event for e in answer.wake_events)
-        lines += _row("Woken by", events)
+    lines += _woken_by(answer)
     if queue.HasField("timeout_left_seconds"):
         lines += _row("At the latest", f"tried again in {age(queue.timeout_left_seconds)}")
     return lines
+
+
+def _woken_by(answer: Explanation) -> list[str]:
+    events = ", ".join(e.event for e in answer.wake_events)
+    return _row("Woken by", events) if events else []
 
 
 def _attempts(queue: QueueStanding, attempts: Sequence[Attempt], now: float) -> str:
@@ -171,11 +182,20 @@ def _groups(groups: Sequence[NodeGroup]) -> list[str]:
         cannot = " (preemption cannot help)" if hopeless else ""
         by = group.plugin or "PreFilter"
         lines.append(f"  {_count(group.nodes, 'node')}: {by}{cannot}")
-        for reason in group.reasons:
-            lines += _wrapped(reason, "    ")
-        for shortfall in group.shortfalls:
-            lines += _wrapped(_shortfall(shortfall, group.nodes), "    ")
+        lines += _why(group.reasons, group.shortfalls, group.nodes)
         lines += _wrapped(f"{_examples(group)}", "    ")
+    return lines
+
+
+def _why(reasons: Sequence[str], shortfalls: Sequence[Shortfall], nodes: int) -> list[str]:
+    """Return the reasons, but for what a shortfall says more exactly, and the shortfalls."""
+    measured = {f"Insufficient {short.what}" for short in shortfalls}
+    lines = []
+    for reason in reasons:
+        if reason not in measured:
+            lines += _wrapped(reason, "    ")
+    for shortfall in shortfalls:
+        lines += _wrapped(_shortfall(shortfall, nodes), "    ")
     return lines
 
 
@@ -212,10 +232,7 @@ def _amount(short: Shortfall, amount: int) -> str:
 def _verdict(verdict: NodeVerdict) -> list[str]:
     by = f" ({verdict.plugin})" if verdict.plugin else ""
     lines = [f"  {verdict.node}: {verdict.code}{by}"]
-    for reason in verdict.reasons:
-        lines += _wrapped(reason, "    ")
-    for shortfall in verdict.shortfalls:
-        lines += _wrapped(_shortfall(shortfall, 1), "    ")
+    lines += _why(verdict.reasons, verdict.shortfalls, 1)
     if verdict.HasField("score"):
         score = verdict.score
         lines.append(f"    scores {score.total}, rank {score.rank}")
@@ -261,7 +278,7 @@ def _preemption(preemption: Preemption) -> list[str]:
         return _wrapped(f"not eligible: {preemption.reason}", "  ")
     lines = []
     if not preemption.candidates:
-        lines += _wrapped(f"no node: {preemption.reason}", "  ")
+        lines += _wrapped(preemption.reason, "  ")
     for place, candidate in enumerate(preemption.candidates):
         victims = ", ".join(_name(pod) for pod in candidate.victims)
         more = f" and {candidate.more_victims} more" if candidate.more_victims else ""

@@ -13,8 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Pod
 from podsched.engine.evaluation.filtering import counting_nominees
-from podsched.engine.explain.explanation import explain_fit
-from podsched.engine.explain.preempting import preemption
+from podsched.engine.explain.explanation import explain_ended, explain_fit
+from podsched.engine.explain.preempting import add_preemption
 from podsched.engine.explain.references import reference
 from podsched.engine.explain.waking import wake_events
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -25,7 +25,6 @@ from podsched.v1.scheduling_pb2 import (
     Attempt,
     ExplainRequest,
     Explanation,
-    PodReference,
     PodState,
     QueueStanding,
 )
@@ -64,7 +63,7 @@ def explain_live(
     key = f"{request.namespace}/{request.name}"
     info = state.cache.cluster.pods.get(key)
     if info is None:
-        return _ended(finished) if finished is not None else None
+        return explain_ended(finished) if finished is not None else None
     held = state.cache.pod(info.uid)
     answer = Explanation(pod=reference(held or info), scheduler_name=info.cls.scheduler_name)
     answer.answered_by.revision = state.revision
@@ -87,33 +86,14 @@ def _add_fit(
     nodes: Sequence[str],
 ) -> None:
     fitting = explain_fit(answer, runtime, state.cache.cluster, info, nodes)
+    if fitting is not None:
+        add_preemption(answer, fitting, PREEMPTION_NODES)
     gate = answer.queue.gating_plugin
     if gate or not answer.wake_events:
         # Of a pod that would fit by now, those that its last attempt waits for.
         waiting = [gate] if gate else answer.queue.unschedulable_plugins
         del answer.wake_events[:]
         answer.wake_events.extend(wake_events(runtime, waiting))
-    if fitting is not None and not answer.feasible_nodes:
-        found = preemption(fitting, PREEMPTION_NODES)
-        if found is not None:
-            answer.preemption.CopyFrom(found)
-
-
-def _ended(pod: Pod) -> Explanation:
-    named = PodReference(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        priority=pod.spec.priority,
-        node_name=pod.spec.node_name,
-    )
-    message = f"the pod has ended: {pod.status.phase}"
-    return Explanation(
-        pod=named,
-        state=PodState.FINISHED,
-        scheduler_name=pod.spec.scheduler_name,
-        message=message,
-    )
 
 
 def _state_of(state: SchedulingState, info: PodInfo) -> PodState:

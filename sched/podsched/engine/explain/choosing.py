@@ -36,8 +36,8 @@ class Choosing:
         """How many nodes share the best score."""
         return int((self._scores.total == self._scores.total.max(initial=0)).sum())
 
-    def best(self) -> list[NodeScore]:
-        """Return the best nodes' scores; equal ones by name."""
+    def best(self, chosen: str = "") -> list[NodeScore]:
+        """Return the best nodes' scores, equal ones by name, but first those of the chosen one."""
         total = self._scores.total
         if len(total) > MAX_SCORES:
             least = np.partition(total, -MAX_SCORES)[-MAX_SCORES]
@@ -45,7 +45,10 @@ class Choosing:
         else:
             places = range(len(total))
         first = heapq.nsmallest(MAX_SCORES, places, lambda at: (-total[at], self._names[at]))
-        return [self._score(at) for at in first]
+        if chosen in self._names:
+            at = self._names.index(chosen)
+            first = [at, *(other for other in first if other != at)]
+        return [self._score(at) for at in first[:MAX_SCORES]]
 
     def of(self, name: str) -> NodeScore:
         """Return one feasible node's scores."""

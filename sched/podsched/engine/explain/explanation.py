@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from podsched.api.objects import Pod
 from podsched.cache.objects import ClusterState
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.explain.choosing import Choosing
@@ -14,7 +15,7 @@ from podsched.engine.explain.waking import wake_events
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo
-from podsched.v1.scheduling_pb2 import Explanation
+from podsched.v1.scheduling_pb2 import Explanation, PodReference, PodState
 
 
 def explain_fit(
@@ -23,9 +24,11 @@ def explain_fit(
     cluster: ClusterState,
     pod: PodInfo,
     wanted: Sequence[str] = (),
+    chosen: str = "",
 ) -> Fitting | None:
-    """Add where the pod fits and why not elsewhere; ``wanted``: nodes to tell of one by one.
+    """Add where the pod fits and why not elsewhere.
 
+    ``wanted``: nodes to tell of one by one; ``chosen``: the node whose scores come first.
     Returns None where a plugin failed, which the message says.
     """
     answer.nodes = len(cluster.columns.live_rows)
@@ -48,7 +51,7 @@ def explain_fit(
         )
     answer.node_verdicts.extend(verdict(fitting, name) for name in wanted)
     if len(feasible):
-        _add_scores(answer, fitting)
+        _add_scores(answer, fitting, chosen)
     else:
         _add_rejection(answer, fitting)
     return fitting
@@ -62,14 +65,31 @@ def _add_rejection(answer: Explanation, fitting: Fitting) -> None:
     answer.wake_events.extend(wake_events(fitting.runtime, plugins))
 
 
-def _add_scores(answer: Explanation, fitting: Fitting) -> None:
+def _add_scores(answer: Explanation, fitting: Fitting, chosen: str) -> None:
     try:
         choosing = Choosing(fitting)
     except PluginFailure as failure:
         answer.message = str(failure)
         return
-    answer.scores.extend(choosing.best())
+    answer.scores.extend(choosing.best(chosen))
     answer.tied_nodes = choosing.tied
     for node in answer.node_verdicts:
         if node.code == "Success":
             node.score.CopyFrom(choosing.of(node.node))
+
+
+def explain_ended(pod: Pod) -> Explanation:
+    """Return what is to be said of a pod that has ended."""
+    named = PodReference(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        priority=pod.spec.priority,
+        node_name=pod.spec.node_name,
+    )
+    return Explanation(
+        pod=named,
+        state=PodState.FINISHED,
+        scheduler_name=pod.spec.scheduler_name,
+        message=f"the pod has ended: {pod.status.phase}",
+    )

@@ -13,7 +13,7 @@ from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
-from podsched.v1.scheduling_pb2 import Preemption, PreemptionCandidate
+from podsched.v1.scheduling_pb2 import Explanation, Preemption, PreemptionCandidate
 
 #: Candidates and victims that are told.
 MAX_CANDIDATES: Final = 5
@@ -48,6 +48,13 @@ def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
         _fill(found, report, fitting)
         return found
     return None
+
+
+def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
+    """Add it to the answer about a pod that fits nowhere."""
+    found = preemption(fitting, most) if not len(fitting.feasible) else None
+    if found is not None:
+        answer.preemption.CopyFrom(found)
 
 
 def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None:

@@ -1,0 +1,102 @@
+"""``sched explain``: what it prints of a dump, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.commands import Commands
+
+LONGEST = 80
+
+
+def node(name: str, **parts: Any) -> dict[str, Any]:
+    allocatable = {"cpu": "4", "memory": "16Gi", "pods": "20"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": allocatable}, **parts}  # fmt: skip
+
+
+def pod(name: str, cpu: str = "1", on: str = "", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec |= {"containers": [container]} | ({"nodeName": on} if on else {})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+            "spec": spec}  # fmt: skip
+
+
+@pytest.fixture
+def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Five nodes, one of them tainted, as kubectl prints them, at 80 columns."""
+    monkeypatch.setenv("COLUMNS", str(LONGEST))
+    tainted = {"taints": [{"key": "db", "effect": "NoSchedule"}]}
+    items = [pod("web", "2500m", priority=7), {"apiVersion": "x/v1", "kind": "Odd"}]
+    items += [node("worker-0", spec=tainted), *(node(f"worker-{n}") for n in range(1, 5))]
+    items += [pod(f"there-{n}", f"{n * 250 + 1750}m", f"worker-{n}") for n in range(1, 5)]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+def explained(sched: Commands, dump: str, *arguments: str) -> str:
+    return sched.ok("explain", "pod", "web", "-n", "shop", "-f", dump, *arguments)
+
+
+def test_the_funnel_is_drawn_and_groups_tell_by_how_much_nodes_miss(
+    sched: Commands, dump: str
+) -> None:
+    text = explained(sched, dump, "--node", "worker-4")
+    assert "Pod shop/web: Pending" in text
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= LONGEST
+    start = lines.index("Nodes: 0 of 5 fit")
+    assert lines[start + 1 : start + 4] == [
+        "  all nodes         5  " + "\u2588" * 30,
+        "  TaintToleration   4  " + "\u2588" * 24 + "       -1",
+        "  NodeResourcesFit  0  " + " " * 31 + "-4",
+    ]
+    assert "    cpu: lacks 500m to 1250m of 2500m; worker-1 has 2" in lines
+    assert "    on worker-1, worker-2, worker-3, worker-4" in lines
+    assert "  worker-4: Unschedulable (NodeResourcesFit)" in lines
+    assert "would evict on worker-1: shop/there-1" in text
+
+
+def test_json_is_the_message(sched: Commands, dump: str) -> None:
+    told = json.loads(explained(sched, dump, "-o", "json"))
+    assert (told["state"], told["nodes"]) == ("PENDING", 5)
+    assert sum(group["nodes"] for group in told["groups"]) == 5
+    assert told["preemption"]["candidates"][0]["victims"][0]["name"] == "there-1"
+
+
+def test_a_bound_pods_scores_are_a_table_with_its_node_first(sched: Commands, dump: str) -> None:
+    text = sched.ok("explain", "pod", "there-2", "-n", "shop", "-f", dump)
+    assert text.startswith("Pod shop/there-2: Bound on worker-2\n")
+    table = text[text.index("Scores") :].splitlines()
+    assert table[1].split()[:2] == ["NODE", "TOTAL"]
+    assert table[2].split()[0] == "worker-2"
+    assert "decision made now" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("pod", "nobody"), 1, 'pods "nobody" not found in namespace "shop"'),
+        (("node", "worker-1"), 2, "only pods can be explained, not nodes"),
+        (("thing", "x"), 2, 'doesn\'t have a resource type "thing"'),
+        (("pod", "web", "--replica", "a"), 2, "--replica cannot be combined with -f"),
+        (("pod", "web", *("--node=x%d" % n for n in range(101))), 2, "at most 100 nodes"),  # noqa: UP031
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    sched: Commands, dump: str, arguments: tuple[str, ...], code: int, why: str
+) -> None:
+    result = sched.run("explain", *arguments, "-n", "shop", "-f", dump)
+    assert result.code == code
+    assert why in result.err
+    assert result.err.splitlines()[-1].startswith("error: ")
+
+
+def test_a_configuration_is_for_answers_that_are_computed_here(sched: Commands) -> None:
+    result = sched.run("explain", "pod", "web", "--config", "c.yaml")
+    assert (result.code, "--config needs -f or --kubeconfig" in result.err) == (2, True)
