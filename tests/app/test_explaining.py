@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from podsched.app import explaining as module
 from podsched.app.answering import Unanswerable
 from podsched.app.explaining import Explaining
 from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Question, ReplicaState
@@ -18,8 +20,20 @@ def question(name: str = "web") -> Question:
     return Question(explain=ExplainRequest(namespace="default", name=name))
 
 
+class Seen:
+    """An informer that has seen everything up to revision 10, and knows no pod."""
+
+    async def wait_for_revision(self, revision: int) -> None:
+        if revision > 10:
+            await asyncio.Event().wait()
+
+    def objects(self, kind: str) -> dict[str, object]:
+        return {}
+
+
 def explaining(world: ExplainWorld | None) -> Explaining:
-    return Explaining(lambda: world.state if world else None, lambda: LEADER, lambda key: None)
+    informer: Any = Seen()
+    return Explaining(lambda: world.state if world else None, lambda: LEADER, informer)
 
 
 async def first(answers: object) -> Answer:
@@ -61,3 +75,13 @@ async def test_the_next_explanation_waits_until_scheduling_had_its_turn() -> Non
     async for _ in running:
         pass
     assert (await waiting).explanation.nodes == 1
+
+
+async def test_a_replica_that_has_not_seen_what_the_asker_has_seen_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_CATCH_UP_SECONDS", 0.001)
+    asked = question()
+    asked.revision = 11
+    with pytest.raises(Unanswerable, match="replica me is behind"):
+        await first(explaining(ExplainWorld()).answer(asked))

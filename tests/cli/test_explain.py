@@ -91,12 +91,12 @@ def test_a_bound_pods_scores_are_a_table_with_its_node_first(sched: Commands, du
 def test_mistakes_are_told_in_a_line(
     sched: Commands, dump: str, arguments: tuple[str, ...], code: int, why: str
 ) -> None:
-    result = sched.run("explain", *arguments, "-n", "shop", "-f", dump)
+    result = sched("explain", *arguments, "-n", "shop", "-f", dump)
     assert result.code == code
     assert why in result.err
     assert result.err.splitlines()[-1].startswith("error: ")
 
 
 def test_a_configuration_is_for_answers_that_are_computed_here(sched: Commands) -> None:
-    result = sched.run("explain", "pod", "web", "--config", "c.yaml")
+    result = sched("explain", "pod", "web", "--config", "c.yaml")
     assert (result.code, "--config needs -f or --kubeconfig" in result.err) == (2, True)

@@ -29,10 +29,9 @@ async def test_leader_and_standby_explain_a_pod_and_so_does_the_next_leader(
     tmp_path: Path,
 ) -> None:
     async with real_cluster(tmp_path, nodes=3, replicas=2) as real:
-        large = pod_template()
+        large = pod_template(cpu="100")
         large.metadata.name = "large"
-        large.spec.containers[0].resources.requests["cpu"] = "100"
-        await real.client.create_pods([large])
+        await real.client.create(large)
 
         async def attempted() -> bool:
             return "attempts" in await explained(real, "large")

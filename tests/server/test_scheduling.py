@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podsched.server.access.identity import Authentication, Identity
@@ -11,6 +13,15 @@ from podsched.server.errors import ApiError
 from podsched.server.replicas import Replicas
 from podsched.server.scheduling import HIDDEN, SchedulingService, hide_pods
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodReference
+from support.api_objects import pod
+from support.api_world import World
+
+
+def service() -> SchedulingService:
+    """The service without a store: these calls end before they read."""
+    storage: Any = None
+    return SchedulingService(Replicas(), storage)
+
 
 SAM = Identity("sam", frozenset(), Authentication.CERTIFICATE)
 
@@ -52,7 +63,7 @@ def test_whoever_may_do_everything_sees_everything() -> None:
 async def test_explaining_needs_the_right_to_get_explanations_of_pods() -> None:
     set_rights(Rights(SAM, Policy()))
     with pytest.raises(ApiError, match='cannot get resource "pods/explain"'):
-        await SchedulingService(Replicas()).explain(ExplainRequest(name="web"))
+        await service().explain(ExplainRequest(name="web"))
 
 
 async def test_answering_needs_a_right_of_its_own() -> None:
@@ -63,7 +74,7 @@ async def test_answering_needs_a_right_of_its_own() -> None:
         yield b""
 
     with pytest.raises(ApiError, match='cannot answer resource "pods/explain"'):
-        await anext(SchedulingService(Replicas()).answer(nothing()))
+        await anext(service().answer(nothing()))
 
 
 @pytest.mark.parametrize(
@@ -76,4 +87,16 @@ async def test_answering_needs_a_right_of_its_own() -> None:
 async def test_requests_are_checked(request_: ExplainRequest, why: str) -> None:
     set_rights(OWN)
     with pytest.raises(ApiError, match=why):
-        await SchedulingService(Replicas()).explain(request_)
+        await service().explain(request_)
+
+
+async def test_a_pod_that_does_not_exist_is_not_found_before_a_replica_is_asked(
+    world: World,
+) -> None:
+    set_rights(OWN)
+    asked = ExplainRequest(name="nobody")
+    with pytest.raises(ApiError, match='pods "nobody" not found'):
+        await SchedulingService(Replicas(), world.core.storage).explain(asked)
+    await world.core.creator.create_many([pod("web")])
+    with pytest.raises(ApiError, match="no scheduler replica is connected"):
+        await SchedulingService(Replicas(), world.core.storage).explain(ExplainRequest(name="web"))

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Final, cast
 
 from podsched.api.objects import Pod
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
+from podsched.client.cluster import InformerPort
 from podsched.engine.live_explanation import Clock, explain_live, timestamp
 from podsched.engine.state import SchedulingState
 from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaState
 
 _REST: Final = 4.0
+#: Seconds for a replica to see what the asker has seen; standbys look four times a second.
+_CATCH_UP_SECONDS: Final = 5.0
 #: Explanations that may wait for their turn.
 _MOST_WAITING: Final = 32
 
@@ -31,12 +34,12 @@ class Explaining:
         self,
         state: Callable[[], SchedulingState | None],
         replica: Callable[[], ReplicaState],
-        stored: Callable[[str], Pod | None],
+        informer: InformerPort,
     ) -> None:
-        """``state``: None while there is none; ``stored``: a pod by key as the informer has it."""
+        """``state``: None while there is none."""
         self._state = state
         self._replica = replica
-        self._stored = stored
+        self._informer = informer
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -47,6 +50,7 @@ class Explaining:
             raise Unanswerable(StatusCode.RESOURCE_EXHAUSTED, why)
         self._waiting += 1
         try:
+            await self._catch_up(question.revision)
             async with self._turn:
                 began = time.perf_counter()
                 answer = self._explain(question)
@@ -55,6 +59,19 @@ class Explaining:
                 await asyncio.sleep(took * _REST)
         finally:
             self._waiting -= 1
+
+    async def _catch_up(self, revision: int) -> None:
+        """Wait until everything up to a revision is known here. Raises Unanswerable."""
+        try:
+            async with asyncio.timeout(_CATCH_UP_SECONDS):
+                await self._informer.wait_for_revision(revision)
+        except TimeoutError:
+            behind = f"replica {self._replica().name} is behind: it has not seen the pod yet"
+            raise Unanswerable(StatusCode.UNAVAILABLE, behind) from None
+
+    def _stored(self, key: str) -> Pod | None:
+        """Return a pod as the informer has it, which keeps those that have ended."""
+        return cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key)
 
     def _explain(self, question: Question) -> Answer:
         request, state, replica = question.explain, self._state(), self._replica()

@@ -289,7 +289,7 @@ class Replica:
         explaining = Explaining(
             lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
             replica,
-            lambda key: cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key),
+            self._informer,
         )
         return Answers(replica, answerer({"explain": explaining.answer}))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from podsched.api.resources import CPU, MEMORY
@@ -54,27 +54,22 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
     if answer.message:
         lines += _wrapped(answer.message, "  ")
     lines += _wrapped(_answered(answer), "  ")
-    if answer.HasField("queue"):
-        lines += ["", "Queue", *_queue(answer, now)]
-    elif answer.wake_events:
-        lines += ["", "Queue", *_woken_by(answer)]
-    if answer.funnel:
-        lines += ["", _heading(answer), *_funnel(answer.nodes, answer.funnel)]
-    if answer.groups:
-        lines += ["", "Why not", *_groups(answer.groups)]
-    if answer.node_verdicts:
-        lines += ["", "Nodes asked for"]
-        for verdict in answer.node_verdicts:
-            lines += _verdict(verdict)
-    if answer.scores:
-        lines += ["", _scores_heading(answer), *_scores(answer.scores)]
-    if answer.HasField("preemption"):
-        lines += ["", "Preemption", *_preemption(answer.preemption)]
-    if answer.notes:
-        lines += ["", "Notes"]
-        for note in answer.notes:
-            lines += _wrapped(note, "  ")
+    for title, section in _sections(answer, now):
+        if section:
+            lines += ["", title, *section]
     return lines
+
+
+def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]]:
+    """Yield heading and lines of each section, which may have none."""
+    queue = answer.HasField("queue")
+    yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
+    yield _heading(answer), _funnel(answer.nodes, answer.funnel)
+    yield "Why not", _groups(answer.groups)
+    yield "Nodes asked for", [line for node in answer.node_verdicts for line in _verdict(node)]
+    yield _scores_heading(answer), _scores(answer.scores)
+    yield "Preemption", _preemption(answer.preemption) if answer.HasField("preemption") else []
+    yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
 
 
 def _answered(answer: Explanation) -> str:
@@ -152,6 +147,8 @@ def _heading(answer: Explanation) -> str:
 
 def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:
     """Draw how many nodes are left after each plugin that rejects some."""
+    if not steps:
+        return []
     shown = [step for step in steps if step.rejected]
     rows = [["all nodes", f"{nodes:,}", _bar(nodes, nodes), ""]]
     for step in shown:
@@ -251,6 +248,8 @@ def _scores_heading(answer: Explanation) -> str:
 
 def _scores(scores: Sequence[NodeScore]) -> list[str]:
     """Return a table of nodes; plugins by which they do not differ are told below it."""
+    if not scores:
+        return []
     plugins = [each.plugin for each in scores[0].plugins]
     table = {p.plugin: [0] * len(scores) for p in scores[0].plugins}
     weights = {p.plugin: p.weight for p in scores[0].plugins}

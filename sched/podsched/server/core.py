@@ -62,7 +62,7 @@ class ServerCore:
             max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes
         )
         self.reflector = CacheReflector(store, self.cache)
-        self._storage = storage = ObjectStorage(store, self.cache, self.reflector)
+        self.storage = storage = ObjectStorage(store, self.cache, self.reflector)
         sources = AdmissionSources(self.cache, self.reflector)
         namespaces = Namespaces(
             storage,
@@ -118,7 +118,7 @@ class ServerCore:
         while True:
             try:
                 await self.creator.ensure_built_in(self.cache)
-                await self._storage.mutate([*role_extensions(self.cache)], None)
+                await self.storage.mutate([*role_extensions(self.cache)], None)
                 await self.reflector.wait_until_fresh()
                 self._has_built_in = True
                 return

@@ -15,6 +15,7 @@ from podsched.server.calls import conversing, unary
 from podsched.server.pipeline import Pipeline
 from podsched.server.replicas import Replicas
 from podsched.server.requests import bounded
+from podsched.server.storage import ObjectStorage
 from podsched.v1.scheduling_pb2 import ExplainRequest, PodReference, Question
 
 SCHEDULING: Final = "podsched.v1.Scheduling"
@@ -28,8 +29,9 @@ _POD = KINDS["Pod"]
 class SchedulingService:
     """podsched.v1.Scheduling."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, storage: ObjectStorage) -> None:
         self._replicas = replicas
+        self._storage = storage
 
     def handlers(self, pipeline: Pipeline) -> grpc.GenericRpcHandler:
         """Return the handlers to register with gRPC."""
@@ -48,7 +50,9 @@ class SchedulingService:
             raise errors.bad_request(f"at most {MAX_NODES} nodes", "nodes")
         mine = rights()
         mine.check("get", _POD, request.namespace, request.name, "explain")
-        question = Question(explain=request)
+        # The replica may not have seen a pod that exists, or that it is gone.
+        pod = await self._storage.get(_POD, f"{request.namespace}/{request.name}")
+        question = Question(explain=request, revision=pod.revision)
         answer = await self._replicas.ask_once(question, request.replica)
         hide_pods(answer.explanation, mine)
         return answer.explanation.SerializeToString()

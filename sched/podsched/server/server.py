@@ -180,7 +180,7 @@ class ApiServer:
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods, core.submission)
         reviews = AuthorizationService(Reviews(core.authorizer))
-        services = (objects, pods, reviews, SchedulingService(self.replicas))
+        services = (objects, pods, reviews, SchedulingService(self.replicas, core.storage))
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         # The last one is asked about what no other knows.

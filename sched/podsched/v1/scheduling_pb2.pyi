@@ -48,16 +48,18 @@ class ReplicaState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., identity: _Optional[str] = ..., leading: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("id", "timeout_seconds", "explain", "cancel")
+    __slots__ = ("id", "timeout_seconds", "revision", "explain", "cancel")
     ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     id: int
     timeout_seconds: float
+    revision: int
     explain: ExplainRequest
     cancel: bool
-    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., revision: _Optional[int] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("id", "code", "message", "more", "explanation")
