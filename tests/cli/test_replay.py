@@ -10,6 +10,7 @@ import pytest
 from support.commands import Commands
 from support.recordings import Script, a_node, a_pod
 
+EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples" / "traces"
 MOST_ALLOCATED = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -102,3 +103,20 @@ def test_what_is_missing_of_a_recording_is_told(sched: Commands, tmp_path: Path)
     done = sched("replay", str(script.path))
     assert done.code == 0
     assert "the end is missing" in done.err
+
+
+@pytest.mark.parametrize(
+    ("trace", "pods"), [("google2011", 124), ("azure", 160), ("alibaba2018", 925)]
+)
+def test_the_made_up_traces_are_replayed(sched: Commands, trace: str, pods: int) -> None:
+    directory = str(EXAMPLES / trace)
+    found = json.loads(sched.ok("replay", "--trace", trace, directory, "--nodes", "+1", "--json"))
+    before, after = (run["summary"] for run in found["runs"][-2:])
+    assert before["pods"] == after["pods"] == pods
+    assert before["bound"] == pods
+
+
+def test_a_table_that_is_missing_is_a_usage_error(sched: Commands, tmp_path: Path) -> None:
+    done = sched("replay", "--trace", "azure", str(tmp_path))
+    assert done.code == 2
+    assert "neither vmtable.csv" in done.err

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from podsched.bench.plot import write_chart
+from podsched.cli import replay_options as given
 from podsched.cli.config import read_config
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
+from podsched.cli.replay_options import Trace
 from podsched.cli.replay_report import differences, document, span, summaries
+from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.plugins.registry import factories
 from podsched.replay.charts import chart
-from podsched.replay.comparison import compare, run_of
+from podsched.replay.comparison import Run, compare, run_of
 from podsched.replay.history import History, large_pod
 from podsched.replay.recording import BadRecording, Recording, read_recording
 from podsched.replay.simulation import simulate_workload
+from podsched.replay.traces import alibaba2018, azure, google2011
+from podsched.replay.traces.tables import BadTrace
 from podsched.replay.workload import Workload, resized, workload_of
 from podsched.telemetry.log_output import configure_logging
 
@@ -32,68 +36,83 @@ _RECORDED, _REPLAYED = "recorded", "replayed"
 _STEPS = 1000
 
 
+_READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
+    Trace.GOOGLE_2011: google2011.read,
+    Trace.AZURE: azure.read,
+    Trace.ALIBABA_2018: alibaba2018.read,
+}
+
+
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What sched record has written.")],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", metavar="FILE", help="KubeSchedulerConfiguration to try; - reads it."
-        ),
-    ] = None,
-    nodes: Annotated[
-        str,
-        typer.Option(
-            "--nodes", metavar="+N|-N", help="So many nodes more, like those there are, or fewer."
-        ),
-    ] = "",
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Write a chart of the runs over time (SVG)."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, every pod that differs.")
-    ] = False,
+    file: given.File,
+    config: given.Config = None,
+    nodes: given.Nodes = "",
+    trace: given.TraceFormat = None,
+    duration: given.For = "",
+    plot: given.Plot = None,
+    as_json: given.AsJson = False,
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
 
     The real scheduler decides on the recorded pods as they arrive; they run as
     long as they ran. Without options it is the configuration of the recording
     that decides; with --config or --nodes both runs are made and compared. A
-    recording of hours takes seconds.
+    recording of hours takes seconds. With --trace the pods are those of a public
+    trace of Google's, Azure's or Alibaba's clusters (docs/replay.md).
     """
     configure_logging("text", "error")
-    recording = _read(file)
     difference = _nodes(nodes)
-    own = _own_config(recording)
+    source = _recorded(file) if trace is None else _traced(trace, file, duration)
+    if trace is None and duration:
+        fail("--for is for traces: add --trace", USAGE)
+    workload, own = source
     tried = own if config is None else read_config(config)
-    workload = workload_of(recording, {profile.scheduler_name for profile in own.profiles})
-    if not recording.ended:
-        warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")
+    changed = _resized(workload, difference)
     began = time.monotonic()
     histories = [(_REPLAYED, _simulate(workload, own, _REPLAYED))]
     if config is not None or difference:
         name = _name(config, difference)
-        histories.append((name, _simulate(_resized(workload, difference), tried, name)))
+        histories.append((name, _simulate(changed, tried, name)))
     took, simulated = time.monotonic() - began, workload.seconds * len(histories)
     if workload.recorded is not None:
         histories.insert(0, (_RECORDED, workload.recorded))
-    large = large_pod(histories[0][1].decided())
-    runs = [run_of(name, history, large) for name, history in histories]
-    before, after = runs[-2], runs[-1]
-    found = compare(before.history, after.history)
+    runs = _measured(histories)
+    found = compare(runs[-2].history, runs[-1].history) if len(runs) > 1 else None
     if plot is not None:
         write_chart(plot, chart(file.name, runs))
     if as_json:
-        print(json.dumps(document(runs, found, large), indent=2))
+        print(json.dumps(document(runs, found), indent=2))
         return
     say(f"{file.name}: {span(simulated)} replayed in {took:.1f} s\n")
-    say("\n".join([*summaries(runs), "", *differences(before, after, found)]))
+    say("\n".join([*summaries(runs), *differences(runs, found)]))
 
 
-def _read(file: Path) -> Recording:
+def _measured(histories: Sequence[tuple[str, History]]) -> list[Run]:
+    large = large_pod(histories[0][1].decided())
+    return [run_of(name, history, large) for name, history in histories]
+
+
+def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
+    """Return the workload of a recording and the configuration in it; exit if it is broken."""
     try:
-        return read_recording(file)
+        recording = read_recording(file)
     except BadRecording as error:
+        fail(str(error), USAGE)
+    config = _own_config(recording)
+    workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
+    if not recording.ended:
+        warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")
+    return workload, config
+
+
+def _traced(
+    trace: Trace, directory: Path, duration: str
+) -> tuple[Workload, SchedulerConfiguration]:
+    """Return the workload of a trace and the default configuration; exit if it is broken."""
+    seconds = seconds_or_fail("--for", duration) if duration else math.inf
+    try:
+        return _READERS[trace](directory, seconds), default_config()
+    except BadTrace as error:
         fail(str(error), USAGE)
 
 

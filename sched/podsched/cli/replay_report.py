@@ -13,13 +13,13 @@ from podsched.replay.comparison import QUANTILES, Comparison, Fate, Run
 MOST_SHOWN = 10
 
 
-def document(runs: Sequence[Run], found: Comparison, large: tuple[int, int]) -> dict[str, Any]:
+def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
     """Return everything as plain data, with every pod that fares differently."""
-    return {
-        "runs": [run.to_json() for run in runs],
-        "largePod": {"cpu": f"{large[0]}m", "memory": str(large[1])},
-        "differences": {"before": runs[-2].name, "after": runs[-1].name, **found.to_json()},
-    }
+    told: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
+    if found is not None:
+        names = {"before": runs[-2].name, "after": runs[-1].name}
+        told["differences"] = {**names, **found.to_json()}
+    return told
 
 
 def summaries(runs: Sequence[Run]) -> list[str]:
@@ -48,9 +48,12 @@ def _wait(place: int, run: Run) -> str:
     return span(run.summary.waits[place])
 
 
-def differences(before: Run, after: Run, found: Comparison) -> list[str]:
-    """Return the lines that tell what differs, and of a few pods how."""
-    lines = [f'Of {found.pods:,} pods, with "{after.name}" against "{before.name}":']
+def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:
+    """Return the lines that tell what differs between the last two, and of a few pods how."""
+    if found is None:
+        return []
+    before, after = runs[-2], runs[-1]
+    lines = ["", f'Of {found.pods:,} pods, with "{after.name}" against "{before.name}":']
     counts = [
         (found.elsewhere, "are placed elsewhere"),
         (found.longer, "wait longer (by 1 s or more)"),
