@@ -35,6 +35,14 @@ _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})
 #: Kinds that are read of a Kubernetes cluster.
 _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 
+ClusterFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE|DIR|-",
+        help="Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable.",
+    ),
+]
 Live = Annotated[
     bool, typer.Option("--live", help="Use the objects of the API server as the cluster.")
 ]
@@ -66,6 +74,10 @@ class ClusterSource:
     def given(self) -> bool:
         """Whether any of it is given."""
         return bool(self.files) or self.live or self.kubeconfig is not None
+
+    def or_live(self) -> ClusterSource:
+        """Return this source; the API server's objects if nothing is given."""
+        return self if self.given else ClusterSource(live=True, server=self.server)
 
     def objects(self) -> list[AnyObject]:
         """Return the cluster's objects as they are written; exit if they cannot be read."""

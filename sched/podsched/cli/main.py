@@ -106,6 +106,16 @@ _TABLE = {
         "replay:replay",
         "Run a recording again in virtual time, with another configuration maybe.",
     ),
+    "capacity": (
+        _SCHEDULING,
+        "capacity:capacity_command",
+        "Show how many more of a pod fit, where, and what ends it.",
+    ),
+    "headroom": (
+        _SCHEDULING,
+        "capacity:headroom_command",
+        "Show the largest pod of each usual shape that still fits, and fragmentation.",
+    ),
     "apiserver": (
         _PROCESSES,
         "apiserver:apiserver",

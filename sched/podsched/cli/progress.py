@@ -15,13 +15,14 @@ class Progress(NamedTuple):
     """Counts steps."""
 
     advance: Callable[[], object]
+    advance_by: Callable[[int], object]
 
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Progress]:
     """Show a bar while the block counts ``total`` steps; none for a pipe, or for few steps."""
     if total < _FEWEST or not sys.stderr.isatty():
-        yield Progress(lambda: None)
+        yield Progress(lambda: None, lambda count: None)
         return
     from rich.console import Console  # not above: half of what a command takes to start
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -34,4 +35,4 @@ def progress_bar(what: str, total: int) -> Iterator[Progress]:
         *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
     ) as bars:
         task = bars.add_task(what, total=total)
-        yield Progress(lambda: bars.advance(task))
+        yield Progress(lambda: bars.advance(task), lambda count: bars.advance(task, count))

@@ -41,7 +41,7 @@ def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Wor
         if count > MAX_PODS:
             fail(f"more than {MAX_PODS:,} pods", USAGE)
         if kind == "Pod":
-            return list(_copies(document, number, named=replicas is not None))
+            return list(_copies(document, number))
         return list(_expanded(document, number))
 
     found = read_known(filenames, "default", strict=False, expand=expand)
@@ -61,10 +61,8 @@ def _replicas(document: Mapping[str, Any]) -> int:
     return value if isinstance(value, int) and value >= 0 else 1
 
 
-def _copies(
-    document: Mapping[str, Any], number: int, *, named: bool
-) -> Iterator[Mapping[str, Any]]:
-    if not named:
+def _copies(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str, Any]]:
+    if number == 1:
         yield document
         return
     for index in range(number):

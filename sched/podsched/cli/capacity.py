@@ -1,0 +1,274 @@
+"""``sched capacity``: how many more of a pod fit; ``sched headroom``: what still fits at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.objects import Node, Pod
+from podsched.cli.client import Server
+from podsched.cli.cluster_source import (
+    ClusterFiles,
+    ClusterSource,
+    Context,
+    Kubeconfig,
+    Live,
+    admit,
+)
+from podsched.cli.errors import FAILED
+from podsched.cli.node_usage import humanised
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import aligned, wrapped
+from podsched.cli.progress import progress_bar
+from podsched.cli.what_if import world_of
+from podsched.cli.workloads import read_workloads
+from podsched.engine.whatif.capacity import Capacity, capacity
+from podsched.engine.whatif.groups import Group, by_group, by_zone, grouping
+from podsched.engine.whatif.headroom import Headroom, headroom
+from podsched.telemetry.log_output import configure_logging
+
+#: Groups and nodes shown at most; -o json has all.
+_SHOWN = 40
+
+
+class Form(StrEnum):
+    """Output formats."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FormOption = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
+]
+
+
+def capacity_command(
+    filename: Annotated[
+        str,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE|-",
+            help="Manifest of the pod, or of a workload whose pods are meant.",
+        ),
+    ],
+    cluster: ClusterFiles = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    most: Annotated[
+        int, typer.Option("--max", min=1, max=1_000_000, help="Look no further than this.")
+    ] = 1_000_000,
+    group_by: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="Label of nodes to group by, in place of what clouds call their node groups.",
+        ),
+    ] = "",
+    config: ConfigFile = None,
+    output: FormOption = Form.TABLE,
+    server: Server = "",
+) -> None:
+    """Show how many more of a pod fit, where, and what ends it.
+
+    Of a cluster given by --cluster, --live (the default) or --kubeconfig. Pods that
+    wait there are not counted, and nothing is preempted. Nothing is changed.
+
+    Ends with 0 if at least one pod fits, with 1 if none does, and with 2 if a plugin
+    failed.
+    """
+    configure_logging("text", "warning")
+    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
+    workload = read_workloads([filename], 1)
+    objects = [*source.objects(), *workload.others]
+    pod = workload.pods[0]
+    pod.spec.node_name = ""
+    taken = {(o.metadata.namespace, o.metadata.name) for o in objects if isinstance(o, Pod)}
+    while (pod.metadata.namespace, pod.metadata.name) in taken:
+        pod.metadata.name += "-more"
+    admit(objects, [pod])
+    world = world_of(objects, Source(config))
+    nodes = [node for node in objects if isinstance(node, Node)]
+    with progress_bar("pods", most) as progress:
+        found = capacity(world, pod, most, placed=progress.advance_by)
+    zones = by_zone(nodes, found.by_node)
+    groups = by_group(grouping(nodes, group_by), found.by_node)
+    if output is Form.JSON:
+        print(json.dumps(_document(pod, found, zones, groups), indent=2))
+    else:
+        _print(pod, found, zones, groups)
+    if found.failed:
+        raise typer.Exit(2)
+    if not found.total:
+        raise typer.Exit(FAILED)
+
+
+def _document(
+    pod: Pod, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]
+) -> dict[str, Any]:
+    def rows(some: Sequence[Group]) -> list[dict[str, Any]]:
+        return [{"name": g.name, "nodes": g.nodes, "pods": g.count} for g in some]
+
+    return {
+        "pod": f"{pod.metadata.namespace}/{pod.metadata.name}",
+        "fits": found.total,
+        "message": found.message,
+        "limits": [
+            {"plugin": one.plugin, "reasons": list(one.reasons), "nodes": one.nodes}
+            for one in found.limits
+        ],
+        "zones": rows(zones),
+        "groups": rows(groups),
+        "nodes": dict(sorted(found.by_node.items())),
+    }
+
+
+def _print(pod: Pod, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]) -> None:
+    more = "" if found.message else " or more"
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    nodes = f", on {len(found.by_node):,} nodes" if found.by_node else ""
+    say(f"{found.total:,}{more} pods like {name} fit{nodes}.")
+    if found.message:
+        say()
+        say("\n".join(wrapped([["Then:", found.message]])))
+    if found.limits:
+        rows = [["NODES", "PLUGIN", "WHAT KEEPS THEM FROM TAKING ONE MORE"]]
+        rows += [[f"{one.nodes:,}", one.plugin, "; ".join(one.reasons)] for one in found.limits]
+        say()
+        say("\n".join(wrapped(rows)))
+    for heading, some in (("ZONE", zones), ("NODE GROUP", groups)):
+        if len(some) > 1:
+            _print_groups(heading, some)
+    if 1 < len(found.by_node) <= _SHOWN:
+        say()
+        rows = [[name, f"{count:,}"] for name, count in sorted(found.by_node.items())]
+        say("\n".join(aligned([["NODE", "PODS"], *rows])))
+
+
+def _print_groups(heading: str, groups: Sequence[Group]) -> None:
+    say()
+    rows = [[g.name, f"{g.nodes:,}", f"{g.count:,}"] for g in groups[:_SHOWN]]
+    say("\n".join(aligned([[heading, "NODES", "PODS"], *rows])))
+    if len(groups) > _SHOWN:
+        say(f"... and {len(groups) - _SHOWN:,} more (-o json has all)")
+
+
+# ---------------------------------------------------------------------- headroom
+
+
+def headroom_command(
+    cluster: ClusterFiles = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    config: ConfigFile = None,
+    output: FormOption = Form.TABLE,
+    server: Server = "",
+) -> None:
+    """Show the largest pod of each usual shape that still fits, and fragmentation.
+
+    Of a cluster given by --cluster, --live (the default) or --kubeconfig. Shapes are
+    2, 4 and 8 GiB of memory for each cpu, and the requests that most running pods
+    have. A pod without tolerations is meant; docs/what-if.md defines the figures.
+    """
+    configure_logging("text", "warning")
+    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
+    objects = source.objects()
+    admit(objects, [])
+    found = headroom(world_of(objects, Source(config)))
+    if output is Form.JSON:
+        print(json.dumps(_headroom_document(found), indent=2))
+    else:
+        _print_headroom(found)
+
+
+def _headroom_document(found: Headroom) -> dict[str, Any]:
+    return {
+        "nodes": found.nodes,
+        "allocatable": dict(found.total),
+        "free": dict(found.free),
+        "largest": [
+            {
+                "gibPerCpu": ratio,
+                "requests": dict(one.requests),
+                "node": one.node_name,
+                "nodes": one.nodes,
+                "strandedCpu": round(one.stranded_cpu, 4),
+                "strandedMemory": round(one.stranded_memory, 4),
+            }
+            for ratio, one in found.ratios.items()
+        ],
+        "shapes": [
+            {
+                "requests": dict(one.requests),
+                "running": one.pods,
+                "more": one.more,
+                "nodes": one.nodes,
+                "times": round(one.times, 3),
+            }
+            for one in found.shapes
+        ],
+        "fragmentation": {name: round(share, 4) for name, share in found.fragmentation.items()},
+    }
+
+
+def _print_headroom(found: Headroom) -> None:
+    free = ", ".join(
+        f"{humanised(name, amount)} of {humanised(name, found.total[name])} {name}"
+        for name, amount in found.free.items()
+    )
+    say(f"Free on {found.nodes:,} nodes that take any pod: {free}.")
+    say()
+    rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "STRANDED MEMORY"]]
+    for ratio, one in found.ratios.items():
+        node = one.node_name + (f" (of {one.nodes:,})" if one.nodes > 1 else "")
+        rows.append(
+            [
+                str(ratio),
+                _requests(one.requests) or "none",
+                node or "-",
+                _percent(one.stranded_cpu),
+                _percent(one.stranded_memory),
+            ]
+        )
+    say("\n".join(aligned(rows)))
+    if not found.shapes:
+        return
+    say()
+    rows = [["RUNNING", "REQUESTS", "MORE FIT", "ON NODES", "LARGEST"]]
+    for shape in found.shapes:
+        times = f"x {shape.times:.1f}" if shape.times else "-"
+        cells = (f"{shape.pods:,}", _requests(shape.requests), f"{shape.more:,}")
+        rows.append([*cells, f"{shape.nodes:,}", times])
+    say("\n".join(aligned(rows)))
+    say()
+    shares = ", ".join(f"{_percent(share)} of {n}" for n, share in found.fragmentation.items())
+    say(f"Fragmentation: {shares}")
+    say("(what is free where a running shape does not fit, in the mean over the shapes)")
+
+
+def _requests(requests: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{humanised(name, amount)}{' cpu' if name == 'cpu' else ''}"
+        if name in ("cpu", "memory", "ephemeral-storage")
+        else f"{amount} {name}"
+        for name, amount in requests.items()
+        if amount
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+__all__ = ["capacity_command", "headroom_command"]

@@ -1,0 +1,102 @@
+"""``sched capacity`` and ``sched headroom`` on files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.commands import Commands
+
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: a, labels: {topology.kubernetes.io/zone: x}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "20"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b, labels: {topology.kubernetes.io/zone: y}}
+status: {allocatable: {cpu: "8", memory: 8Gi, pods: "20"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeName: a
+  containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 1Gi}}}]
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: c, image: i, resources: {requests: {cpu: CPU}}}]
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def pod_of(cpu: str) -> str:
+    return POD.replace("CPU", cpu)
+
+
+def test_capacity_counts_by_zone_and_says_what_ends_it(
+    sched: Commands, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = sched.ok("capacity", "-f", "-", "--cluster", cluster, stdin=pod_of("1"))
+    lines = said.splitlines()
+    assert lines[0] == "11 pods like default/web-more fit, on 2 nodes."
+    cells = [line.split() for line in lines]
+    assert ["x", "1", "3"] in cells
+    assert ["y", "1", "8"] in cells
+    assert ["2", "NodeResourcesFit", "Insufficient", "cpu"] in cells
+    assert max(map(len, lines)) <= 80
+
+
+def test_capacity_as_json_has_every_node(sched: Commands, cluster: str) -> None:
+    said = sched.ok(
+        "capacity", "-f", "-", "--cluster", cluster, "-o", "json", stdin=pod_of("1500m")
+    )
+    result = json.loads(said)
+    assert (result["fits"], result["nodes"]) == (7, {"a": 2, "b": 5})
+    assert result["limits"] == [
+        {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "nodes": 2}
+    ]
+
+
+def test_a_pod_that_fits_nowhere_ends_with_one(sched: Commands, cluster: str) -> None:
+    done = sched("capacity", "-f", "-", "--cluster", cluster, stdin=pod_of('"9"'))
+    assert done.code == 1
+    assert done.out.startswith("0 pods like default/web-more fit.")
+
+
+def test_without_a_cluster_the_server_is_asked(sched: Commands, impatient: None) -> None:
+    done = sched("capacity", "-f", "-", "--server", "127.0.0.1:1", stdin=pod_of("1"))
+    assert done.code == 3
+    assert "cannot reach the API server at 127.0.0.1:1" in done.err
+
+
+def test_headroom_shows_shapes_and_fragmentation(
+    sched: Commands, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = sched.ok("headroom", "--cluster", cluster)
+    assert said.startswith("Free on 2 nodes that take any pod: 11 of 12 cpu, 15Gi of 16Gi memory.")
+    assert "1 cpu, 1Gi" in said
+    assert "Fragmentation" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_headroom_as_json_has_amounts_in_units(sched: Commands, cluster: str) -> None:
+    result = json.loads(sched.ok("headroom", "--cluster", cluster, "-o", "json"))
+    assert result["free"] == {"cpu": 11_000, "memory": 15 << 30}
+    assert [one["requests"]["cpu"] for one in result["largest"]] == [4000, 2000, 1000]
+    assert result["shapes"][0]["more"] == 11
