@@ -26,7 +26,7 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.progress import progress_bar
-from podsched.cli.what_if import world_of
+from podsched.cli.what_if import config_of, world_of
 from podsched.cli.workloads import read_workloads
 from podsched.engine.whatif.capacity import Capacity, capacity
 from podsched.engine.whatif.groups import Group, by_group, by_zone, grouping
@@ -97,7 +97,7 @@ def capacity_command(
     while (pod.metadata.namespace, pod.metadata.name) in taken:
         pod.metadata.name += "-more"
     admit(objects, [pod])
-    world = world_of(objects, Source(config))
+    world = world_of(objects, config_of(Source(config)))
     nodes = [node for node in objects if isinstance(node, Node)]
     with progress_bar("pods", most) as progress:
         found = capacity(world, pod, most, placed=progress.advance_by)
@@ -185,7 +185,7 @@ def headroom_command(
     source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
     objects = source.objects()
     admit(objects, [])
-    found = headroom(world_of(objects, Source(config)))
+    found = headroom(world_of(objects, config_of(Source(config))))
     if output is Form.JSON:
         print(json.dumps(_headroom_document(found), indent=2))
     else:

@@ -106,6 +106,11 @@ _TABLE = {
         "replay:replay",
         "Run a recording again in virtual time, with another configuration maybe.",
     ),
+    "plan": (
+        _SCHEDULING,
+        "plan:plan",
+        "Show what applying manifests would do: writes, where pods go, who is preempted.",
+    ),
     "capacity": (
         _SCHEDULING,
         "capacity:capacity_command",

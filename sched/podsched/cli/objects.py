@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
@@ -33,15 +34,14 @@ _POLICIES = {
     Cascade.ORPHAN: "Orphan",
 }
 
-Filename = Annotated[
-    list[str],
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE|DIR|-",
-        help="Manifest file, directory of manifests, or - for standard input; repeatable.",
-    ),
-]
+_FILENAME = typer.Option(
+    "--filename",
+    "-f",
+    metavar="FILE|DIR|-",
+    help="Manifest file, directory of manifests, or - for standard input; repeatable.",
+)
+Filename = Annotated[list[str], _FILENAME]
+OptionalFilename = Annotated[list[str] | None, _FILENAME]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
 Recursive = Annotated[
     bool, typer.Option("--recursive", "-R", help="Read the directories in directories, too.")
@@ -103,6 +103,20 @@ class _Writer:
             results = await asyncio.gather(*(one(message, error) for message, error in pairs))
             for message, result in zip(batch, results, strict=True):
                 self._report(message, result)
+
+    async def carry_out(self, objects: Sequence[AnyObject]) -> None:
+        """Create objects, or patch those that have a resourceVersion; stop at the first failure."""
+        for _, group in groupby(objects, key=lambda obj: bool(obj.metadata.resource_version)):
+            some = list(group)
+            if not some[0].metadata.resource_version:
+                await self.create(some)
+            else:
+                for message in some:
+                    gone = NotFound(f"{reference(message)} is gone")
+                    self._report(message, await self._patched(message, gone))
+            if self.failures:
+                say("error: the rest of the plan was not written", error=True)
+                return
 
     async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
         if len(batch) > 1:
@@ -188,7 +202,14 @@ def _merge_of(message: AnyObject) -> dict[str, Any]:
 
 
 def apply(
-    filename: Filename,
+    filename: OptionalFilename = None,
+    plan: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKEN|FILE",
+            help="Carry out what sched plan showed, if what it rests on has not changed.",
+        ),
+    ] = "",
     server: Server = "",
     namespace: Namespace = "default",
     strict: Strict = False,
@@ -202,7 +223,17 @@ def apply(
     Fields that a manifest leaves out keep their values. A manifest with a
     resourceVersion is only applied to that version of the object.
     """
-    found = read_known(filename, namespace, strict=strict, recursive=recursive)
+    if bool(filename) == bool(plan):
+        fail("either -f FILE or --plan TOKEN says what to apply", USAGE)
+    if plan:
+        from podsched.cli.plan import checked  # not above: deciding needs more than the client
+
+        objects = checked(plan, server)
+        with traced("sched apply", wanted=trace) as context:
+            planned = Manifests(objects, [])
+            _write(server, planned, False, dry_run, lambda w: w.carry_out(objects), context)
+        return
+    found = read_known(filename or (), namespace, strict=strict, recursive=recursive)
     with traced("sched apply", wanted=trace) as context:
         _write(server, found, skip_unknown, dry_run, lambda w: w.apply(found.objects), context)
 

@@ -76,7 +76,7 @@ def what_if(
     admit([*objects, *added], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, added, changes.remove_node, changes.drain)
-    report = play(world_of(objects, source), scenario)
+    report = play(world_of(objects, config_of(source)), scenario)
     if as_json:
         print(json.dumps(report_document(report), indent=2))
     else:
@@ -87,9 +87,13 @@ def what_if(
     return 0 if report.fits else FAILED
 
 
-def world_of(objects: Sequence[AnyObject], source: Source) -> World:
+def config_of(source: Source) -> SchedulerConfiguration:
+    """Return the configuration that is asked for, or the default; exit if it is wrong."""
+    return read_source(source)[0] if source.given else default_config()
+
+
+def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:
     """Return a world of objects that have been admitted; exit if it cannot be made."""
-    config: SchedulerConfiguration = read_source(source)[0] if source.given else default_config()
     try:
         return World(objects, config, factories())
     except (QuantityError, PluginError) as exc:
@@ -141,8 +145,13 @@ def report_document(report: Report) -> dict[str, Any]:
     return {
         "fits": report.fits,
         "pods": [_outcome_document(outcome) for outcome in report.outcomes],
-        "moves": [_move_document(move) for move in report.moves],
+        "moves": move_documents(report.moves),
     }
+
+
+def move_documents(moves: Sequence[Move]) -> list[dict[str, Any]]:
+    """Return moves as plain data."""
+    return [_move_document(move) for move in moves]
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, Any]:
@@ -189,9 +198,7 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
         more = f", ... ({len(names)} nodes)" if len(names) > 3 else ""
         yield f"Added: {', '.join(names[:3])}{more}"
     if report.moves:
-        yield _summary(report.moves)
-        yield ""
-        yield "\n".join(wrapped(_move_rows(report.moves)))
+        yield "\n".join(move_lines(report.moves))
     elif scenario.drain or scenario.remove:
         yield "No pod has to move."
     if not report.outcomes:
@@ -210,6 +217,11 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
     if misfits:
         yield ""
         yield "\n".join(wrapped([["WITHOUT A NODE", "WHY"], *_misfits(misfits)]))
+
+
+def move_lines(moves: Sequence[Move]) -> list[str]:
+    """Return how many pods have to move, and what becomes of each."""
+    return [_summary(moves), "", *wrapped(_move_rows(moves))]
 
 
 def _summary(moves: Sequence[Move]) -> str:

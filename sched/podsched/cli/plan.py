@@ -1,0 +1,341 @@
+"""``sched plan``: what applying manifests would do; and the check before it is carried out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from podsched.api.kinds import kind_of
+from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
+from podsched.api.objects import AnyObject, Pod
+from podsched.cli import plan_files
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.cluster_source import admit, everything
+from podsched.cli.config import read_source
+from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.formats import reference as short_reference
+from podsched.cli.manifests import read_known
+from podsched.cli.objects import Filename, Recursive, Strict
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import aligned, wrapped
+from podsched.cli.what_if import config_of, move_documents, move_lines, world_of
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import NotFound
+from podsched.config.errors import ConfigError
+from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.engine.runtime.user_plugins import user_plugin_specs
+from podsched.engine.whatif.plan import (
+    Decision,
+    Foresight,
+    differing,
+    fingerprints,
+    foresee,
+    on_nodes,
+    reference,
+)
+from podsched.telemetry.log_output import configure_logging
+
+#: Writes shown one by one, and changes named when a plan is refused.
+_LISTED, _NAMED = 60, 10
+
+
+class Form(StrEnum):
+    """Output formats."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Action(StrEnum):
+    """What applying a manifest does."""
+
+    CREATE = "create"
+    CONFIGURE = "configure"
+    UNCHANGED = "unchanged"
+
+
+class Write(NamedTuple):
+    """One manifest: what becomes of it, and the version of the object that it was compared with."""
+
+    action: Action
+    manifest: AnyObject
+    after: AnyObject
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The cluster as it was read, and the objects of other kinds that manifests are about."""
+
+    objects: Sequence[AnyObject]
+    by_reference: Mapping[str, AnyObject]
+
+
+def plan(
+    filename: Filename,
+    namespace: Namespace = "default",
+    recursive: Recursive = False,
+    strict: Strict = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="KubeSchedulerConfiguration file of the schedulers, if any."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan to this file, to apply it elsewhere."),
+    ] = None,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TABLE,
+    server: Server = "",
+) -> None:
+    """Show what applying manifests would do: writes, where pods go, who is preempted.
+
+    Nothing is written. The token at the end is for sched apply --plan, which does it
+    only if what the plan rests on has not changed since (docs/what-if.md).
+
+    Ends with 0 if all new pods would get a node, with 1 if one would not, and with 2
+    if a plugin failed.
+    """
+    configure_logging("text", "warning")
+    source = Source(config)
+    found = read_known(filename, namespace, strict=strict, recursive=recursive)
+    for line in found.unknown:
+        warn(f"skipped: {line}")
+    if unnamed := [o for o in found.objects if not o.metadata.name]:
+        kind = kind_of(unnamed[0]).name
+        fail(f"{kind} with generateName: a plan needs names, to see whether they are free", USAGE)
+    now = with_client(server, lambda client: _read(client, found.objects))
+    writes = [_write(manifest, now) for manifest in found.objects]
+    foresight = _foresee(now, writes, config_of(source))
+    written = read_source(source)[1] if source.given else {}
+    token = plan_files.save(_document(now, writes, foresight, written), out)
+    if output is Form.JSON:
+        print(json.dumps(_shown(writes, foresight, token), indent=2))
+    else:
+        for line in _lines(writes, foresight):
+            say(line)
+        say()
+        say(f"To do exactly this: sched apply --plan {out or token}")
+    if foresight.failed:
+        raise typer.Exit(2)
+    if not all(one.node for one in foresight.decisions):
+        raise typer.Exit(FAILED)
+
+
+async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:
+    objects = await everything(client)
+    found = {reference(obj): obj for obj in objects}
+    for manifest in manifests:
+        name = reference(manifest)
+        if name not in found:
+            meta = manifest.metadata
+            try:
+                found[name] = await client.get(kind_of(manifest).name, meta.name, meta.namespace)
+            except NotFound:
+                continue
+    return Now(objects, found)
+
+
+def _write(manifest: AnyObject, now: Now) -> Write:
+    before = now.by_reference.get(reference(manifest))
+    if before is None:
+        after = type(manifest)()
+        after.CopyFrom(manifest)  # type: ignore[arg-type]
+        return Write(Action.CREATE, manifest, after)
+    patch = {
+        key: part
+        for key, part in to_manifest(manifest).items()
+        if key not in ("apiVersion", "kind", "status")
+    }
+    try:
+        after = apply_merge_patch(before, patch).message
+    except ManifestError as exc:
+        fail(str(exc), FAILED)
+    action = Action.UNCHANGED if after == before else Action.CONFIGURE
+    return Write(action, manifest, after, before.metadata.resource_version)
+
+
+def _foresee(now: Now, writes: Sequence[Write], config: SchedulerConfiguration) -> Foresight:
+    """Return what scheduling would come to once everything is written."""
+    after = {reference(obj): obj for obj in now.objects}
+    after |= {reference(write.after): write.after for write in writes}
+    new = []
+    for write in writes:
+        if write.action is Action.CREATE and isinstance(write.after, Pod):
+            new.append(write.after)
+            del after[reference(write.after)]
+    admit(list(after.values()), new)
+    bound = [pod for pod in new if pod.spec.node_name]
+    waiting = [pod for pod in new if not pod.spec.node_name]
+    return foresee(world_of([*after.values(), *bound], config), waiting)
+
+
+def _document(
+    now: Now, writes: Sequence[Write], foresight: Foresight, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what is kept of a plan."""
+    return {
+        "kind": "Plan",
+        "config": dict(config),
+        "writes": [
+            {
+                "action": write.action.value,
+                "object": to_manifest(write.manifest),
+                "resourceVersion": write.resource_version,
+            }
+            for write in writes
+        ],
+        "decisions": [_decision_document(one) for one in foresight.decisions],
+        "read": fingerprints(now.objects),
+        "nodes": sorted(foresight.touched),
+        "touched": sorted(on_nodes(now.objects, foresight.touched)),
+    }
+
+
+def _decision_document(one: Decision) -> dict[str, Any]:
+    found: dict[str, Any] = {"pod": one.pod}
+    if one.node:
+        found["node"] = one.node
+    if one.victims:
+        found["victims"] = list(one.victims)
+    if one.message:
+        found["message"] = one.message
+    return found
+
+
+def _shown(writes: Sequence[Write], foresight: Foresight, token: str) -> dict[str, Any]:
+    return {
+        "token": token,
+        "writes": [{"action": w.action.value, "object": reference(w.after)} for w in writes],
+        "pods": [_decision_document(one) for one in foresight.decisions],
+        "moves": move_documents(foresight.moves),
+    }
+
+
+def _lines(writes: Sequence[Write], foresight: Foresight) -> Iterator[str]:
+    counts = Counter(write.action for write in writes)
+    words = dict(zip(Action, ("to create", "to change", "unchanged"), strict=True))
+    yield ", ".join(f"{counts[action]:,} {words[action]}" for action in Action if counts[action])
+    shown = [write for write in writes if write.action is not Action.UNCHANGED]
+    if shown:
+        yield ""
+        yield from aligned(
+            [[write.action.value, short_reference(write.after)] for write in shown[:_LISTED]]
+        )
+        if len(shown) > _LISTED:
+            yield f"... and {len(shown) - _LISTED:,} more"
+    placed = [one for one in foresight.decisions if one.node]
+    if placed:
+        yield ""
+        rows = [["POD", "NODE", "PREEMPTS"]]
+        rows += [[one.pod, one.node, ", ".join(one.victims) or "-"] for one in placed[:_LISTED]]
+        if not any(one.victims for one in placed):
+            rows = [row[:2] for row in rows]
+        yield from wrapped(rows)
+        if len(placed) > _LISTED:
+            yield f"... and {len(placed) - _LISTED:,} more (-o json has all)"
+    misfits = [[one.pod, one.message] for one in foresight.decisions if not one.node]
+    if misfits:
+        yield ""
+        yield from wrapped([["WITHOUT A NODE", "WHY"], *misfits[:_LISTED]])
+    if foresight.moves:
+        yield ""
+        yield from move_lines(foresight.moves)
+
+
+# ---------------------------------------------------------------------- before it is carried out
+
+
+def checked(name: str, server: str) -> list[AnyObject]:
+    """Return what a plan writes: to be created, or changed if it has a resourceVersion.
+
+    Exits if what the plan rests on has changed.
+    """
+    document = plan_files.load(name)
+    try:
+        manifests = [from_manifest(write["object"]).message for write in document["writes"]]
+        planned = [_decision_of(one) for one in document["decisions"]]
+        before = dict(document["read"])
+        kept = set(document["touched"]), set(document["nodes"])
+        expected = [(Action(w["action"]), str(w["resourceVersion"])) for w in document["writes"]]
+        config = dict(document["config"])
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        fail(f"--plan {name}: not a plan: {type(exc).__name__}: {exc}", USAGE)
+    now = with_client(server, lambda client: _read(client, manifests))
+    problems = list(_moved_on(manifests, expected, now))
+    changed = differing(before, fingerprints(now.objects))
+    concerned = kept[0] | on_nodes(now.objects, kept[1])
+    problems += [f"{ref} is {how}" for ref, how in changed.items() if ref in concerned]
+    if changed and not problems:
+        problems += _other_decisions(planned, manifests, now, config, changed)
+    if problems:
+        shown = problems[:_NAMED]
+        if len(problems) > _NAMED:
+            shown.append(f"and {len(problems) - _NAMED:,} more")
+        lines = "\n".join(f"  {problem}" for problem in shown)
+        fail(f"what the plan rests on has changed, so nothing was written:\n{lines}", FAILED)
+    objects = []
+    for (action, version), manifest in zip(expected, manifests, strict=True):
+        if action is not Action.UNCHANGED:
+            manifest.metadata.resource_version = version
+            objects.append(manifest)
+    return objects
+
+
+def _decision_of(document: Mapping[str, Any]) -> Decision:
+    victims = tuple(document.get("victims", ()))
+    return Decision(document["pod"], document.get("node", ""), victims)
+
+
+def _moved_on(
+    manifests: Sequence[AnyObject], expected: Sequence[tuple[Action, str]], now: Now
+) -> Iterator[str]:
+    """Yield which objects to be written are not any more as they were read."""
+    for manifest, (action, version) in zip(manifests, expected, strict=True):
+        name = reference(manifest)
+        there = now.by_reference.get(name)
+        if action is Action.CREATE:
+            if there is not None:
+                yield f"{name} exists by now"
+        elif there is None:
+            yield f"{name} is gone"
+        elif there.metadata.resource_version != version:
+            yield f"{name} is changed (version {there.metadata.resource_version}, not {version})"
+
+
+def _other_decisions(
+    planned: Sequence[Decision],
+    manifests: Sequence[AnyObject],
+    now: Now,
+    config: Mapping[str, Any],
+    changed: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield which pods would go elsewhere now, and what has changed that may be the cause."""
+    writes = [_write(manifest, now) for manifest in manifests]
+    try:
+        loaded = load_config(config, known_plugins=user_plugin_specs()) if config else None
+    except ConfigError as exc:
+        fail(f"--plan: config: {exc}", FAILED)
+    again = {one.pod: one for one in _foresee(now, writes, loaded or default_config()).decisions}
+    different = False
+    for one in planned:
+        other = again.get(one.pod, Decision(one.pod, ""))
+        if (other.node, other.victims) != (one.node, one.victims):
+            different = True
+            if other.node == one.node:
+                yield f"Pod/{one.pod} would preempt {', '.join(other.victims) or 'nobody'} now"
+            else:
+                would = f"would go to {other.node}" if other.node else "would not fit"
+                yield f"Pod/{one.pod} {would} now (planned: {one.node or 'no node'})"
+    if different:
+        causes = [f"{ref} is {how}" for ref, how in changed.items()][:3]
+        yield f"(since the plan was made: {'; '.join(causes)}{', ...' if len(changed) > 3 else ''})"

@@ -1,0 +1,78 @@
+"""Plans kept between ``sched plan`` and ``sched apply --plan``: files named by their content.
+
+The token of a plan is a hash of all that it holds, so a file that was cut or edited is not taken
+for it. Files are the user's alone, since manifests may hold what others should not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.manifests import MAX_BYTES
+from podsched.lib.files import FileTooLarge, read_file
+
+_TOKEN = re.compile("[0-9a-f]{16}")
+#: Plans kept; the oldest go first.
+_KEPT = 50
+
+
+def directory() -> Path:
+    """Return where plans are kept: ``$XDG_STATE_HOME/podsched/plans``."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "podsched" / "plans"
+
+
+def save(document: Mapping[str, Any], out: Path | None = None) -> str:
+    """Write a plan, to ``out`` or where plans are kept; return its token. Exits if it cannot."""
+    text = json.dumps(document, sort_keys=True)
+    token = _token(text)
+    path = out or directory() / f"{token}.json"
+    try:
+        if out is None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _forget_old(path.parent)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(handle, "w") as stream:
+            stream.write(text)
+    except OSError as exc:
+        fail(f"{path}: the plan cannot be written: {exc.strerror or exc}", FAILED)
+    return token
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return the plan of a token or in a file; exit if there is none, or if it was altered."""
+    kept = _TOKEN.fullmatch(name) is not None and not Path(name).exists()
+    path = directory() / f"{name}.json" if kept else Path(name)
+    try:
+        text = read_file(path, MAX_BYTES).decode()
+        document = json.loads(text)
+    except FileNotFoundError:
+        what = "plan of this token; plans are kept where they were made" if kept else "such file"
+        fail(f"--plan {name}: there is no {what}", USAGE)
+    except FileTooLarge as exc:
+        fail(f"--plan {path}: {exc.strerror}", USAGE)
+    except (OSError, ValueError) as exc:
+        fail(f"--plan {path}: not a plan: {getattr(exc, 'strerror', None) or exc}", USAGE)
+    if not isinstance(document, dict) or document.get("kind") != "Plan":
+        fail(f"--plan {path}: not a plan: no kind Plan", USAGE)
+    if kept and _token(text) != name:
+        fail(f"--plan {name}: the file {path} was altered since", FAILED)
+    return document
+
+
+def _token(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _forget_old(parent: Path) -> None:
+    found = sorted(parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found[_KEPT - 1 :]:
+        path.unlink(missing_ok=True)
