@@ -1,9 +1,9 @@
 """How to reach a kube-apiserver: kubeconfig files and the service account of a pod.
 
-A kubeconfig is read as kubectl reads it: the current context names a cluster and a user. Tokens in
-files are read again when they change (a service account's lives for an hour), tokens of ``exec``
-plugins are asked for again when they end or are refused. What cannot be honoured is refused with
-the field's path.
+A kubeconfig is read as kubectl reads it: the current context names a cluster and a user. Tokens and
+certificates in files are read again when they change (a service account's token lives for an hour),
+tokens of ``exec`` plugins are asked for again when they end or are refused. What cannot be honoured
+is refused with the field's path.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from podsched.config.errors import ConfigError, FieldError, invalid, required
+from podsched.kube.tls import ClusterTls
 from podsched.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.files import read_file
@@ -44,7 +45,7 @@ class ClusterAccess:
     """
 
     server: str
-    tls: ssl.SSLContext | None = None
+    tls: ClusterTls | None = None
     token: TokenSource = field(default_factory=FixedToken)
     server_hostname: str = ""
     namespace: str = "default"
@@ -62,11 +63,20 @@ def in_cluster() -> ClusterAccess:
     host = f"[{host}]" if ":" in host else host
     try:
         token = token_in_file(str(_SERVICE_ACCOUNT / "token"))
-        tls = ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt"))
+        authority = _SERVICE_ACCOUNT / "ca.crt"
+        tls = ClusterTls(lambda: _trusting(authority), [authority])
         namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
     except (CertificateError, OSError) as error:
         raise _mistake(str(_SERVICE_ACCOUNT), str(error)) from error
     return ClusterAccess(f"https://{host}:{port}", tls, token, namespace=namespace)
+
+
+def _trusting(authority: Path) -> ssl.SSLContext:
+    """Return a context for servers of one authority. Raises ConfigError."""
+    try:
+        return ssl.create_default_context(cafile=str(authority))
+    except OSError as error:  # SSLError is one
+        raise _mistake(str(authority), str(error)) from error
 
 
 def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> ClusterAccess:
@@ -130,7 +140,20 @@ class _Kubeconfig:
                 return found if isinstance(found, Mapping) else {}
         raise ConfigError([invalid(plural, name, "there is none of this name")])
 
-    def _tls(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+    def _tls(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ClusterTls:
+        named = [
+            owner[name]
+            for owner, name in (
+                (cluster, "certificate-authority"),
+                (user, "client-certificate"),
+                (user, "client-key"),
+            )
+            if owner.get(name) and not owner.get(f"{name}-data")
+        ]
+        files = [self._folder / str(name) for name in named]
+        return ClusterTls(lambda: self._context(cluster, user), files)
+
+    def _context(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
         context = ssl.create_default_context()
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False

@@ -204,7 +204,7 @@ class KubeHttp:
 
     @property
     def _ssl(self) -> Any:
-        return self.access.tls if self.access.tls is not None else True
+        return self.access.tls.latest() if self.access.tls is not None else True
 
     def _opened(self) -> aiohttp.ClientSession:
         """Return the session, which has to be made while the loop runs."""
