@@ -260,8 +260,9 @@ class MetricRegistry:
     def names(self) -> list[str]:
         return list(self._instruments)
 
-    def help_texts(self) -> list[str]:
-        return [instrument.help for instrument in self._instruments.values()]
+    def instruments(self) -> list[Instrument]:
+        """Return what was added, in this order."""
+        return list(self._instruments.values())
 
     def disabled(self) -> frozenset[str]:
         """Return the names that were to be left out and are those of metrics."""

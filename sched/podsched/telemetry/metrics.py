@@ -106,7 +106,7 @@ class RegistryMetrics:
 
     def count(self, registry: MetricRegistry) -> None:
         """Count what a registry has by now."""
-        levels = Counts(level_of(text) for text in registry.help_texts())
+        levels = Counts(level_of(one.help) for one in registry.instruments())
         for level, number in levels.items():
             self.registered_metrics_total.labels(level, "").value = number
         self.disabled_metrics_total.labels().value = len(registry.disabled())
