@@ -35,11 +35,12 @@ ADDRESSES = {
 }
 RAY = [name for name, s in SERVICES.items() if s["image"].startswith("podsched-ray:")]
 ETCD = [name for name, s in SERVICES.items() if s["image"].startswith("podsched-etcd:")]
+OBSERVING = ("prometheus", "grafana", "jaeger")
 STAGES = re.findall(r"^FROM (\S+) AS (\S+)\n(.*?)(?=^FROM|\Z)", DOCKERFILE, re.M | re.S)
 
 
 def test_all_parts_are_there() -> None:
-    assert (len(PROCESSES), len(RAY), len(ETCD), len(SERVICES)) == (6, 5, 3, 16)
+    assert (len(PROCESSES), len(RAY), len(ETCD), len(SERVICES)) == (6, 5, 3, 19)
     assert all("healthcheck" in SERVICES[name] for name in (*PROCESSES, *RAY, *ETCD))
 
 
@@ -51,7 +52,7 @@ def test_the_commands_are_ones_that_sched_takes(service: str) -> None:
     given = {argument.partition("=")[0] for argument in arguments}
     known = {option for parameter in command.params for option in parameter.opts}
     assert given <= known
-    assert context.params["health_listen"] == "127.0.0.1:8080"
+    assert context.params["health_listen"] == "0.0.0.0:8080"
     assert "--insecure-listen" not in given
 
 
@@ -62,7 +63,8 @@ def test_a_container_can_change_nothing_but_its_volumes(service: str) -> None:
     assert given["read_only"] is True
     assert given["cap_drop"] == ["ALL"]
     assert given["security_opt"] == ["no-new-privileges:true"]
-    assert re.fullmatch(r"[a-z-]+:\d+\.\d+\.\d+", given["image"]), "of one version"
+    assert re.fullmatch(r"[a-z/-]+:v?\d+\.\d+\.\d+", given["image"]), "of one version"
+    assert all(port.startswith("127.0.0.1:") for port in given.get("ports", []))
     assert "privileged" not in given and "cap_add" not in given
 
 
@@ -76,6 +78,8 @@ def mounts(service: str) -> dict[str, str]:
 def test_a_service_sees_the_certificates_that_it_is_told_to_use_and_no_others(service: str) -> None:
     given = SERVICES[service]
     texts = [*given["command"], *given["environment"].values()]
+    if service == "prometheus":
+        texts.append((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text())
     used = {found[0] for text in texts for found in re.finditer(r"/certs/[a-z-]+", text)}
     if service in RAY:
         used |= {"/certs/scheduler"}  # by the actors that bind
@@ -118,6 +122,38 @@ def test_each_scheduler_has_a_ray_node_in_its_network_with_its_files(service: st
     )
 
 
+def test_by_default_there_is_neither_ray_nor_anything_to_watch_with() -> None:
+    profiles = {name: service.get("profiles", []) for name, service in SERVICES.items()}
+    assert {name for name, of in profiles.items() if of == ["ray"]} == {*RAY}
+    assert {name for name, of in profiles.items() if of == ["observability"]} == {*OBSERVING}
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert "{RAY_AUTH_TOKEN:?" not in text, "Compose would demand it for every profile"
+    assert set(re.findall(r"RAY_ADDRESS: (.*)", text)) == {"${RAY_AUTH_TOKEN:+172.30.31.20:6379}"}
+
+
+def test_prometheus_reads_every_process_with_its_certificate() -> None:
+    jobs = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text())
+    targets = []
+    for job in jobs["scrape_configs"]:
+        assert job["scheme"] == "https"
+        files = {str(Path(path).parent) for path in job["tls_config"].values()}
+        assert files == {"/certs/monitoring"}
+        targets += job["static_configs"][0]["targets"]
+    assert set(targets) == {f"{process}:8080" for process in PROCESSES}
+    read = {Path(path).name for path in jobs["rule_files"]}
+    assert read <= {path.name for path in (ROOT / "deploy" / "prometheus").iterdir()}
+
+
+def test_grafana_is_provisioned_with_the_board_and_what_it_reads() -> None:
+    folder = ROOT / "deploy" / "grafana" / "provisioning"
+    [provider] = yaml.safe_load((folder / "dashboards" / "podsched.yaml").read_text())["providers"]
+    mounted = [v.split(":")[1] for v in SERVICES["grafana"]["volumes"] if "podsched.json" in v]
+    assert [str(Path(path).parent) for path in mounted] == [provider["options"]["path"]]
+    sources = yaml.safe_load((folder / "datasources" / "prometheus.yaml").read_text())
+    hosts = {re.sub(r"^http://|:\d+$", "", s["url"]) for s in sources["datasources"]}
+    assert hosts <= {*OBSERVING}
+
+
 def test_what_one_service_calls_another_exists() -> None:
     for service in SERVICES.values():
         for argument in service["command"]:
@@ -135,7 +171,9 @@ def test_certificates_name_every_host_and_address_that_is_called() -> None:
 def test_volumes_and_dependencies_exist() -> None:
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
-        assert {v.partition(":")[0] for v in service.get("volumes", [])} <= set(COMPOSE["volumes"])
+        for source in (volume.partition(":")[0] for volume in service.get("volumes", [])):
+            is_here = source.startswith("./") and (ROOT / source).exists()
+            assert is_here or source in COMPOSE["volumes"], source
 
 
 def test_the_image_gets_only_what_is_copied() -> None:

@@ -70,6 +70,8 @@ def requests_of(wanted: Wanted) -> dict[str, Request]:
         "etcd": Request("etcd", (), hosts, both),
         "etcd-client": Request("podsched-etcd-client"),
         "ray": Request("ray", (), hosts, both),
+        # No role lets it do anything: it reads metrics, for which any certificate will do.
+        "monitoring": Request("podsched-monitoring"),
     }
 
 

@@ -63,8 +63,8 @@ def init(
     """Make an authority and a certificate for each role.
 
     NAME.crt and NAME.key for each of ca, server (the API servers), scheduler, agent, admin, etcd,
-    etcd-client and ray. Only what is missing is made, under the authority that is there; nothing is
-    overwritten. Who has ca.key can become anyone: keep it apart.
+    etcd-client, ray and monitoring. Only what is missing is made, under the authority that is
+    there; nothing is overwritten. Who has ca.key can become anyone: keep it apart.
     """
     from podsched.app.role_certificates import Wanted, make_missing
 
