@@ -440,13 +440,13 @@ class DecisionMetrics:
                 "podsched_decisions_dropped_total",
                 "Decisions that the decision log could not take, or could not write.",
             )
-        ).labels()
+        )
         self.written = registry.add(
             Counter("podsched_decisions_written_total", "Decisions written to the decision log.")
-        ).labels()
+        )
         self.written_bytes = registry.add(
             Counter("podsched_decision_log_bytes_total", "Bytes written to the decision log.")
-        ).labels()
+        )
 
 
 class ElectionMetrics:

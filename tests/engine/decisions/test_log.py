@@ -98,13 +98,13 @@ def test_a_full_buffer_drops_and_counts() -> None:
     names = [f"p{number}" for number in range(MOST_BUFFERED)]
     logged.decide(*names)
     logged.decide("one-too-many")
-    assert logged.metrics.dropped.value == 1
+    assert logged.metrics.dropped.labels().value == 1
     logged.bind(*names)
     logged.log.flush()
     logged.decide("a")
     logged.bind("a")
     assert logged.found(name="a", namespace="default")[0].number == MOST_BUFFERED + 2
-    assert logged.metrics.dropped.value == 1
+    assert logged.metrics.dropped.labels().value == 1
 
 
 def test_a_disk_without_room_costs_decisions_and_nothing_else() -> None:
@@ -112,8 +112,8 @@ def test_a_disk_without_room_costs_decisions_and_nothing_else() -> None:
     logged.decide("a")
     logged.bind("a")
     logged.log.flush()
-    assert logged.metrics.dropped.value == 1
-    assert logged.metrics.written.value == 0
+    assert logged.metrics.dropped.labels().value == 1
+    assert logged.metrics.written.labels().value == 0
 
 
 def test_the_latest_decisions_on_a_pod_are_found_by_name_and_uid() -> None:

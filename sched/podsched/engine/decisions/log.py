@@ -250,7 +250,7 @@ class DecisionLog:
         return decisions_pb2.DecisionsResponse(
             records=find(self._store.segments(), query),
             last_number=last,
-            dropped=int(self._metrics.dropped.value),
+            dropped=int(self._metrics.dropped.labels().value),
         )
 
     def latest(
