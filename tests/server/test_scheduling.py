@@ -12,7 +12,14 @@ from podsched.server.access.rights import OWN, Rights, set_rights
 from podsched.server.errors import ApiError
 from podsched.server.replicas import Replicas
 from podsched.server.scheduling import HIDDEN, SchedulingService, hide_pods
-from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodReference
+from podsched.v1.scheduling_pb2 import (
+    Answer,
+    ExplainRequest,
+    Explanation,
+    PodReference,
+    PodState,
+    Question,
+)
 from support.api_objects import pod
 from support.api_world import World
 
@@ -100,3 +107,33 @@ async def test_a_pod_that_does_not_exist_is_not_found_before_a_replica_is_asked(
     await world.core.creator.create_many([pod("web")])
     with pytest.raises(ApiError, match="no scheduler replica is connected"):
         await SchedulingService(Replicas(), world.core.storage).explain(ExplainRequest(name="web"))
+
+
+class Answers:
+    """Replicas of which each has an answer."""
+
+    def __init__(self, **answers: Explanation) -> None:
+        self.asked: list[str] = []
+        self._answers = answers
+
+    def names(self) -> list[str]:
+        return list(self._answers)
+
+    async def ask_once(self, question: Question, name: str = "") -> Answer:
+        name = name or self.names()[0]
+        self.asked.append(name)
+        return Answer(explanation=self._answers[name])
+
+
+async def test_of_a_bound_pod_the_replica_that_decided_is_found(world: World) -> None:
+    set_rights(OWN)
+    await world.core.creator.create_many([pod("web")])
+    unknown, decided = (Explanation(state=PodState.BOUND, message=m) for m in ("one", "two"))
+    decided.decision.term = 4
+    replicas: Any = Answers(leader=unknown, other=unknown, former=decided)
+    asking = SchedulingService(replicas, world.core.storage)
+    found = Explanation.FromString(await asking.explain(ExplainRequest(name="web")))
+    assert found.message == "two"
+    assert replicas.asked == ["leader", "other", "former"]
+    by_name = ExplainRequest(name="web", replica="leader")
+    assert Explanation.FromString(await asking.explain(by_name)).message == "one"

@@ -16,6 +16,8 @@ from podsched.api.objects import Pod
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.client.cluster import InformerPort
+from podsched.engine.decisions.log import DecisionLog
+from podsched.engine.explain.decided import Recorded
 from podsched.engine.live_explanation import Clock, explain_live, timestamp
 from podsched.engine.state import SchedulingState
 from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaState
@@ -23,6 +25,10 @@ from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaState
 _REST: Final = 4.0
 #: Seconds for a replica to see what the asker has seen; standbys look four times a second.
 _CATCH_UP_SECONDS: Final = 5.0
+#: Decisions that are read to tell which pods came between.
+_MOST_MEANWHILE: Final = 2000
+#: Seconds that a binding may take of which the decision came before another one.
+_BINDING_SECONDS: Final = 1.0
 #: Explanations that may wait for their turn.
 _MOST_WAITING: Final = 32
 
@@ -35,11 +41,13 @@ class Explaining:
         state: Callable[[], SchedulingState | None],
         replica: Callable[[], ReplicaState],
         informer: InformerPort,
+        decisions: DecisionLog | None = None,
     ) -> None:
         """``state``: None while there is none."""
         self._state = state
         self._replica = replica
         self._informer = informer
+        self._decisions = decisions
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -52,8 +60,9 @@ class Explaining:
         try:
             await self._catch_up(question.revision)
             async with self._turn:
+                recorded = await self._recorded(question)
                 began = time.perf_counter()
-                answer = self._explain(question)
+                answer = self._explain(question, recorded)
                 took = time.perf_counter() - began
                 yield answer
                 await asyncio.sleep(took * _REST)
@@ -73,7 +82,16 @@ class Explaining:
         """Return a pod as the informer has it, which keeps those that have ended."""
         return cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key)
 
-    def _explain(self, question: Question) -> Answer:
+    async def _recorded(self, question: Question) -> Recorded:
+        """Return what is recorded of the pod, which is read by a thread."""
+        log, state, asked = self._decisions, self._state(), question.explain
+        pods = state.cache.cluster.pods if state is not None else {}
+        info = pods.get(f"{asked.namespace}/{asked.name}")
+        if log is None or info is None:
+            return Recorded()
+        return await asyncio.to_thread(_read, log, info.namespace, info.name, info.uid)
+
+    def _explain(self, question: Question, recorded: Recorded) -> Answer:
         request, state, replica = question.explain, self._state(), self._replica()
         if state is None:
             why = f"replica {replica.name} is loading the cluster's state"
@@ -81,7 +99,7 @@ class Explaining:
         key = f"{request.namespace}/{request.name}"
         clock = Clock(asyncio.get_running_loop().time(), time.time())
         began = time.perf_counter()
-        found = explain_live(state, request, clock, self._stored(key))
+        found = explain_live(state, request, clock, self._stored(key), recorded)
         if found is None:
             raise Unanswerable(StatusCode.NOT_FOUND, f'pods "{request.name}" not found')
         by = found.answered_by
@@ -90,3 +108,15 @@ class Explaining:
         by.time.CopyFrom(timestamp(clock.unix))
         by.took_ms = round((time.perf_counter() - began) * 1000, 3)
         return Answer(explanation=found)
+
+
+def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:
+    """Return a pod's decisions, and those while it waited for the one that chose its node."""
+    recorded = Recorded(log.latest(namespace, name, uid))
+    deciding = recorded.deciding
+    if deciding is None:
+        return recorded
+    waited = (deciding.queued_time, deciding.decided_time)
+    since, until = (stamp.ToMicroseconds() / 1e6 for stamp in waited)
+    meanwhile = log.between(since, until + _BINDING_SECONDS, _MOST_MEANWHILE)
+    return Recorded(recorded.decisions, meanwhile, len(meanwhile) == _MOST_MEANWHILE)

@@ -290,6 +290,7 @@ class Replica:
             lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
             replica,
             self._informer,
+            self.decisions,
         )
         return Answers(replica, answerer({"explain": explaining.answer}))
 

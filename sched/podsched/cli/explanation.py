@@ -64,6 +64,7 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     """Yield heading and lines of each section, which may have none."""
     queue = answer.HasField("queue")
     yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
+    yield "Decision", _decision(answer, now) if answer.HasField("decision") else []
     yield _heading(answer), _funnel(answer.nodes, answer.funnel)
     yield "Why not", _groups(answer.groups)
     yield "Nodes asked for", [line for node in answer.node_verdicts for line in _verdict(node)]
@@ -121,10 +122,15 @@ def _woken_by(answer: Explanation) -> list[str]:
 def _attempts(queue: QueueStanding, attempts: Sequence[Attempt], now: float) -> str:
     if not queue.attempts:
         return "none so far"
-    shown = [
+    shown = _failed(attempts, now)
+    return f"{queue.attempts}: {shown}" if shown else str(queue.attempts)
+
+
+def _failed(attempts: Sequence[Attempt], now: float) -> str:
+    """Return when attempts failed and how, the latest first."""
+    return ", ".join(
         f"{age(now - a.time.ToMilliseconds() / 1000)} ago {a.outcome}" for a in reversed(attempts)
-    ]
-    return f"{queue.attempts}: {', '.join(shown)}" if shown else str(queue.attempts)
+    )
 
 
 def _ahead(queue: QueueStanding) -> list[str]:
@@ -136,6 +142,29 @@ def _ahead(queue: QueueStanding) -> list[str]:
     names = ", ".join(_name(pod) for pod in queue.pods_ahead[:3])
     more = ", ..." if queue.ahead > 3 else ""
     return _row("Ahead", f"{_count(queue.ahead, 'pod')}{woken}: {names}{more}")
+
+
+# ---------------------------------------------------------------------- decision
+
+
+def _decision(answer: Explanation, now: float) -> list[str]:
+    made = answer.decision
+    at = made.time.ToMilliseconds() / 1000
+    term = f", term {made.term}" if made.term else ""
+    lines = _row("Decided", f"{age(now - at)} ago by {made.replica}{term}, attempt {made.attempts}")
+    together = f" together with {made.together - 1:,} others" if made.together > 1 else ""
+    spent = f"{made.decided_seconds * 1000:.2f} ms{together}"
+    lines += _row("Took", f"{made.waited_seconds:.3f} s in the queue, then {spent}")
+    evaluated = f"{made.evaluated_nodes:,} evaluated, {made.feasible_nodes:,} of them fit"
+    lines += _row("Nodes", evaluated)
+    if answer.attempts:
+        lines += _row("Before", _failed(answer.attempts, now))
+    if made.pods_between_count:
+        count = made.pods_between_count
+        number = _count(count, "pod") if count > 0 else "more pods than are counted"
+        names = ", ".join(f"{_name(p)} on {p.node_name}" for p in made.pods_between[-3:])
+        lines += _row("Meanwhile", f"{number} got a node{f', lastly {names}' if names else ''}")
+    return lines
 
 
 # ---------------------------------------------------------------------- nodes
@@ -242,7 +271,8 @@ def _verdict(verdict: NodeVerdict) -> list[str]:
 def _scores_heading(answer: Explanation) -> str:
     tied = answer.tied_nodes
     if tied > 1:
-        return f"Scores: {tied:,} nodes share the best one, chance chooses among them"
+        chance = "chose" if answer.pod.node_name else "chooses"
+        return f"Scores: {tied:,} nodes share the best one, chance {chance} among them"
     return "Scores"
 
 

@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Pod
 from podsched.engine.evaluation.filtering import counting_nominees
+from podsched.engine.explain.decided import Recorded, add_record
 from podsched.engine.explain.explanation import explain_ended, explain_fit
 from podsched.engine.explain.preempting import add_preemption
 from podsched.engine.explain.references import reference
@@ -30,6 +31,7 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 MAX_NOMINATIONS: Final = 50
+NOTHING_RECORDED: Final = Recorded()
 #: Nodes on which victims are looked for. The plugin looks for 100 candidates, too, by default.
 PREEMPTION_NODES: Final = 100
 
@@ -54,11 +56,16 @@ def timestamp(seconds: float) -> Timestamp:
 
 
 def explain_live(
-    state: SchedulingState, request: ExplainRequest, clock: Clock, finished: Pod | None = None
+    state: SchedulingState,
+    request: ExplainRequest,
+    clock: Clock,
+    finished: Pod | None = None,
+    recorded: Recorded = NOTHING_RECORDED,
 ) -> Explanation | None:
     """Explain a pod as of now; None if nobody knows it.
 
-    finished: the pod as it is stored, for pods that have ended, which the state does not keep.
+    finished: the pod as it is stored, for pods that have ended, which the state does not keep;
+    recorded: what this replica has recorded of it.
     """
     key = f"{request.namespace}/{request.name}"
     info = state.cache.cluster.pods.get(key)
@@ -75,6 +82,8 @@ def explain_live(
     elif answer.state == PodState.PENDING and runtime is not None:
         _add_nominations(answer, state, info)
         _add_fit(answer, runtime.unmeasured(), state, info, request.nodes)
+    scoring = runtime.score if runtime is not None else ()
+    add_record(answer, recorded, {named.name: named.weight for named in scoring})
     return answer
 
 

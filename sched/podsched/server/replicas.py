@@ -113,6 +113,10 @@ class Replicas:
         self._connected: set[_Connected] = set()
         self._closing = False
 
+    def names(self) -> list[str]:
+        """Return the identities of the replicas that can be asked, the leader first."""
+        return [replica.state.identity for replica in self._heard()]
+
     def close(self) -> None:
         """End all streams, so that a server can drain."""
         self._closing = True

@@ -12,11 +12,18 @@ from podsched.api.kinds import KINDS
 from podsched.server import errors
 from podsched.server.access.rights import Rights, rights
 from podsched.server.calls import conversing, unary
+from podsched.server.errors import ApiError
 from podsched.server.pipeline import Pipeline
 from podsched.server.replicas import Replicas
 from podsched.server.requests import bounded
 from podsched.server.storage import ObjectStorage
-from podsched.v1.scheduling_pb2 import ExplainRequest, PodReference, Question
+from podsched.v1.scheduling_pb2 import (
+    ExplainRequest,
+    Explanation,
+    PodReference,
+    PodState,
+    Question,
+)
 
 SCHEDULING: Final = "podsched.v1.Scheduling"
 #: Nodes of which single verdicts are told.
@@ -53,9 +60,23 @@ class SchedulingService:
         # The replica may not have seen a pod that exists, or that it is gone.
         pod = await self._storage.get(_POD, f"{request.namespace}/{request.name}")
         question = Question(explain=request, revision=pod.revision)
-        answer = await self._replicas.ask_once(question, request.replica)
-        hide_pods(answer.explanation, mine)
-        return answer.explanation.SerializeToString()
+        found = (await self._replicas.ask_once(question, request.replica)).explanation
+        if found.state == PodState.BOUND and not found.HasField("decision"):
+            found = await self._from_who_decided(question) or found
+        hide_pods(found, mine)
+        return found.SerializeToString()
+
+    async def _from_who_decided(self, question: Question) -> Explanation | None:
+        """Return the answer of a replica that has recorded the decision, if one is connected."""
+        names = [] if question.explain.replica else self._replicas.names()[1:]
+        for name in names:
+            try:
+                found = (await self._replicas.ask_once(question, name)).explanation
+            except ApiError:
+                continue
+            if found.HasField("decision"):
+                return found
+        return None
 
     def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Scheduling.Answer."""

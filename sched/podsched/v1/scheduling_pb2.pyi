@@ -387,7 +387,7 @@ class PluginScore(_message.Message):
     def __init__(self, plugin: _Optional[str] = ..., score: _Optional[int] = ..., weight: _Optional[int] = ...) -> None: ...
 
 class DecisionFacts(_message.Message):
-    __slots__ = ("time", "replica", "term", "revision", "node_name", "evaluated_nodes", "feasible_nodes", "attempts", "pods_between", "pods_between_count")
+    __slots__ = ("time", "replica", "term", "revision", "node_name", "evaluated_nodes", "feasible_nodes", "attempts", "pods_between", "pods_between_count", "outcome", "waited_seconds", "decided_seconds", "together")
     TIME_FIELD_NUMBER: _ClassVar[int]
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -398,6 +398,10 @@ class DecisionFacts(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     PODS_BETWEEN_FIELD_NUMBER: _ClassVar[int]
     PODS_BETWEEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    WAITED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TOGETHER_FIELD_NUMBER: _ClassVar[int]
     time: _timestamp_pb2.Timestamp
     replica: str
     term: int
@@ -408,7 +412,11 @@ class DecisionFacts(_message.Message):
     attempts: int
     pods_between: _containers.RepeatedCompositeFieldContainer[PodReference]
     pods_between_count: int
-    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., node_name: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., attempts: _Optional[int] = ..., pods_between: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., pods_between_count: _Optional[int] = ...) -> None: ...
+    outcome: str
+    waited_seconds: float
+    decided_seconds: float
+    together: int
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replica: _Optional[str] = ..., term: _Optional[int] = ..., revision: _Optional[int] = ..., node_name: _Optional[str] = ..., evaluated_nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., attempts: _Optional[int] = ..., pods_between: _Optional[_Iterable[_Union[PodReference, _Mapping]]] = ..., pods_between_count: _Optional[int] = ..., outcome: _Optional[str] = ..., waited_seconds: _Optional[float] = ..., decided_seconds: _Optional[float] = ..., together: _Optional[int] = ...) -> None: ...
 
 class Change(_message.Message):
     __slots__ = ("kind", "description", "patch", "cost", "nodes", "examples", "pods", "node", "smaller_possible")

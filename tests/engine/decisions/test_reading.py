@@ -48,6 +48,7 @@ LOG = (
         ({"node_name": "n1"}, [2, 4]),
         ({"since": 20.0}, [2, 3, 4]),
         ({"since": 35.0}, [4]),
+        ({"since": 15.0, "until": 35.0}, [2, 3]),
         ({"reason": "UNSCHED"}, [1]),
         ({"reason": "0/3 nodes"}, [1]),
         ({"after_number": 2}, [3, 4]),

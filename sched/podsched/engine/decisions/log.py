@@ -253,6 +253,10 @@ class DecisionLog:
             dropped=int(self._metrics.dropped.labels().value),
         )
 
+    def between(self, since: float, until: float, most: int) -> list[decisions_pb2.DecisionRecord]:
+        """Return the latest decisions that ended in a time (Unix seconds). Blocks."""
+        return list(self.find(DecisionQuery(since=since, until=until, limit=most)).records)
+
     def latest(
         self, namespace: str, name: str, uid: str = "", most: int = 10
     ) -> list[decisions_pb2.DecisionRecord]:

@@ -77,12 +77,13 @@ def timestamp(seconds: float) -> Timestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionQuery:
-    """Which decisions are wanted; what is empty does not matter. ``since``: Unix seconds."""
+    """Which decisions are wanted; what is empty does not matter. Times are Unix seconds."""
 
     namespace: str = ""
     name: str = ""
     node_name: str = ""
     since: float = 0.0
+    until: float = 0.0
     reason: str = ""
     """A part of the outcome or of the message, in any case."""
     shadow: bool = False
@@ -106,6 +107,8 @@ class DecisionQuery:
 
     def may_be_in(self, index: FrameIndex) -> bool:
         """Whether such a decision may be in a frame."""
+        if self.until and index.began > self.until:
+            return False
         if index.ended < self.since or index.last_number <= self.after_number:
             return False
         return not self.name or index.may_have(pod_mark(self.namespace, self.name))
@@ -118,10 +121,13 @@ class DecisionQuery:
             and self.namespace in ("", row[shape["namespace"]])
             and self.name in ("", row[shape["name"]])
             and self.node_name in ("", row[shape["node_name"]])
-            and (row[shape["ended_time"]] or row[shape["decided_time"]]) >= self.since
+            and self._is_in_time(row[shape["ended_time"]] or row[shape["decided_time"]])
             and ("bound_node" in more) == self.shadow
             and self._has_reason(row, shape)
         )
+
+    def _is_in_time(self, ended: float) -> bool:
+        return ended >= self.since and (not self.until or ended <= self.until)
 
     def _has_reason(self, row: Row, shape: Mapping[str, int]) -> bool:
         wanted = self.reason.casefold()
