@@ -85,3 +85,15 @@ async def test_a_replica_that_has_not_seen_what_the_asker_has_seen_says_so(
     asked.revision = 11
     with pytest.raises(Unanswerable, match="replica me is behind"):
         await first(explaining(ExplainWorld()).answer(asked))
+
+
+async def test_what_would_make_a_pod_fit_is_looked_for_when_asked_for() -> None:
+    world = ExplainWorld()
+    world.node("a")
+    world.pod("web", "5")
+    asked = question()
+    asked.explain.changes = True
+    answer = (await first(explaining(world).answer(asked))).explanation
+    assert [change.kind for change in answer.changes] == ["requests"]
+    assert answer.changes[0].examples == ["a"]
+    assert not (await first(explaining(world).answer(question()))).explanation.changes

@@ -8,7 +8,7 @@ import pytest
 
 from podsched.cache.objects import ClusterState
 from podsched.config.plugins import IN_TREE_PLUGINS
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import (
     DeclaresTraits,
     FilterPlugin,

@@ -10,7 +10,8 @@ from podsched.cache.pod_class import relevant_spec
 from podsched.config.load import default_config, load_config
 from podsched.config.policy_profile import provider_configuration
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle, simulate_pod
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
+from podsched.engine.simulation import simulate_pod
 from podsched.framework.status import Code
 from podsched.plugins.registry import factories
 from podsched.plugins.unsupported_fields import (

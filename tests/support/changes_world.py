@@ -22,7 +22,7 @@ from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.pre_filtering import run_pre_filter
 from podsched.engine.explain.changes.question import Question
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import CycleState
 from podsched.plugins.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
@@ -144,12 +144,17 @@ def _merged(old: Any, patch: Any) -> Any:
 # ---------------------------------------------------------------------------------- random worlds
 
 
+#: What gets in the way of most pods of a world: where everything does, nothing helps.
+MATTERS = ("taints", "cordons", "requests", "selector", "node affinity", "terms", "spread", "gates")
+
+
 class _Maker:
     def __init__(self, seed: int) -> None:
         self.pick = random.Random(seed)
+        self.matter = self.pick.choice(MATTERS)
 
-    def chance(self, probability: float) -> bool:
-        return self.pick.random() < probability
+    def chance(self, probability: float, matter: str = "") -> bool:
+        return self.pick.random() < (0.8 if matter and matter == self.matter else probability)
 
     def node(self, name: str) -> v1.Node:
         pick = self.pick
@@ -157,11 +162,11 @@ class _Maker:
         if self.chance(0.5):
             labels["disk"] = pick.choice(["ssd", "hdd"])
         taints = []
-        if self.chance(0.3):
+        if self.chance(0.1, "taints"):
             taints.append({"key": "k", "value": pick.choice("12"), "effect": "NoSchedule"})
         if self.chance(0.1):
             taints.append({"key": "l", "effect": "NoExecute"})
-        cordoned = self.chance(0.2)
+        cordoned = self.chance(0.1, "cordons")
         if cordoned and self.chance(0.7):
             taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
         allocatable = {
@@ -228,26 +233,29 @@ class _Maker:
         pod = self.pod("waits")
         spec = pod["spec"]
         container = spec["containers"][0]
-        container["resources"]["requests"]["cpu"] = pick.choice(["100m", "500m", "900m", "3"])
+        container["resources"]["requests"]["cpu"] = pick.choice(["100m", "500m"])
+        if self.chance(0.1, "requests"):
+            container["resources"]["requests"]["cpu"] = pick.choice(["900m", "1500m", "3"])
+
         if self.chance(0.1):
             container["resources"]["requests"]["example.com/gpu"] = "1"
         if self.chance(0.2):
             second = {"name": "second", "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
             spec["containers"].append(second)
-        if self.chance(0.2):
+        if self.chance(0.1, "selector"):
             spec["nodeSelector"] = {"disk": pick.choice(["ssd", "nvme"])}
         affinity = spec.setdefault("affinity", {})
-        if self.chance(0.2):
+        if self.chance(0.1, "node affinity"):
             affinity["nodeAffinity"] = {REQUIRED: {"nodeSelectorTerms": self.node_terms()}}
         if self.chance(0.1):
             affinity["podAffinity"] = {REQUIRED: [self.term()]}
-        if self.chance(0.3):
+        if self.chance(0.1, "terms"):
             affinity["podAntiAffinity"] = {
                 REQUIRED: [self.term() for _ in range(pick.choice([1, 2]))]
             }
-        if self.chance(0.3):
+        if self.chance(0.1, "spread"):
             spec["topologySpreadConstraints"] = [self.constraint()]
-        if self.chance(0.1):
+        if self.chance(0.05, "gates"):
             spec["schedulingGates"] = [{"name": "example.com/wait"}]
         return pod
 

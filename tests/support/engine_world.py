@@ -17,7 +17,7 @@ from podsched.config.load import load_config
 from podsched.config.plugins import ExtensionPoint, PluginSpec
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import Handle, Plugin, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.plugins.registry import factories

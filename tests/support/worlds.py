@@ -9,7 +9,7 @@ from typing import Any
 from podsched.config.load import default_config
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo
 from podsched.plugins.registry import factories
 from support.plain_topology import Manifest

@@ -1,6 +1,7 @@
 """Explanations as a replica gives them: one after another, and scheduling goes on in between.
 
-An explanation holds up the event loop for as long as it is computed, 30 ms at 5,000 nodes. Each is
+An explanation holds up the event loop for as long as it is computed, 30 ms at 5,000 nodes, and as
+long again if changes are asked for, which are then looked for in a thread. Each is
 followed by a pause of ``_REST`` times that, so that however many are asked for, decisions keep most
 of the time. Those who wait too long get no answer, which their question's timeout sees to.
 """
@@ -17,10 +18,18 @@ from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.client.cluster import InformerPort
 from podsched.engine.decisions.log import DecisionLog
+from podsched.engine.explain.changes.question import Question as ChangesQuestion
+from podsched.engine.explain.changes.search import add_changes
 from podsched.engine.explain.decided import Recorded
 from podsched.engine.live_explanation import Clock, explain_live, timestamp
 from podsched.engine.state import SchedulingState
-from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaState
+from podsched.v1.scheduling_pb2 import (
+    Answer,
+    Explanation,
+    PodState,
+    Question,
+    ReplicaState,
+)
 
 _REST: Final = 4.0
 #: Seconds for a replica to see what the asker has seen; standbys look four times a second.
@@ -63,6 +72,8 @@ class Explaining:
                 recorded = await self._recorded(question)
                 began = time.perf_counter()
                 answer = self._explain(question, recorded)
+                if question.explain.changes and answer.explanation.state == PodState.PENDING:
+                    await self._add_changes(answer.explanation)
                 took = time.perf_counter() - began
                 yield answer
                 await asyncio.sleep(took * _REST)
@@ -108,6 +119,18 @@ class Explaining:
         by.time.CopyFrom(timestamp(clock.unix))
         by.took_ms = round((time.perf_counter() - began) * 1000, 3)
         return Answer(explanation=found)
+
+    async def _add_changes(self, answer: Explanation) -> None:
+        """Add what would make the pod fit: looked for on a copy, in a thread, as it takes long."""
+        state = self._state()
+        if state is None:
+            return
+        pod = state.cache.cluster.pods.get(f"{answer.pod.namespace}/{answer.pod.name}")
+        if pod is None:
+            return
+        runtime = state.profiles[pod.cls.scheduler_name]
+        search = ChangesQuestion.on_copy(runtime, state.cache.cluster, pod)
+        await asyncio.to_thread(add_changes, answer, search)
 
 
 def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:

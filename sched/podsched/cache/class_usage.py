@@ -39,6 +39,13 @@ class ClassUsage:
         self.counters: list[tuple[PodCounter, int]] = []
         self.terms: list[tuple[TermTotal, int]] = []
 
+    def copy(self) -> ClassUsage:
+        """Return the same usage, of pods that nothing counts yet."""
+        made = ClassUsage.__new__(ClassUsage)
+        made.exemplar, made.amounts, made.ports = self.exemplar, self.amounts, self.ports
+        made.rows, made.counters, made.terms = dict(self.rows), [], []
+        return made
+
 
 class ClassUsages:
     """The usage of every class that has pods, or had some lately."""
@@ -53,6 +60,18 @@ class ClassUsages:
     def __iter__(self) -> Iterator[ClassUsage]:
         yield from self.running.values()
         yield from self.terminating.values()
+
+    def copy(self) -> ClassUsages:
+        """Return the same usages, to be changed by themselves; nothing counts their pods yet."""
+        made = ClassUsages()
+        for mine, theirs in (
+            (made.running, self.running),
+            (made.terminating, self.terminating),
+        ):
+            for cls, usage in theirs.items():
+                mine[cls] = usage.copy()
+        made._sweep_at = self._sweep_at
+        return made
 
     def add(self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]) -> ClassUsage:
         """Add the usage of a class that is not known yet."""

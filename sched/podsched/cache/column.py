@@ -36,6 +36,13 @@ class Column(Generic[Scalar]):
         self.view = array.view()
         self.view.flags.writeable = False
 
+    def copy(self) -> Column[Scalar]:
+        """Return a column of its own with the same values."""
+        made: Column[Scalar] = Column.__new__(Column)
+        made._fill = self._fill
+        made._adopt(self.array.copy())
+        return made
+
     def grow(self, size: int) -> None:
         """Make the column longer; new cells have the value it was filled with."""
         grown = np.full(size, self._fill, dtype=self.array.dtype)

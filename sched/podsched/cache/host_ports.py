@@ -32,6 +32,12 @@ class PortsInUse:
         self._used: dict[int, dict[Port, int]] = {}
         self._rows: Rows | None = None
 
+    def copy(self) -> PortsInUse:
+        """Return the same ports, to be changed by themselves."""
+        made = PortsInUse()
+        made._used = {row: dict(used) for row, used in self._used.items()}
+        return made
+
     def add(self, row: int, ports: Iterable[Port]) -> None:
         """Count one more pod with these ports on the row."""
         used = self._used.get(row)

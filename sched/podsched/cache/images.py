@@ -23,6 +23,13 @@ class Images:
         self._sizes: dict[str, dict[int, int]] = {}
         self._arrays: dict[str, tuple[Rows, Int64s]] = {}
 
+    def copy(self) -> Images:
+        """Return the same images, to be changed by themselves."""
+        made = Images()
+        made._sizes = {name: dict(sizes) for name, sizes in self._sizes.items()}
+        made._arrays = dict(self._arrays)
+        return made
+
     @property
     def names(self) -> list[str]:
         return list(self._sizes)

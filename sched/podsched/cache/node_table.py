@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,11 @@ class _Row:
     allocatable: dict[str, int] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
     version: int = 0
+
+    def copy(self) -> _Row:
+        return _Row(
+            self.node, self.labels, self.taints, self.allocatable, self.images, self.version
+        )
 
 
 class NodeTable:
@@ -75,6 +81,20 @@ class NodeTable:
         self._zones = ZoneTree()
         self._live_rows: Rows | None = None
         self._ordered_rows: Rows | None = None
+
+    def copy(self) -> NodeTable:
+        """Return the same nodes in the same rows, to be changed by themselves."""
+        made = copy(self)
+        for name in ("alive", "unschedulable", "taint_set", "allowed_pods", "_absent"):
+            setattr(made, name, getattr(self, name).copy())
+        made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
+        made._labels = {key: column.copy() for key, column in self._labels.items()}
+        made._rows = [None if row is None else row.copy() for row in self._rows]
+        for name in ("names", "row_of", "_free", "_labelled", "_value_ids", "_values"):
+            setattr(made, name, copy(getattr(self, name)))
+        made._taint_ids, made._taints = dict(self._taint_ids), list(self._taints)
+        made.images, made._zones = self.images.copy(), self._zones.copy()
+        return made
 
     @property
     def is_full(self) -> bool:

@@ -27,6 +27,13 @@ class Nominator:
         self._changed: deque[str] = deque(maxlen=JOURNAL)
         self._version = 0
 
+    def copy(self) -> Nominator:
+        """Return the same nominations, to be changed by themselves."""
+        made = Nominator()
+        made._pods = {name: dict(pods) for name, pods in self._pods.items()}
+        made._node_of = dict(self._node_of)
+        return made
+
     @property
     def version(self) -> int:
         """A number that changes whenever a nomination is made, moved or withdrawn."""

@@ -31,6 +31,12 @@ class _Kind:
         self.version = 0
         self.lists: dict[str | None, tuple[Any, ...]] = {}
 
+    def copy(self) -> _Kind:
+        made = _Kind()
+        made.by_namespace = {name: dict(group) for name, group in self.by_namespace.items()}
+        made.version = self.version
+        return made
+
     def changed(self) -> None:
         self.version += 1
         self.lists.clear()
@@ -58,6 +64,15 @@ class ClusterState:
         self.pods: dict[str, PodInfo] = {}
         self._kinds: dict[str, _Kind] = {}
         self._changes = 0
+
+    def copy(self) -> ClusterState:
+        """Return the same cluster to try changes on; the objects themselves are shared."""
+        made = ClusterState(self.columns.copy())
+        made.nominator = self.nominator.copy()
+        made.pods = dict(self.pods)
+        made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
+        made._changes = self._changes
+        return made
 
     @property
     def nodes(self) -> Columns:

@@ -32,6 +32,13 @@ class ZoneTree:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
 
+    def copy(self) -> ZoneTree:
+        """Return the same nodes in the same order, to be changed by themselves."""
+        made = ZoneTree()
+        made._zones = {zone: dict(nodes) for zone, nodes in self._zones.items()}
+        made._zone_of = dict(self._zone_of)
+        return made
+
     def put(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a node, or move it when its zone changed."""
         zone = zone_key(labels)

@@ -69,6 +69,13 @@ def explain(
         list[str] | None,
         typer.Option(metavar="NODE", help="Tell the verdict on this node as well; repeatable."),
     ] = None,
+    changes: Annotated[
+        bool,
+        typer.Option(
+            "--changes/--no-changes",
+            help="Look for the smallest changes that would make a waiting pod fit.",
+        ),
+    ] = True,
     replica: Annotated[
         str,
         typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads."),
@@ -92,7 +99,9 @@ def explain(
     nodes = list(dict.fromkeys(node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
-    request = ExplainRequest(namespace=namespace, name=name, replica=replica, nodes=nodes)
+    request = ExplainRequest(
+        namespace=namespace, name=name, replica=replica, nodes=nodes, changes=changes
+    )
     source = ClusterSource(filename or (), False, kubeconfig, context)
     if not source.given:
         if config is not None:

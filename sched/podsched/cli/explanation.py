@@ -12,6 +12,7 @@ from podsched.cli.printers import aligned, terminal_width
 from podsched.lib.ages import age
 from podsched.v1.scheduling_pb2 import (
     Attempt,
+    Change,
     Explanation,
     FunnelStep,
     NodeGroup,
@@ -70,6 +71,7 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     yield "Nodes asked for", [line for node in answer.node_verdicts for line in _verdict(node)]
     yield _scores_heading(answer), _scores(answer.scores)
     yield "Preemption", _preemption(answer.preemption) if answer.HasField("preemption") else []
+    yield "What would make it fit, the least of each kind", _changes(answer.changes)
     yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
 
 
@@ -323,6 +325,15 @@ def _preemption(preemption: Preemption) -> list[str]:
         lines.append(f"  {_count(preemption.untried_nodes, 'more node')} not tried")
     for reason in preemption.rejected:
         lines += _wrapped(f"{_count(reason.nodes, 'node')}: {reason.reason}", "  ")
+    return lines
+
+
+def _changes(changes: Sequence[Change]) -> list[str]:
+    lines = []
+    for change in changes:
+        doubt = ", perhaps less" if change.smaller_possible else ""
+        nodes = _count(change.nodes, "node")
+        lines += _wrapped(f"{change.description}{doubt}: {nodes}", "  ")
     return lines
 
 

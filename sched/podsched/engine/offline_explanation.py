@@ -13,6 +13,8 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
+from podsched.engine.explain.changes.question import Question
+from podsched.engine.explain.changes.search import add_changes
 from podsched.engine.explain.explanation import explain_ended, explain_fit
 from podsched.engine.explain.preempting import add_preemption
 from podsched.engine.explain.references import reference
@@ -83,6 +85,8 @@ def _explain(
         add_preemption(answer, fitting)
     if not node_name:
         _add_gate(answer, runtime, info)
+        if request.changes and answer.state == PodState.PENDING:
+            add_changes(answer, Question(runtime, cluster, info))
     return answer
 
 

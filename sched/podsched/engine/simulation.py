@@ -33,10 +33,10 @@ from podsched.engine.explain.changes.question import Question
 from podsched.engine.explain.changes.search import find_changes
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.engine.runtime.user_plugins import user_plugin_specs
 from podsched.framework.filter_outcome import EXCLUDED, FilterOutcome
-from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, NoWaitingPods, PluginFactory
+from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
@@ -51,22 +51,6 @@ DYNAMIC_RESOURCES = "DynamicResources"
 
 class BadScenario(ValueError):
     """The scenario lacks a part, or a part is of the wrong kind: its author is at fault."""
-
-
-class SimulatedHandle(NoWaitingPods):
-    """The plugins' handle on a simulated cluster; chance always says 0."""
-
-    def __init__(self, cluster: ClusterView) -> None:
-        self._cluster = cluster
-
-    @property
-    def cluster(self) -> ClusterView:
-        """The cluster of the scenario."""
-        return self._cluster
-
-    def random(self) -> float:
-        """0.0: a simulation has the same result every time."""
-        return 0.0
 
 
 def simulate(

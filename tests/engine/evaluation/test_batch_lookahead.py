@@ -17,7 +17,7 @@ from podsched.config.load import default_config
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.selection import Ending, Selector
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo
 from podsched.plugins.registry import factories
 from support.engine_world import node, pod

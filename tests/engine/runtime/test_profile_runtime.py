@@ -10,7 +10,7 @@ from podsched.cache.objects import ClusterState
 from podsched.config.load import load_config
 from podsched.config.plugins import ExtensionPoint, PluginSpec
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
-from podsched.engine.simulation import SimulatedHandle
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState, ScorePlugin, Traits
 from podsched.framework.pods import PodInfo

@@ -121,6 +121,7 @@ class ProfileRuntime:
         self.meter = (meter or EngineMeter.unread()).of(profile.scheduler_name)
         self.percentage_of_nodes_to_score = profile.percentage_of_nodes_to_score
         self.handle = handle
+        self._factories = factories
         self.plugins: dict[str, Plugin] = {
             UnsupportedFields.name: UnsupportedFields(),
             **_make(profile, factories, handle),
@@ -171,6 +172,13 @@ class ProfileRuntime:
         other.score = [replace(named, runs=runs) for named in self.score]
         other._pre_score_runs = dict.fromkeys(self._pre_score_runs, runs)
         return other
+
+    def remade(self, handle: Handle) -> ProfileRuntime:
+        """Return the profile with plugins of its own, for another cluster; nobody reads its meter.
+
+        Raises PluginError as the constructor does.
+        """
+        return ProfileRuntime(self.profile, self._factories, handle)
 
     def _at(self, point: ExtensionPoint) -> tuple[Named[Any], ...]:
         found = []

@@ -151,9 +151,18 @@ def smaller_tolerations(world: World, found: Change | None) -> Iterator[World]:
             [exists],
         ]
         for number, tolerations in enumerate(steps, start=1):
-            if found is None or number < found.cost:
+            if found is None or number < width_of(found):
                 for toleration in tolerations:
                     yield world.with_spec(tolerations=[*own, toleration])
+
+
+def width_of(found: Change) -> int:
+    """The step of the toleration that would be added."""
+    assert found.pod is not None
+    added = found.pod.spec.tolerations[-1]
+    if not added.key:
+        return 4 if added.effect else 5
+    return 1 + (added.operator == "Exists") + (not added.effect)
 
 
 def smaller_selectors(world: World, found: Change | None) -> Iterator[World]:

@@ -18,6 +18,7 @@ from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools, ForkedColumns, Int64s
 from podsched.framework.plugin import CycleState
@@ -91,6 +92,12 @@ class Question:
         self.gated = bool(pod.pod.spec.scheduling_gates)
         self.pod = self.info(_ungated(pod.pod)) if self.gated else pod
         self.state = CycleState()
+
+    @classmethod
+    def on_copy(cls, runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Question:
+        """Ask about a cluster that is in use; the search may then go on in a thread of its own."""
+        copied = cluster.copy()
+        return cls(runtime.remade(SimulatedHandle(copied)), copied, pod)
 
     def info(self, message: v1.Pod) -> PodInfo:
         """Return a changed pod as the plugins see it."""

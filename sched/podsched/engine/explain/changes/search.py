@@ -23,6 +23,7 @@ from podsched.engine.explain.changes.pods_gone import pods_gone
 from podsched.engine.explain.changes.question import Question
 from podsched.engine.explain.changes.requests import lower_requests
 from podsched.engine.explain.changes.tolerations import add_toleration
+from podsched.v1.scheduling_pb2 import Explanation
 
 #: In the order in which people would like to hear of them.
 FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProxyType({
@@ -45,3 +46,13 @@ def find_changes(question: Question) -> list[Change]:
     if len(question.feasible(question.asked)):
         return []
     return [change for find in FINDERS.values() if (change := find(question)) is not None]
+
+
+def add_changes(answer: Explanation, question: Question) -> None:
+    """Add to an explanation of the pod what would make it fit, or that no single change would."""
+    if len(question.feasible(question.asked)):
+        return
+    found = find_changes(question)
+    answer.changes.extend(change.to_message(question.asked.pod) for change in found)
+    if not found:
+        answer.notes.append("No single change of the pod or the cluster would make it fit.")
