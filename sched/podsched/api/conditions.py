@@ -10,6 +10,7 @@ from podsched.api.objects import (
     NodeStatus,
     Pod,
     PodCondition,
+    PodDisruptionBudgetStatus,
     PodStatus,
     Timestamp,
 )
@@ -18,6 +19,7 @@ POD_SCHEDULED = "PodScheduled"
 POD_READY = "Ready"
 DISRUPTION_TARGET = "DisruptionTarget"
 NODE_READY = "Ready"
+DISRUPTION_ALLOWED = "DisruptionAllowed"
 
 REASON_UNSCHEDULABLE = "Unschedulable"
 REASON_SCHEDULER_ERROR = "SchedulerError"
@@ -62,6 +64,28 @@ def _same(old: PodCondition, new: PodCondition) -> bool:
         new.message,
         new.observed_generation,
     )
+
+
+def set_disruption_allowed(status: PodDisruptionBudgetStatus, now: Timestamp) -> None:
+    """Set what a budget says of itself, from the disruptions that it allows."""
+    if status.disruptions_allowed > 0:
+        set_budget_condition(status, TRUE, "SufficientPods", "", now)
+    else:
+        set_budget_condition(status, FALSE, "InsufficientPods", "", now)
+
+
+def set_budget_condition(
+    status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: Timestamp
+) -> None:
+    """Set the condition DisruptionAllowed of a budget, as of the generation observed."""
+    found = next((c for c in status.conditions if c.type == DISRUPTION_ALLOWED), None)
+    condition = found or status.conditions.add(type=DISRUPTION_ALLOWED)
+    if condition.status != value:
+        condition.last_transition_time.CopyFrom(now)
+    condition.status = value
+    condition.reason = reason
+    condition.message = message
+    condition.observed_generation = status.observed_generation
 
 
 def is_node_ready(status: NodeStatus) -> bool:

@@ -18,13 +18,24 @@ SYSTEM_CLASSES = {
     "system-cluster-critical": 2 * HIGHEST_USER_DEFINABLE_PRIORITY,
     "system-node-critical": 2 * HIGHEST_USER_DEFINABLE_PRIORITY + 1000,
 }
+#: Kubernetes' own texts.
+_DESCRIPTIONS = {
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
+    "can be moved to another node if necessary.",
+    "system-node-critical": "Used for system critical pods that must not be moved from their "
+    "current node.",
+}
 
 
 def system_priority_classes() -> list[PriorityClass]:
     """Return the classes that exist in every cluster."""
     classes = []
     for name, value in SYSTEM_CLASSES.items():
-        item = PriorityClass(value=value, preemption_policy=PREEMPT_LOWER_PRIORITY)
+        item = PriorityClass(
+            value=value,
+            preemption_policy=PREEMPT_LOWER_PRIORITY,
+            description=_DESCRIPTIONS[name],
+        )
         item.metadata.name = name
         classes.append(item)
     return classes

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from podsched.api.codec import write
-from podsched.api.conditions import is_pod_ready
+from podsched.api.conditions import (
+    FALSE,
+    is_pod_ready,
+    set_budget_condition,
+    set_disruption_allowed,
+)
 from podsched.api.objects import (
     Condition,
     Pod,
@@ -28,7 +33,6 @@ from podsched.v1.api_pb2 import PatchRequest
 
 DELETION_TIMEOUT = 120.0
 """Seconds an evicted pod counts as disrupted while its deletion is not seen."""
-DISRUPTION_ALLOWED = "DisruptionAllowed"
 
 
 class Owner(NamedTuple):
@@ -113,7 +117,7 @@ def new_status(
     if isinstance(found, Owner):
         status.disruptions_allowed = 0
         message = f"found no controllers for pods of {found.kind} {found.name!r}"
-        _set_condition(status, "False", "SyncFailed", message, now)
+        set_budget_condition(status, FALSE, "SyncFailed", message, timestamp(now, whole=True))
         return status, None
     recheck, disrupted_healthy = _keep_disrupted(status, counts, now)
     status.expected_pods = found.expected
@@ -121,10 +125,7 @@ def new_status(
     status.current_healthy = counts.healthy - disrupted_healthy
     allowed = status.current_healthy - found.desired
     status.disruptions_allowed = max(0, allowed) if found.expected > 0 else 0
-    if status.disruptions_allowed > 0:
-        _set_condition(status, "True", "SufficientPods", "", now)
-    else:
-        _set_condition(status, "False", "InsufficientPods", "", now)
+    set_disruption_allowed(status, timestamp(now, whole=True))
     return status, recheck
 
 
@@ -163,20 +164,6 @@ def _keep_disrupted(
         healthy += member.ready
         recheck = earliest(recheck, fails_at)
     return recheck, healthy
-
-
-def _set_condition(
-    status: PodDisruptionBudgetStatus, value: str, reason: str, message: str, now: float
-) -> None:
-    condition = next((c for c in status.conditions if c.type == DISRUPTION_ALLOWED), None)
-    if condition is None:
-        condition = status.conditions.add(type=DISRUPTION_ALLOWED)
-    if condition.status != value:
-        condition.last_transition_time.CopyFrom(timestamp(now, whole=True))
-    condition.status = value
-    condition.reason = reason
-    condition.message = message
-    condition.observed_generation = status.observed_generation
 
 
 def status_patch(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podsched.api.conditions import is_finished, is_pod_ready
+from podsched.api.conditions import is_finished, is_pod_ready, set_disruption_allowed
 from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import SelectorError, compile_selector
@@ -76,6 +76,8 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
             cause = f"The disruption budget {name} does not allow evicting pods currently"
         raise errors.budget(name, cause)
     status.disruptions_allowed -= 1
+    if status.disruptions_allowed == 0:
+        set_disruption_allowed(status, timestamp(now, whole=True))
     status.disrupted_pods[pod.metadata.name].CopyFrom(timestamp(now, whole=True))
     return budget
 

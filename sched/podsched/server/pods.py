@@ -90,7 +90,9 @@ class PodOperations:
             outcomes[index] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def bind_as_asked(self, binding: Binding, adorn: Adorn) -> Entry:
+    async def bind_as_asked(
+        self, binding: Binding, adorn: Adorn, *, dry_run: bool = False
+    ) -> Entry:
         """Bind a pod as Kubernetes' subresource does: to a node that need not exist yet.
 
         Schedulers of Kubernetes know of no fence, so none is asked for; podsched's own leaders
@@ -100,7 +102,8 @@ class PodOperations:
         if (refused := _binding_error(binding, _may_bind)) is not None:
             raise refused
         now = timestamp(self._now(), whole=True)
-        await self._guard.admit(None)
+        if not dry_run:
+            await self._guard.admit(None)
         node_known = self._cache.get(NODE, binding.node_name) is not None
 
         def change(entry: Entry) -> Step | None:
@@ -112,7 +115,7 @@ class PodOperations:
 
         key = _key(binding.namespace, binding.name)
         mutation = Mutation(POD, key, change, self._guard.list_changed)
-        return await self._storage.mutate_one(mutation, None)
+        return await self._storage.mutate_one(mutation, None, dry_run=dry_run)
 
     async def patch_statuses(
         self, patches: Sequence[PodStatusPatch], fence: Fence | None, *, dry_run: bool = False

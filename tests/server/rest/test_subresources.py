@@ -25,6 +25,18 @@ async def test_a_pod_is_bound_once(world: World, kube: KubeClient) -> None:
     )
 
 
+async def test_dry_runs_tell_what_would_be_and_do_nothing(world: World, kube: KubeClient) -> None:
+    await world.core.creator.create(pod("a"))
+    tried = await kube.request("POST", f"{PODS}/a/binding?dryRun=All", to("worker-1"))
+    assert tried.status == 201
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    assert (await kube.request("POST", f"{PODS}/a/eviction?dryRun=All", body)).status == 201
+    assert "nodeName" not in (await kube.get(f"{PODS}/a")).json["spec"]
+    await kube.request("POST", f"{PODS}/a/binding", to("worker-1"))
+    again = await kube.request("POST", f"{PODS}/a/binding?dryRun=All", to("worker-2"))
+    assert again.status == 409
+
+
 async def test_a_binding_without_a_node_is_a_failure_of_the_server(
     world: World, kube: KubeClient
 ) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podsched.api.selectors import SelectorError, parse_selector
+from podsched.api.validation.names import label_value
 from podsched.server.errors import Violation
 from podsched.server.rest.failures import RestError, bad_request, failed_options
 
@@ -58,7 +60,7 @@ class ListOptions:
         match = query.get("resourceVersionMatch", "")
         _check(query, match, watch=watch, initial=initial)
         return cls(
-            labels=query.get("labelSelector", ""),
+            labels=checked_labels(query.get("labelSelector", "")),
             fields=query.get("fieldSelector", ""),
             version=version_of(query, watch=watch),
             match=match,
@@ -68,6 +70,21 @@ class ListOptions:
             bookmarks=flag(query, "allowWatchBookmarks"),
             initial_events=initial,
         )
+
+
+def checked_labels(text: str) -> str:
+    """Return a label selector that can be read. Raises RestError 400, in Kubernetes' words."""
+    try:
+        requirements = parse_selector(text).requirements or ()
+    except SelectorError as error:
+        raise bad_request(f"unable to parse requirement: {error}") from None
+    for found in requirements:
+        if found.operator in ("In", "NotIn"):
+            for index, value in enumerate(sorted(found.values)):
+                for wrong in label_value(value):
+                    where = f'values[{index}][{found.key}]: Invalid value: "{value}"'
+                    raise bad_request(f"unable to parse requirement: {where}: {wrong}")
+    return text
 
 
 def version_of(query: Query, *, watch: bool = False) -> int | None:

@@ -69,14 +69,14 @@ class Subresources:
 
     async def _bind(self, binding: v1.Binding, metadata: Any, *, dry: bool) -> None:
         version = str(metadata.get("resourceVersion") or "")
-        if version or dry:
+        if version:
             entry = await self._core.registry.get("Pod", binding.namespace, binding.name)
-            if version and version != str(entry.revision):
+            if version != str(entry.revision):
                 kind = entry.kind
                 current = str(entry.revision)
                 raise errors.precondition(kind, binding.name, "ResourceVersion", version, current)
-        if not dry:
-            await self._core.pods.bind_as_asked(binding, self._adorning(binding, metadata))
+        adorn = self._adorning(binding, metadata)
+        await self._core.pods.bind_as_asked(binding, adorn, dry_run=dry)
 
     def _adorning(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
         """Return what adds the labels and annotations of a binding, and its node's place."""
@@ -109,13 +109,11 @@ class Subresources:
         evict.condition.CopyFrom(EVICTED)
         evict.preconditions.uid = options.uid
         evict.preconditions.resource_version = options.version
-        if dry or options.dry_run:
-            await self._core.registry.get("Pod", target.namespace, target.name)
-        else:
-            try:
-                only_entry(await self._core.pods.evict([evict], None))
-            except ApiError as error:
-                raise of_deletion(error) from None
+        try:
+            dry_run = dry or options.dry_run
+            only_entry(await self._core.pods.evict([evict], None, dry_run=dry_run))
+        except ApiError as error:
+            raise of_deletion(error) from None
         return Answer(encode(_SUCCESS), 201)
 
     # ------------------------------------------------------------------ scale
