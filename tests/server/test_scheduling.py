@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server.access.identity import Authentication, Identity
 from podsched.server.access.policy import Policy
 from podsched.server.access.rights import OWN, Rights, set_rights
 from podsched.server.errors import ApiError
 from podsched.server.replicas import Replicas
 from podsched.server.scheduling import HIDDEN, SchedulingService, hide_pods
+from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
     Answer,
     ExplainRequest,
@@ -137,3 +139,45 @@ async def test_of_a_bound_pod_the_replica_that_decided_is_found(world: World) ->
     assert replicas.asked == ["leader", "other", "former"]
     by_name = ExplainRequest(name="web", replica="leader")
     assert Explanation.FromString(await asking.explain(by_name)).message == "one"
+
+
+class TwoReplicas:
+    """Stands for ``Replicas`` where the decisions of two terms are in two places."""
+
+    def __init__(self, *answers: Answer | ApiError) -> None:
+        self.answers = answers
+
+    async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
+        return [(str(number), answer) for number, answer in enumerate(self.answers)]
+
+
+def decided(*ends: int, more: bool = False, dropped: int = 0) -> Answer:
+    answer = Answer()
+    answer.decisions.more, answer.decisions.dropped = more, dropped
+    for end in ends:
+        answer.decisions.records.add(number=end).ended_time.FromSeconds(end)
+    return answer
+
+
+async def test_decisions_of_all_replicas_come_together_as_far_as_replicas_answer() -> None:
+    set_rights(OWN)
+    failed = ApiError(StatusCode.DEADLINE_EXCEEDED, StatusReason.UNAVAILABLE, "slow")
+    two: Any = TwoReplicas(decided(1, 4, dropped=1), failed, decided(2, 3, dropped=2))
+    storage: Any = None
+    answer = await SchedulingService(two, storage).decisions(DecisionsRequest(limit=3))
+    response = DecisionsResponse.FromString(answer)
+    assert [record.number for record in response.records] == [2, 3, 4]
+    assert (response.more, response.dropped) == (True, 3)
+
+
+async def test_decisions_need_a_right_in_the_namespaces_asked_about() -> None:
+    set_rights(Rights(SAM, Policy()))
+    with pytest.raises(ApiError, match=r'"pods/explain" .* at the cluster scope'):
+        await service().decisions(DecisionsRequest())
+
+
+@pytest.mark.parametrize("request_", [DecisionsRequest(name="a"), DecisionsRequest(limit=1001)])
+async def test_questions_about_decisions_are_checked(request_: DecisionsRequest) -> None:
+    set_rights(OWN)
+    with pytest.raises(ApiError, match=r"a name needs a namespace|not between 0 and 1000"):
+        await service().decisions(request_)

@@ -21,6 +21,7 @@ from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
 from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend
+from podsched.app.decision_answers import DecisionAnswers
 from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.load import LoadMeter
@@ -292,7 +293,11 @@ class Replica:
             self._informer,
             self.decisions,
         )
-        return Answers(replica, answerer({"explain": explaining.answer}))
+        handlers = {
+            "explain": explaining.answer,
+            "decisions": DecisionAnswers(self.decisions).answer,
+        }
+        return Answers(replica, answerer(handlers))
 
     def _own_sight(self, elector: LeaderElector) -> Sight:
         """Return what this replica knows by itself, where replicas write no Leases of their own."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from podsched.cli.errors import FAILED, USAGE, fail
-
-if TYPE_CHECKING:
-    from podsched.v1.decisions_pb2 import DecisionRecord
+from podsched.v1.decisions_pb2 import DecisionRecord
 
 
 def export(records: Sequence[DecisionRecord], path: Path) -> int:
@@ -55,8 +53,6 @@ def _parquet(records: Sequence[DecisionRecord], path: Path) -> None:
 
 def _fields() -> list[tuple[str, type | None]]:
     """Return the names of a record's fields and their types; None: a time."""
-    from podsched.v1.decisions_pb2 import DecisionRecord
-
     empty = DecisionRecord()
     found: list[tuple[str, type | None]] = []
     for field in DecisionRecord.DESCRIPTOR.fields:

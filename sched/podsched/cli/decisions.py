@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
-from podsched.cli.client import Namespace
+from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.decision_export import export
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.get import AllNamespaces
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError
 from podsched.config.durations import parse_duration
-
-if TYPE_CHECKING:
-    from podsched.engine.decisions.rows import DecisionQuery
-    from podsched.v1.decisions_pb2 import DecisionRecord
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 
 _FORMATS = ("table", "wide", "json")
 #: Decisions shown at most, and read from files at most.
 MOST, MOST_READ = 10_000, 1_000_000
+#: Decisions asked for at a time, and seconds to wait for an answer.
+_PAGE, _TIMEOUT = 1000, 15.0
+#: Seconds before the latest decision in which others may still end.
+_OPEN_FOR = 60.0
 #: Seconds between two looks for new ones.
 _LOOK_EVERY = 0.5
 
@@ -45,6 +50,28 @@ Reason = Annotated[
         "Gone) or in the message.",
     ),
 ]
+Node = Annotated[str, typer.Option(metavar="NAME", help="That chose this node.")]
+Shadow = Annotated[
+    bool, typer.Option("--shadow", help="Of a shadow configuration, where it differs.")
+]
+Limit = Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="The latest so many.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on with new ones, until Ctrl-C.")]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="table, wide (more columns), or json (one decision a line).",
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Read the log in a scheduler's --decision-log DIR instead of asking."
+    ),
+]
+Replica = Annotated[str, typer.Option(metavar="NAME", help="Replica to ask. Default: all of them.")]
 Export = Annotated[
     Path | None,
     typer.Option(
@@ -63,11 +90,10 @@ class _View:
     namespaces: bool
     shadow: bool
     one_pod: bool
+    widths: list[int] = field(default_factory=list)
 
     def show(self, records: Sequence[DecisionRecord], *, first: bool) -> None:
         if self.output == "json":
-            from google.protobuf.json_format import MessageToDict
-
             for record in records:
                 say(json.dumps(MessageToDict(record)))
         elif self.one_pod and self.output == "table":
@@ -77,7 +103,13 @@ class _View:
             wide = self.output == "wide"
             cells = rows(records, wide=wide, namespaces=self.namespaces, shadow=self.shadow)
             heading = ((*(SHADOW if self.shadow else HEADINGS), *(WIDE if wide else ())),)
-            lines = aligned([*heading, *cells], WIDTHS)
+            if first:
+                columns = zip(*heading, *cells, strict=True)
+                least = [*WIDTHS, *[0] * len(heading[0])]
+                found = (max(map(len, column)) for column in columns)
+                # What comes later stands below what was first.
+                self.widths[:] = [max(pair) for pair in zip(found, least, strict=False)]
+            lines = aligned([*heading, *cells], self.widths)
             say("\n".join(lines if first else lines[1:]))
 
 
@@ -85,32 +117,17 @@ def decisions(
     pod: Annotated[str, typer.Argument(metavar="[POD]", help="Of one pod, at length.")] = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
-    node: Annotated[str, typer.Option(metavar="NAME", help="That chose this node.")] = "",
+    node: Node = "",
     since: Since = "",
     reason: Reason = "",
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Of a shadow configuration, where it differs.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option(min=1, max=MOST, metavar="N", help="The latest so many.")
-    ] = 100,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on with new ones, until Ctrl-C.")
-    ] = False,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FORMAT",
-            help="table, wide (more columns), or json (one decision a line).",
-        ),
-    ] = "table",
-    file: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Read the log in a scheduler's --decision-log DIR."),
-    ] = None,
+    shadow: Shadow = False,
+    limit: Limit = 100,
+    watch: Watch = False,
+    output: Output = "table",
+    file: File = None,
+    replica: Replica = "",
     export_to: Export = None,
+    server: Server = "",
 ) -> None:
     """Show the scheduler's decisions, and what became of them.
 
@@ -118,73 +135,124 @@ def decisions(
     Examples: sched decisions -A; sched decisions web-0; sched decisions --reason unsched -w;
     sched decisions --file data/decisions/scheduler-0 --since 1h --export decisions.jsonl
     """
-    from podsched.engine.decisions.rows import DecisionQuery
-
     if output not in _FORMATS:
         fail(f"--output: {output} is none of {', '.join(_FORMATS)}", USAGE)
     if watch and export_to is not None:
         fail("--watch and --export cannot be used together", USAGE)
-    query = DecisionQuery(
+    request = DecisionsRequest(
         namespace="" if all_namespaces and not pod else namespace,
         name=pod,
         node_name=node,
-        since=_since(since),
         reason=reason,
         shadow=shadow,
+        replica=replica,
         limit=MOST_READ if export_to is not None else limit,
     )
+    _set_since(request, _since(since))
     view = _View(output, all_namespaces, shadow, bool(pod))
-    look = _in_directory(file)
-    if export_to is not None:
-        count = export(look(query), export_to)
-        say(f"{count} decisions written to {export_to}", error=True)
-        return
-    _show(look, query, view, watch=watch)
+
+    async def work(look: Look) -> None:
+        found = await look(request)
+        if export_to is not None:
+            count = export(found, export_to)
+            say(f"{count} decisions written to {export_to}", error=True)
+            return
+        if found:
+            view.show(found, first=True)
+        elif not watch:
+            say("No decisions found.", error=True)
+        if watch:
+            await _follow(look, request, view, found)
+
+    if file is not None:
+        asyncio.run(work(_in_directory(file)))
+    else:
+        with_client(server, lambda client: work(_asking(client)))
 
 
-Look = Callable[["DecisionQuery"], "Sequence[DecisionRecord]"]
+Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
+"""Returns the latest decisions that match, the oldest first."""
 
 
-def _show(look: Look, query: DecisionQuery, view: _View, *, watch: bool) -> None:
-    found = look(query)
-    if found:
-        view.show(found, first=True)
-    elif not watch:
-        say("No decisions found.", error=True)
-    if watch:
-        _follow(look, query, view, found)
-
-
-def _follow(look: Look, query: DecisionQuery, view: _View, shown: Sequence[DecisionRecord]) -> None:
+async def _follow(
+    look: Look, request: DecisionsRequest, view: _View, shown: Sequence[DecisionRecord]
+) -> None:
     """Show new decisions, and those again whose outcome was open."""
     known = {(r.replica, r.number): r.outcome for r in shown}
-    since = max((seconds(r.decided_time) for r in shown), default=time.time())
+    latest = max((seconds(r.decided_time) for r in shown), default=time.time())
     first = not shown
     while True:
-        time.sleep(_LOOK_EVERY)
-        # Decisions come into the log in the order in which they end.
-        found = look(replace(query, since=since - 60.0, limit=MOST))
-        new = [r for r in found if known.get((r.replica, r.number)) not in (r.outcome,)]
+        await asyncio.sleep(_LOOK_EVERY)
+        again = DecisionsRequest()
+        again.CopyFrom(request)
+        again.limit = MOST
+        _set_since(again, max(_since_of(request), latest - _OPEN_FOR))
+        new = [r for r in await look(again) if known.get((r.replica, r.number)) != r.outcome]
         if new:
             view.show(new, first=first)
             first = False
             known |= {(r.replica, r.number): r.outcome for r in new}
-            since = max(since, *(seconds(r.decided_time) for r in new))
+            latest = max(latest, *(seconds(r.decided_time) for r in new))
 
 
-def _in_directory(directory: Path | None) -> Look:
+def _asking(client: ApiClient) -> Look:
+    """Return how replicas are asked: page by page, from the latest decisions on."""
+
+    async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
+        page = DecisionsRequest()
+        page.CopyFrom(request)
+        page.limit = min(_PAGE, request.limit)
+        found: dict[tuple[str, int], DecisionRecord] = {}
+        while len(found) < request.limit:
+            answer = await _ask(client, page)
+            before = len(found)
+            found = {(r.replica, r.number): r for r in answer.records} | found
+            if not answer.more or len(found) == before:
+                break
+            # Pages overlap in decisions that ended together.
+            page.until.FromMicroseconds(round(min(map(_ended, answer.records)) * 1e6))
+        records = sorted(found.values(), key=lambda record: seconds(record.decided_time))
+        return records[-request.limit :]
+
+    return look
+
+
+async def _ask(client: ApiClient, request: DecisionsRequest) -> DecisionsResponse:
+    try:
+        return await client.decisions(request, timeout=_TIMEOUT)
+    except ClientError as error:
+        if error.reason:  # The API server has answered, so it is not what cannot be reached.
+            fail(str(error), FAILED)
+        raise
+
+
+def _ended(record: DecisionRecord) -> float:
+    return seconds(record.ended_time) or seconds(record.decided_time)
+
+
+def _in_directory(directory: Path) -> Look:
     from podsched.engine.decisions.reading import find
+    from podsched.engine.decisions.rows import DecisionQuery
     from podsched.engine.decisions.stores import read_segments, segment_paths
 
-    if directory is None:
-        fail("--file DIR is needed", USAGE)
     if not directory.is_dir():
         fail(f"--file: {directory}: no such directory", USAGE)
     if not segment_paths(directory) and not (directory / "lock").is_file():
-        fail(
-            f"--file: {directory}: no decisions-*.jsonl.zst in it: is it a --decision-log?", FAILED
-        )
-    return lambda query: find(read_segments(directory), query)
+        fail(f"--file: {directory}: not the --decision-log of a scheduler", FAILED)
+
+    async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
+        return find(read_segments(directory), DecisionQuery.of(request, MOST_READ))
+
+    return look
+
+
+def _set_since(request: DecisionsRequest, since: float) -> None:
+    if since:
+        request.since.FromMicroseconds(max(0, round(since * 1e6)))
+
+
+def _since_of(request: DecisionsRequest) -> float:
+    return seconds(request.since)
 
 
 def _since(text: str) -> float:

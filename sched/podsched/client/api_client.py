@@ -30,6 +30,7 @@ from podsched.client.pod_stream import PodStream, open_stream
 from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
+from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
@@ -379,6 +380,14 @@ class ApiClient:
         method = "/podsched.v1.Scheduling/Explain"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return _decoded(Explanation, raw)
+
+    async def decisions(
+        self, request: DecisionsRequest, *, timeout: float | None = None
+    ) -> DecisionsResponse:
+        """Tell what was decided, at most 1,000 times. Unavailable if no replica answers."""
+        method = "/podsched.v1.Scheduling/Decisions"
+        raw = await self.call(method, request, repeatable=True, timeout=timeout)
+        return _decoded(DecisionsResponse, raw)
 
     # ------------------------------------------------------------------ calling
 

@@ -196,6 +196,22 @@ class Replicas:
         answers = [answer async for answer in self.ask(question, name)]
         return answers[-1]
 
+    async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
+        """Return by identity what each replica answers, the leader first. Raises ApiError.
+
+        For questions with a single answer. In place of that, a replica that fails has its error.
+        """
+        names = self.names() or [self._chosen("").state.identity]
+        asked = (self.ask_once(question, name) for name in names)
+        answers: list[tuple[str, Answer | ApiError]] = []
+        for name, found in zip(
+            names, await asyncio.gather(*asked, return_exceptions=True), strict=True
+        ):
+            if isinstance(found, BaseException) and not isinstance(found, ApiError):
+                raise found
+            answers.append((name, found))
+        return answers
+
     def _heard(self) -> list[_Connected]:
         since = time.monotonic() - SILENCE
         heard = [replica for replica in self._connected if replica.heard >= since]

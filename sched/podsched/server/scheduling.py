@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Final
 
 import grpc
@@ -17,7 +17,9 @@ from podsched.server.pipeline import Pipeline
 from podsched.server.replicas import Replicas
 from podsched.server.requests import bounded
 from podsched.server.storage import ObjectStorage
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
+    Answer,
     ExplainRequest,
     Explanation,
     PodReference,
@@ -28,6 +30,8 @@ from podsched.v1.scheduling_pb2 import (
 SCHEDULING: Final = "podsched.v1.Scheduling"
 #: Nodes of which single verdicts are told.
 MAX_NODES: Final = 100
+#: Decisions in one answer.
+MAX_DECISIONS: Final = 1000
 #: In place of the name of a pod that the caller may not get.
 HIDDEN: Final = "(hidden)"
 _POD = KINDS["Pod"]
@@ -44,6 +48,7 @@ class SchedulingService:
         """Return the handlers to register with gRPC."""
         handlers = {
             "Explain": unary("Explain", bounded(ExplainRequest), self.explain, pipeline),
+            "Decisions": unary("Decisions", bounded(DecisionsRequest), self.decisions, pipeline),
             "Answer": conversing("Answer", self.answer, pipeline),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
@@ -78,9 +83,39 @@ class SchedulingService:
                 return found
         return None
 
+    async def decisions(self, request: DecisionsRequest) -> bytes:
+        """Scheduling.Decisions."""
+        if request.name and not request.namespace:
+            raise errors.bad_request("a name needs a namespace", "namespace")
+        if not 0 <= request.limit <= MAX_DECISIONS:
+            raise errors.bad_request(f"not between 0 and {MAX_DECISIONS}", "limit")
+        rights().check("get", _POD, request.namespace, request.name, "explain")
+        question = Question(decisions=request)
+        if request.replica:
+            answer = await self._replicas.ask_once(question, request.replica)
+            return answer.decisions.SerializeToString()
+        answers = [answer for _, answer in await self._replicas.ask_all(question)]
+        found = [answer.decisions for answer in answers if isinstance(answer, Answer)]
+        if not found:
+            raise next(answer for answer in answers if isinstance(answer, ApiError))
+        return _together(found, request.limit or 100).SerializeToString()
+
     def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Scheduling.Answer."""
         return self._replicas.serve(messages)
+
+
+def _together(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:
+    """Return the latest decisions of several replicas, the oldest first."""
+
+    def when(record: DecisionRecord) -> tuple[int, int]:
+        at = record.ended_time if record.HasField("ended_time") else record.decided_time
+        return at.seconds, at.nanos
+
+    records = sorted((record for each in found for record in each.records), key=when)
+    more = len(records) > limit or any(each.more for each in found)
+    dropped = sum(each.dropped for each in found)
+    return DecisionsResponse(records=records[-limit:], dropped=dropped, more=more)
 
 
 def hide_pods(message: Message, mine: Rights) -> None:

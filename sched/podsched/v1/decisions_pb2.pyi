@@ -98,7 +98,7 @@ class NodeTotal(_message.Message):
     def __init__(self, node_name: _Optional[str] = ..., total: _Optional[int] = ..., plugins: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class DecisionsRequest(_message.Message):
-    __slots__ = ("namespace", "name", "node_name", "since", "reason", "shadow", "limit", "after_number", "replica")
+    __slots__ = ("namespace", "name", "node_name", "since", "reason", "shadow", "limit", "until", "replica")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -106,7 +106,7 @@ class DecisionsRequest(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     SHADOW_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
-    AFTER_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
@@ -115,18 +115,16 @@ class DecisionsRequest(_message.Message):
     reason: str
     shadow: bool
     limit: int
-    after_number: int
+    until: _timestamp_pb2.Timestamp
     replica: str
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., node_name: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., shadow: _Optional[bool] = ..., limit: _Optional[int] = ..., after_number: _Optional[int] = ..., replica: _Optional[str] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., node_name: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., shadow: _Optional[bool] = ..., limit: _Optional[int] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replica: _Optional[str] = ...) -> None: ...
 
 class DecisionsResponse(_message.Message):
-    __slots__ = ("records", "last_number", "dropped", "replica")
+    __slots__ = ("records", "dropped", "more")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
-    LAST_NUMBER_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
-    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[DecisionRecord]
-    last_number: int
     dropped: int
-    replica: str
-    def __init__(self, records: _Optional[_Iterable[_Union[DecisionRecord, _Mapping]]] = ..., last_number: _Optional[int] = ..., dropped: _Optional[int] = ..., replica: _Optional[str] = ...) -> None: ...
+    more: bool
+    def __init__(self, records: _Optional[_Iterable[_Union[DecisionRecord, _Mapping]]] = ..., dropped: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...

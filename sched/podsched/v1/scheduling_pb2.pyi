@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from podsched.v1 import decisions_pb2 as _decisions_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -48,32 +49,70 @@ class ReplicaState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., identity: _Optional[str] = ..., leading: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("id", "timeout_seconds", "revision", "explain", "cancel")
+    __slots__ = ("id", "timeout_seconds", "revision", "explain", "cancel", "decisions", "apply_config")
     ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    APPLY_CONFIG_FIELD_NUMBER: _ClassVar[int]
     id: int
     timeout_seconds: float
     revision: int
     explain: ExplainRequest
     cancel: bool
-    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., revision: _Optional[int] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ...) -> None: ...
+    decisions: _decisions_pb2.DecisionsRequest
+    apply_config: ApplyConfigRequest
+    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., revision: _Optional[int] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsRequest, _Mapping]] = ..., apply_config: _Optional[_Union[ApplyConfigRequest, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("id", "code", "message", "more", "explanation")
+    __slots__ = ("id", "code", "message", "more", "explanation", "decisions", "config")
     ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
     id: int
     code: int
     message: str
     more: bool
     explanation: Explanation
-    def __init__(self, id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., more: _Optional[bool] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ...) -> None: ...
+    decisions: _decisions_pb2.DecisionsResponse
+    config: ConfigOutcome
+    def __init__(self, id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., more: _Optional[bool] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsResponse, _Mapping]] = ..., config: _Optional[_Union[ConfigOutcome, _Mapping]] = ...) -> None: ...
+
+class ApplyConfigRequest(_message.Message):
+    __slots__ = ("config", "validate_only")
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    config: str
+    validate_only: bool
+    def __init__(self, config: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class ConfigOutcome(_message.Message):
+    __slots__ = ("replica", "leading", "applied", "errors", "warnings", "profiles")
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    LEADING_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    PROFILES_FIELD_NUMBER: _ClassVar[int]
+    replica: str
+    leading: bool
+    applied: bool
+    errors: _containers.RepeatedScalarFieldContainer[str]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    profiles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, replica: _Optional[str] = ..., leading: _Optional[bool] = ..., applied: _Optional[bool] = ..., errors: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., profiles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ApplyConfigResponse(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedCompositeFieldContainer[ConfigOutcome]
+    def __init__(self, replicas: _Optional[_Iterable[_Union[ConfigOutcome, _Mapping]]] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("namespace", "name", "replica", "nodes", "changes")

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from podsched.v1 import decisions_pb2 as podsched_dot_v1_dot_decisions__pb2
 from podsched.v1 import scheduling_pb2 as podsched_dot_v1_dot_scheduling__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -40,6 +41,16 @@ class SchedulingStub:
                 request_serializer=podsched_dot_v1_dot_scheduling__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_scheduling__pb2.Explanation.FromString,
                 _registered_method=True)
+        self.Decisions = channel.unary_unary(
+                '/podsched.v1.Scheduling/Decisions',
+                request_serializer=podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.FromString,
+                _registered_method=True)
+        self.ApplyConfig = channel.unary_unary(
+                '/podsched.v1.Scheduling/ApplyConfig',
+                request_serializer=podsched_dot_v1_dot_scheduling__pb2.ApplyConfigRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_scheduling__pb2.ApplyConfigResponse.FromString,
+                _registered_method=True)
         self.Answer = channel.stream_stream(
                 '/podsched.v1.Scheduling/Answer',
                 request_serializer=podsched_dot_v1_dot_scheduling__pb2.ReplicaMessage.SerializeToString,
@@ -54,6 +65,22 @@ class SchedulingServicer:
     def Explain(self, request, context):
         """Why a pod waits, or why it is where it is. NOT_FOUND: the replica does not know the pod.
         Needs the verb get on pods/explain. Names of pods that the caller may not get are left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Decisions(self, request, context):
+        """What was decided, as the replicas have recorded it. Needs the verb get on pods/explain, in all namespaces unless the
+        request names one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplyConfig(self, request, context):
+        """Has all replicas go on with another KubeSchedulerConfiguration, once each of them has found it valid.
+        Needs the verb update on leases/configuration in kube-system.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,6 +101,16 @@ def add_SchedulingServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=podsched_dot_v1_dot_scheduling__pb2.ExplainRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_scheduling__pb2.Explanation.SerializeToString,
+            ),
+            'Decisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.Decisions,
+                    request_deserializer=podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.SerializeToString,
+            ),
+            'ApplyConfig': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyConfig,
+                    request_deserializer=podsched_dot_v1_dot_scheduling__pb2.ApplyConfigRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_scheduling__pb2.ApplyConfigResponse.SerializeToString,
             ),
             'Answer': grpc.stream_stream_rpc_method_handler(
                     servicer.Answer,
@@ -109,6 +146,60 @@ class Scheduling:
             '/podsched.v1.Scheduling/Explain',
             podsched_dot_v1_dot_scheduling__pb2.ExplainRequest.SerializeToString,
             podsched_dot_v1_dot_scheduling__pb2.Explanation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Decisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Scheduling/Decisions',
+            podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.SerializeToString,
+            podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Scheduling/ApplyConfig',
+            podsched_dot_v1_dot_scheduling__pb2.ApplyConfigRequest.SerializeToString,
+            podsched_dot_v1_dot_scheduling__pb2.ApplyConfigResponse.FromString,
             options,
             channel_credentials,
             insecure,

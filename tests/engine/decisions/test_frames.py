@@ -22,7 +22,6 @@ def frame(*numbers: int) -> bytes:
 def test_a_frame_tells_what_is_inside_without_being_unpacked() -> None:
     (found,) = frames_in(frame(7, 5))
     assert (found.index.kind, found.index.rows) == (FrameKind.ROWS, 2)
-    assert found.index.last_number == 7
     assert (found.index.began, found.index.ended) == (1.0, 2.0)
     assert found.index.may_have(pod_mark("default", "b"))
     assert not found.index.may_have(pod_mark("default", "c"))

@@ -51,7 +51,7 @@ LOG = (
         ({"since": 15.0, "until": 35.0}, [2, 3]),
         ({"reason": "UNSCHED"}, [1]),
         ({"reason": "0/3 nodes"}, [1]),
-        ({"after_number": 2}, [3, 4]),
+        ({"until": 30.0}, [1, 2, 3]),
         ({"shadow": True}, [5]),
     ],
 )

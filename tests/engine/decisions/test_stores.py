@@ -26,7 +26,7 @@ BOUND = SEGMENTS * (len(FIRST) + 4 * FRAME)
 def numbers(store: Store) -> list[int]:
     """The numbers that a store still has, in their order."""
     segments = reversed(list(store.segments()))
-    return [frame.index.last_number for segment in segments for frame in segment[1:]]
+    return [frame.content()[0][0] for segment in segments for frame in segment[1:]]
 
 
 def fill(store: Store, frames: int) -> None:

@@ -4,7 +4,7 @@
     +--------------------+  +-----------------------------+
     | "PSD1" kind        |  | [[1,"default","web-0",...], |
     | size of the data   |  |  [2,"default","web-1",...]] |
-    | rows, last number  |  +-----------------------------+
+    | rows               |  +-----------------------------+
     | times              |
     | one CRC-32 per pod |
     +--------------------+
@@ -33,7 +33,7 @@ import zstandard
 SKIPPABLE = 0x184D2A5D
 _MARK = b"PSD1"
 _HEAD = struct.Struct("<II")
-_INDEX = struct.Struct("<4sB3xIIQdd")
+_INDEX = struct.Struct("<4sB3xIIdd")
 #: Bytes of a frame beyond which it is taken for garbage, and of what it contains.
 MAX_FRAME = 64 << 20
 
@@ -52,7 +52,6 @@ class FrameIndex:
     kind: FrameKind
     size: int
     rows: int
-    last_number: int
     began: float
     ended: float
     pods: bytes
@@ -92,26 +91,24 @@ class FrameWriter:
 
     def facts(self, facts: dict[str, Any], at: float) -> bytes:
         """Return a frame with one object."""
-        return self._frame(FrameKind.FACTS, facts, 1, 0, (at, at), b"")
+        return self._frame(FrameKind.FACTS, facts, 1, (at, at), b"")
 
     def rows(
         self, rows: Sequence[Sequence[Any]], times: tuple[float, float], pods: Iterable[bytes]
     ) -> bytes:
-        """Return a frame with rows that begin with their numbers, and ended between the times."""
-        last = max(row[0] for row in rows)
-        return self._frame(FrameKind.ROWS, rows, len(rows), last, times, b"".join(pods))
+        """Return a frame with rows that ended between the times."""
+        return self._frame(FrameKind.ROWS, rows, len(rows), times, b"".join(pods))
 
     def _frame(
         self,
         kind: FrameKind,
         content: Any,
         rows: int,
-        last: int,
         times: tuple[float, float],
         pods: bytes,
     ) -> bytes:
         data = self._compressor.compress(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
-        index = _INDEX.pack(_MARK, kind, len(data), rows, last, *times) + pods
+        index = _INDEX.pack(_MARK, kind, len(data), rows, *times) + pods
         return _HEAD.pack(SKIPPABLE, len(index)) + index + data
 
 
@@ -123,10 +120,10 @@ def frames_in(data: bytes | memoryview) -> Iterator[Frame]:
         start = at + _HEAD.size
         if magic != SKIPPABLE or not _INDEX.size <= length <= MAX_FRAME:
             return
-        mark, kind, size, rows, last, began, ended = _INDEX.unpack_from(view, start)
+        mark, kind, size, rows, began, ended = _INDEX.unpack_from(view, start)
         at = start + length + size
         if mark != _MARK or kind not in (0, 1) or size > MAX_FRAME or at > len(view):
             return
         pods = bytes(view[start + _INDEX.size : start + length])
-        index = FrameIndex(FrameKind(kind), size, rows, last, began, ended, pods)
+        index = FrameIndex(FrameKind(kind), size, rows, began, ended, pods)
         yield Frame(index, bytes(view[start + length : at]))

@@ -246,11 +246,11 @@ class DecisionLog:
     def find(self, query: DecisionQuery) -> decisions_pb2.DecisionsResponse:
         """Return the latest decisions that match, the oldest first. Blocks: not for event loops."""
         self.flush()
-        last = self._number
+        records = find(self._store.segments(), query)
         return decisions_pb2.DecisionsResponse(
-            records=find(self._store.segments(), query),
-            last_number=last,
+            records=records,
             dropped=int(self._metrics.dropped.labels().value),
+            more=len(records) >= query.limit,
         )
 
     def between(self, since: float, until: float, most: int) -> list[decisions_pb2.DecisionRecord]:

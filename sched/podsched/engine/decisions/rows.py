@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -77,23 +78,26 @@ def timestamp(seconds: float) -> Timestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionQuery:
-    """Which decisions are wanted; what is empty does not matter. Times are Unix seconds."""
+    """Which decisions are wanted; what is empty does not matter.
+
+    ``since`` and ``until``: Unix seconds between which they ended.
+    """
 
     namespace: str = ""
     name: str = ""
     node_name: str = ""
     since: float = 0.0
-    until: float = 0.0
+    until: float = math.inf
     reason: str = ""
     """A part of the outcome or of the message, in any case."""
     shadow: bool = False
-    after_number: int = 0
     limit: int = 100
 
     @classmethod
     def of(cls, request: decisions_pb2.DecisionsRequest, most: int) -> DecisionQuery:
         """Return what a request asks for, of at most so many decisions."""
         since = request.since.ToMicroseconds() / 1e6 if request.HasField("since") else 0.0
+        until = request.until.ToMicroseconds() / 1e6 if request.HasField("until") else math.inf
         return cls(
             namespace=request.namespace,
             name=request.name,
@@ -101,15 +105,13 @@ class DecisionQuery:
             since=since,
             reason=request.reason,
             shadow=request.shadow,
-            after_number=request.after_number,
+            until=until,
             limit=min(request.limit or 100, most),
         )
 
     def may_be_in(self, index: FrameIndex) -> bool:
         """Whether such a decision may be in a frame."""
-        if self.until and index.began > self.until:
-            return False
-        if index.ended < self.since or index.last_number <= self.after_number:
+        if index.ended < self.since or index.began > self.until:
             return False
         return not self.name or index.may_have(pod_mark(self.namespace, self.name))
 
@@ -117,17 +119,13 @@ class DecisionQuery:
         """Whether a row is one that is wanted."""
         more = row[shape["more"]] or {}
         return (
-            row[shape["number"]] > self.after_number
-            and self.namespace in ("", row[shape["namespace"]])
+            self.namespace in ("", row[shape["namespace"]])
             and self.name in ("", row[shape["name"]])
             and self.node_name in ("", row[shape["node_name"]])
-            and self._is_in_time(row[shape["ended_time"]] or row[shape["decided_time"]])
+            and self.since <= (row[shape["ended_time"]] or row[shape["decided_time"]]) <= self.until
             and ("bound_node" in more) == self.shadow
             and self._has_reason(row, shape)
         )
-
-    def _is_in_time(self, ended: float) -> bool:
-        return ended >= self.since and (not self.until or ended <= self.until)
 
     def _has_reason(self, row: Row, shape: Mapping[str, int]) -> bool:
         wanted = self.reason.casefold()

@@ -52,6 +52,7 @@ _VERBS: Final = {
     "Evict": ("create", "eviction"),
     "EvictPods": ("create", "eviction"),
     "Explain": ("get", "explain"),
+    "Decisions": ("get", "explain"),
     "Answer": ("answer", "explain"),
     "Discovery": ("get", ""),
 }
@@ -65,6 +66,7 @@ _PODS_CALLS: Final = frozenset(
         "EvictPods",
         "PatchPodStatuses",
         "Explain",
+        "Decisions",
         "Answer",
     }
 )
