@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from podsched.app.page_sources import LeaseSight, WatchCacheSource
 from podsched.app.process import Process
+from podsched.app.sightings import LeaseSight
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.server.audit.log import AuditLog
@@ -18,7 +18,7 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.logs import get_logger
-from podsched.web.server import WebServer
+from podsched.web.server import Powers, WebServer
 
 _log = get_logger("apiserver")
 
@@ -91,12 +91,13 @@ async def _serve_page(
     """Serve the page, if it is wanted; what it does goes through the REST API's handlers."""
     if process.options.web_listen is None:
         return None
-    from podsched.app.page_face import RestFace
+    from podsched.app.apiserver_page import RestFace, WatchCacheSource
     from podsched.server.rest.handling import Handler
 
     source = WatchCacheSource(server.core.cache)
-    face = RestFace(Handler(server.core, server.pipeline, probes))
-    return await process.serve_page(tasks, source, LeaseSight(source), face)
+    pipeline = server.pipeline
+    face = RestFace(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
+    return await process.serve_page(tasks, source, LeaseSight(source), Powers(face, face))
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:

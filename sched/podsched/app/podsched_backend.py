@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
-from podsched.app.page_sources import LeaseSight
 from podsched.app.replica_lease import ReplicaLease
+from podsched.app.sightings import LeaseSight
 from podsched.client.api_client import ApiClient
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.client.channels import ClientOptions

@@ -26,9 +26,8 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMetrics
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component
-from podsched.web.access import Face
 from podsched.web.feed import Feed
-from podsched.web.server import WebServer, serve_page
+from podsched.web.server import Powers, WebServer, serve_page
 from podsched.web.sources import Sight, Source
 
 _log = get_logger("process")
@@ -92,12 +91,9 @@ class Process:
         )
 
     async def serve_page(
-        self, tasks: TaskSet, source: Source, sight: Sight, face: Face | None = None
+        self, tasks: TaskSet, source: Source, sight: Sight, powers: Powers
     ) -> WebServer | None:
-        """Serve the page, if it is wanted. Raises WebServerError, CertificateError.
-
-        face: through which it changes something; None: it changes nothing.
-        """
+        """Serve the page, if it is wanted. Raises WebServerError, CertificateError."""
         options = self.options
         if options.web_listen is None:
             return None
@@ -106,7 +102,7 @@ class Process:
             "instance": options.instance,
             "host": socket.gethostname(),
             "version": __version__,
-            "acts": face is not None,
+            "acts": powers.face is not None,
         }
         feed = Feed(source, sight, lambda: about)
         host, port = options.web_listen
@@ -115,7 +111,7 @@ class Process:
             source,
             host,
             port,
-            face=face,
+            powers=powers,
             tls=options.health_tls,
             demanding=options.health_demands_certificates,
         )

@@ -25,8 +25,8 @@ from podsched.app.decision_answers import DecisionAnswers
 from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.load import LoadMeter
-from podsched.app.page_sources import InformerSource
 from podsched.app.process import Process
+from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
 from podsched.client.informer import Batch
@@ -49,7 +49,7 @@ from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
-from podsched.web.server import WebServer
+from podsched.web.server import Powers, WebServer
 from podsched.web.sources import Replica as PageReplica
 from podsched.web.sources import Sight, Sighting
 
@@ -167,8 +167,9 @@ class Replica:
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         sight = self._backend.sight(self._source, self._lock) or self._own_sight(elector)
-        self._page = await self._process.serve_page(tasks, self._source, sight)
         answers = self._answers(elector)
+        powers = Powers(explainer=ReplicaExplainer(answers))
+        self._page = await self._process.serve_page(tasks, self._source, sight, powers)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
         tasks.start(debugger.run(), "cache debugger", endless=True)

@@ -72,6 +72,7 @@ class ApiServer:
         self.jwt: JwtVerifier | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
+        self.scheduling = SchedulingService(self.replicas, self.core.storage)
         #: What every call passes, from the start on.
         self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
         self._audit = audit
@@ -180,7 +181,7 @@ class ApiServer:
         objects = ObjectsService(core.creator, core.registry, core.lister, core.watcher)
         pods = PodsService(core.creator, core.pods, core.submission)
         reviews = AuthorizationService(Reviews(core.authorizer))
-        services = (objects, pods, reviews, SchedulingService(self.replicas, core.storage))
+        services = (objects, pods, reviews, self.scheduling)
         server.add_generic_rpc_handlers([service.handlers(pipeline) for service in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         # The last one is asked about what no other knows.

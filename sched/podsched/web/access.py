@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from podsched.web.actions import Act
+
 #: Headers of every answer. No inline code, nothing from elsewhere, nobody's frame.
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -39,19 +41,6 @@ _SAME: Final = ("same-origin", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A request in a caller's name. body: JSON, b"" for none."""
-
-    method: str
-    path: str
-    body: bytes
-    content_type: str
-    authorization: str
-    certificate: bytes
-    peer: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """An answer as JSON."""
 
@@ -59,11 +48,28 @@ class Reply:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the connection and the request tell it. authorization: the header, or ""."""
+
+    authorization: str
+    certificate: bytes
+    peer: str
+
+
 class Face(Protocol):
     """Kubernetes' REST API of the process, without its port."""
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, caller: Caller, asked: Act) -> Reply:
         """Answer one request; what is refused is answered, too."""
+        ...
+
+
+class Explainer(Protocol):
+    """Whoever can say why a pod waits, or is where it is."""
+
+    async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
+        """Explain a pod; changes: also look for what would make it fit."""
         ...
 
 

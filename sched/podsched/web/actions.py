@@ -39,9 +39,9 @@ def act(verb: str, name: str) -> Act | None:
     return None
 
 
-def review(verb: str, resource: str, namespace: str = "", name: str = "") -> Act:
-    """Return the question whether the caller may do something."""
-    asked = {"verb": verb, "resource": resource, "namespace": namespace, "name": name}
+def review(verb: str, resource: str, subresource: str = "") -> Act:
+    """Return the question whether the caller may do something, in all namespaces."""
+    asked = {"verb": verb, "resource": resource, "subresource": subresource}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

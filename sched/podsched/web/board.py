@@ -1,8 +1,8 @@
 """What the browsers know of the cluster: built when the first one looks, then kept by changes.
 
 Invariant (a property test checks it): a state with all later deltas applied is the later state.
-Bounded: of pending pods, events and decisions only the foremost ``LISTED`` are sent, and the
-explanations that most pods share. Pure: ``put`` is told what is, nothing is asked for.
+Bounded: of pending pods, events and decisions only the foremost are sent, and the explanations
+that most pods share. Pure: ``put`` is told what is, nothing is asked for.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from podsched.web.rows import (
     pod_row,
 )
 
-#: Rows of a list that browsers get; all of 20,000 would be megabytes that nobody reads.
+#: Pending pods that browsers get; all of 20,000 would be megabytes that nobody reads.
 LISTED = 200
+#: Events and decisions that they get: where hundreds come each second, all of them are new ones.
+LATEST = 60
 #: Explanations of pending pods that browsers get.
 GROUPS = 12
 
@@ -41,8 +43,8 @@ class Board:
         self._pending: dict[str, PendingRow] = {}
         self._groups: Counter[tuple[str, str]] = Counter()
         self._ended = 0
-        self._events: Latest[EventRow] = Latest(LISTED)
-        self._decisions: Latest[DecisionRow] = Latest(LISTED)
+        self._events: Latest[EventRow] = Latest(LATEST)
+        self._decisions: Latest[DecisionRow] = Latest(LATEST)
         self._lists = {name: SentList() for name in ("pending", "events", "decisions")}
         self._stale = set(self._lists)
         self._counts: dict[str, Any] = {}
@@ -157,7 +159,7 @@ class Board:
         pods, pending = len(self._pods), len(self._pending)
         totals = {
             "nodes": len(self._nodes),
-            "usable": self._nodes.ready,
+            "usable": self._nodes.usable,
             "bound": pods - pending - self._ended,
             "pending": pending,
             "ended": self._ended,

@@ -32,7 +32,7 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
     return {
         "name": name,
         "zone": zone_of(node),
-        "state": int(node_state(node)),
+        "state": node_state(node),
         "created": seconds_of(node.metadata.creation_timestamp),
         "labels": dict(sorted(node.metadata.labels.items())),
         "taints": [

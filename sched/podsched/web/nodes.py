@@ -24,6 +24,8 @@ class NodeTable:
         self.resources = [CPU, MEMORY, PODS]
         self.zones: list[str] = []
         self.shapes: list[list[int]] = []
+        #: Number of nodes that take pods: ready, and not cordoned.
+        self.usable = 0
         self._rows: dict[str, NodeRow] = {}
         self._numbers: dict[str, int] = {}
         self._next = 0
@@ -41,18 +43,12 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._rows
-
-    @property
-    def ready(self) -> int:
-        """Number of nodes that take pods: ready, and not cordoned."""
-        return sum(not row.state & 3 for row in self._rows.values())
-
     def put(self, row: NodeRow) -> None:
         """Add a node or change it."""
-        if self._rows.get(row.name) == row:
+        before = self._rows.get(row.name)
+        if before == row:
             return
+        self.usable += row.usable - (before is not None and before.usable)
         for resource in row.allocatable:
             if resource not in self.resources and len(self.resources) < MOST_RESOURCES:
                 self.resources.append(resource)
@@ -65,8 +61,10 @@ class NodeTable:
 
     def remove(self, name: str) -> None:
         """Forget a node."""
-        if self._rows.pop(name, None) is None:
+        row = self._rows.pop(name, None)
+        if row is None:
             return
+        self.usable -= row.usable
         self._gone.append(self._numbers.pop(name))
         self._new.discard(name)
         self._used_anew.discard(name)
@@ -110,7 +108,7 @@ class NodeTable:
         zone = _index(self._zone_index, self.zones, row.zone, row.zone)
         amounts = [row.allocatable.get(resource, 0) for resource in self.resources]
         shape = _index(self._shape_index, self.shapes, tuple(amounts), amounts)
-        return [self._numbers[name], name, zone, shape, int(row.state), *self._amounts(name)]
+        return [self._numbers[name], name, zone, shape, row.state, *self._amounts(name)]
 
     def _use(self, name: str) -> list[int]:
         return [self._numbers[name], *self._amounts(name)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
@@ -25,8 +26,9 @@ from podsched.telemetry.logs import get_logger
 from podsched.web.access import (
     HEADERS,
     OWN_HEADER,
+    Caller,
+    Explainer,
     Face,
-    Question,
     Reply,
     of_a_stranger,
     own_names,
@@ -53,7 +55,11 @@ _TYPES: Final = {
 }
 #: What one has to be permitted to read, of all namespaces, to see the page.
 _READ: Final = ("nodes", "pods", "events")
-_MAY: Final = {"cordon": ("patch", "nodes"), "delete": ("delete", "pods")}
+_MAY: Final = {
+    "cordon": ("patch", "nodes", ""),
+    "delete": ("delete", "pods", ""),
+    "explain": ("get", "pods", "explain"),
+}
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -62,14 +68,23 @@ class WebServerError(Exception):
     """The page cannot be served at the host and port chosen by the user."""
 
 
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What the page can do beyond showing. face: None where it changes nothing."""
+
+    face: Face | None = None
+    explainer: Explainer | None = None
+
+
 class Page:
     """The page's handlers."""
 
-    def __init__(self, feed: Feed, source: Source, face: Face | None, certified: bool) -> None:
-        """``face``: None where nothing can be done; certified: whether to demand certificates."""
+    def __init__(self, feed: Feed, source: Source, powers: Powers, certified: bool) -> None:
+        """``certified``: whether to demand certificates where there is no face to ask."""
         self._feed = feed
         self._source = source
-        self._face = face
+        self._face = powers.face
+        self._explainer = powers.explainer
         self._certified = certified
         self._files = _read_files()
 
@@ -83,6 +98,7 @@ class Page:
             web.get("/api/node/{name}", self._reading(self._node)),
             web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
             web.get("/api/rights", self._reading(self._rights)),
+            web.get("/api/explain/{namespace}/{name}", self._reading(self._explain)),
             web.post("/api/do/{verb}/{name:.+}", self._do),
         ]
 
@@ -179,10 +195,18 @@ class Page:
 
     async def _rights(self, request: web.Request) -> web.Response:
         """Answer what the caller may do, so that the page offers nothing else."""
-        may = {}
-        for verb, (right, resource) in _MAY.items() if self._face is not None else ():
-            may[verb] = _allowed(await self._ask(request, review(right, resource)))
+        may = {"explain": self._explainer is not None}
+        for verb, (right, resource, sub) in _MAY.items() if self._face is not None else ():
+            may[verb] = _allowed(await self._ask(request, review(right, resource, sub)))
         return web.json_response(may)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        if self._explainer is None:
+            return refusal(404, "nothing here can explain a pod")
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        changes = "changes" in request.query
+        reply = await self._explainer.explain(_caller(request), key, changes)
+        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
 
     async def _do(self, request: web.Request) -> web.Response:
         if self._face is None:
@@ -197,17 +221,12 @@ class Page:
 
     async def _ask(self, request: web.Request, asked: Act) -> Reply:
         assert self._face is not None
-        return await self._face.ask(
-            Question(
-                asked.method,
-                asked.path,
-                asked.body,
-                asked.content_type,
-                request.headers.get(hdrs.AUTHORIZATION, ""),
-                _certificate(request),
-                _peer(request),
-            )
-        )
+        return await self._face.ask(_caller(request), asked)
+
+
+def _caller(request: web.Request) -> Caller:
+    authorization = request.headers.get(hdrs.AUTHORIZATION, "")
+    return Caller(authorization, _certificate(request), _peer(request))
 
 
 def _allowed(reply: Reply) -> bool:
@@ -257,7 +276,7 @@ async def serve_page(
     host: str,
     port: int,
     *,
-    face: Face | None = None,
+    powers: Powers | None = None,
     tls: TlsFiles | None = None,
     demanding: bool = False,
 ) -> WebServer:
@@ -268,7 +287,7 @@ async def serve_page(
     secured = ServingContext(tls, _keep).context if tls else None
     certified = tls is not None and (demanding or bool(tls.authorities))
     app = web.Application(middlewares=[_guard(own_names(host))], client_max_size=1 << 16)
-    app.add_routes(Page(feed, source, face, certified).routes())
+    app.add_routes(Page(feed, source, powers or Powers(), certified).routes())
     runner = web.AppRunner(
         app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
     )

@@ -55,12 +55,20 @@ function later(...what) {
   });
 }
 
+/** What is read of the layout: before anything is drawn, and only when it may have changed. */
+const sizes = { chart: 0, map: 0 };
+
 function draw(names) {
+  if (names.has("size") || names.has("all") || !sizes.map) {
+    sizes.chart = byId("throughput").clientWidth - 24;
+    sizes.map = byId("map").clientWidth;
+  }
   const any = (...wanted) => wanted.some((name) => names.has(name));
   if (any("all", "totals", "leadership", "samples", "use", "nodes", "gone")) drawTiles();
   if (any("all", "leadership", "terms", "samples", "size")) drawTimeline(byId("lanes"), store);
-  if (any("all", "samples", "size")) for (const chart of charts) chart.draw(store);
+  if (any("all", "samples", "size")) for (const chart of charts) chart.draw(store, sizes.chart);
   if (any("all", "scale", "nodes", "use", "gone", "size")) drawNodes(any("all", "scale"));
+  if (!detail.shown && any("all", "nodes", "use", "gone", "scale")) detail.overview();
   if (any("all", "groups", "totals")) drawGroups(store);
   if (any("all", "pending")) drawPending(store, open);
   if (any("all", "log", log)) (log === "events" ? drawEvents : drawDecisions)(store, open);
@@ -74,7 +82,7 @@ function drawTiles() {
   const term = leading?.[2] ? `term ${count(leading[2])}` : leadership.leader ? "has not reported" : "nothing is scheduled";
   const cells = [
     ["Leader", leadership.paused ? "paused" : nameOf(leadership.leader) || "none", leadership.paused ? `by ${leadership.paused}` : `${term}, ${standing} standing by`, !leadership.leader || leadership.paused],
-    ["Nodes", count(totals.usable), totals.usable === totals.nodes ? "all ready" : `of ${count(totals.nodes)} take pods`, totals.usable < totals.nodes],
+    ["Nodes", count(totals.usable), totals.usable === totals.nodes ? "all ready" : `of ${count(totals.nodes)} take pods`, totals.usable < 0.95 * totals.nodes],
     ["Bound", count(totals.bound), totals.ended ? `${count(totals.ended)} ended` : "pods"],
     ["Pending", count(totals.pending), store.groups.length > 1 ? `${store.groups.length} reasons` : store.groups[0]?.[1] ?? "no pod waits"],
     ["Throughput", sample.length > 1 ? `${rate(sample[1])}/s` : "–", sample.length > 7 && sample[8] ? `attempt p99 ${milliseconds(sample[8])}` : "idle"],
@@ -107,7 +115,7 @@ function drawNodes(scaled) {
   byId("map").hidden = asTable;
   byId("table").hidden = !asTable;
   if (asTable) return table.draw(store, found());
-  heat.place(store, byId("map").clientWidth, TALLEST_MAP);
+  heat.place(store, sizes.map || byId("map").clientWidth, TALLEST_MAP);
   const chosen = detail.shown?.kind === "node" ? store.byName.get(detail.shown.name) : null;
   cursor = cursor && (store.byName.get(cursor.name) ?? null);
   heat.draw(store, column, themed(), { selected: chosen, cursor: document.activeElement === heat.canvas ? cursor : null, found: found() });

@@ -2,7 +2,7 @@
 
 import { h, s, setText } from "./dom.js";
 
-const HEIGHT = 132, LEFT = 44, RIGHT = 8, TOP = 8, BOTTOM = 18, HOUR = 3600;
+const HEIGHT = 132, LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 18, HOUR = 3600;
 
 /** Return a round upper bound and its ticks for values up to `most`. */
 export function linearTicks(most) {
@@ -51,8 +51,9 @@ export class Chart {
     this.hovered = null;
   }
 
-  draw(store) {
-    const width = this.figure.clientWidth - 24, now = store.now();
+  /** width: of the figure, read by the caller for all charts before any is drawn: each read lays the page out. */
+  draw(store, width) {
+    const now = store.now();
     this.last = { width, now, samples: store.samples };
     const samples = store.samples.filter((sample) => sample[0] > now - HOUR);
     const all = samples.flatMap((sample) => this.series.map((one) => sample[one.column] ?? 0));

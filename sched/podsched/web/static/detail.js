@@ -1,9 +1,10 @@
 // One node or one pod, and what may be done with it.
 
 import { byId, h } from "./dom.js";
+import { drawExplanation } from "./explain.js";
 import { age, amount, clock, count, percent, unavailable } from "./format.js";
 import { link, stateOf } from "./panels.js";
-import { CORDONED } from "./store.js";
+import { CORDONED, NOT_READY } from "./store.js";
 
 export class Detail {
   /** rights: a function that returns {cordon, delete}; told: called with an error to show. */
@@ -16,12 +17,29 @@ export class Detail {
   clear() {
     this.shown = null;
     this.element.classList.remove("open");
-    this.element.replaceChildren(h("h2", { id: "detail-title" }, "Details"), h("p", { class: "empty" }, "Choose a node or a pod."));
+    this.overview();
+  }
+
+  /** Show the cluster as a whole, while neither a node nor a pod is chosen. */
+  overview() {
+    const { has, used } = this.store.sums(), { nodes } = this.store;
+    let broken = 0, cordoned = 0;
+    for (const node of nodes.values()) {
+      broken += node.state & NOT_READY ? 1 : 0;
+      cordoned += node.state & CORDONED ? 1 : 0;
+    }
+    const rows = this.store.resources.map((name, column) => meter(name, used[column], has[column]));
+    this.element.replaceChildren(
+      h("div", { class: "bar" }, h("h2", { id: "detail-title" }, "All nodes")),
+      h("div", { class: "meters" }, ...rows),
+      facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Zones", count(new Set([...nodes.values()].map((node) => node.zone)).size)]]),
+      h("p", { class: "empty" }, "Choose a node or a pod to see more of it."));
   }
 
   /** Show an object and move the focus there. */
   async open(kind, name) {
     this.shown = { kind, name };
+    this.why = null;
     this.element.classList.add("open");
     if (await this.refresh()) this.element.focus({ preventScroll: !matchMedia("(max-width: 1100px)").matches });
   }
@@ -34,6 +52,7 @@ export class Detail {
       const path = shown.name.split("/").map(encodeURIComponent).join("/");
       const found = await this.server.json(`/api/${shown.kind}/${path}`);
       if (this.shown !== shown) return false;
+      if (shown.kind === "pod" && !found.node && this.rights().explain && !this.why) this.explain(false);
       const drawn = shown.kind === "node" ? this.#node(found) : this.#pod(found);
       this.#replace(shown, drawn);
     } catch (error) {
@@ -44,10 +63,12 @@ export class Detail {
   }
 
   #replace(shown, drawn) {
+    const openParts = new Set([...this.element.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
     const focused = this.element.contains(document.activeElement) ? document.activeElement.textContent : null;
     const top = this.element.scrollTop;
     const close = h("button", { class: "close", "aria-label": "Close details", onclick: () => this.clear() }, "×");
     this.element.replaceChildren(h("div", { class: "bar" }, h("h2", { id: "detail-title" }, h("small", { class: "muted" }, `${shown.kind} `), shown.name), close), ...drawn);
+    for (const summary of this.element.querySelectorAll("summary")) summary.parentElement.open = openParts.has(summary.textContent);
     this.element.scrollTop = top;
     if (focused) [...this.element.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
   }
@@ -71,7 +92,7 @@ export class Detail {
 
   #pod(found) {
     const scheduled = found.conditions.find(([type]) => type === "PodScheduled");
-    const waits = !found.node && scheduled && scheduled[1] === "False";
+    const waits = !found.node && scheduled && scheduled[1] === "False" && !this.why?.found;
     return [
       facts([
         ["Phase", found.phase],
@@ -80,6 +101,7 @@ export class Detail {
         ["Requests", Object.entries(found.requests).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"],
       ]),
       this.rights().delete ? h("p", {}, h("button", { class: "danger", onclick: () => this.#delete(found.key) }, "Delete")) : null,
+      this.#why(found),
       waits ? why(scheduled[3]) : null,
       found.gates.length ? h("p", {}, `Waits for its gates: ${found.gates.join(", ")}.`) : null,
       h("h3", {}, "Conditions"),
@@ -87,6 +109,31 @@ export class Detail {
       found.events.length ? h("div", {}, h("h3", {}, "Events"), h("ul", { class: "plain" }, ...found.events.map(([at, , reason, , message, times]) => h("li", {}, h("span", { class: "muted" }, `${clock(at)} `), h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)))) : null,
       labels(found.labels),
     ].filter(Boolean);
+  }
+
+  /** Ask for an explanation of the pod that is shown; changes: also for what would make it fit. */
+  async explain(changes) {
+    const shown = this.shown, mine = { asking: true, found: this.why?.found };
+    this.why = mine;
+    try {
+      const path = shown.name.split("/").map(encodeURIComponent).join("/");
+      mine.found = await this.server.json(`/api/explain/${path}${changes ? "?changes" : ""}`);
+    } catch (error) {
+      mine.error = error.message;
+    }
+    mine.asking = false;
+    if (this.shown === shown) await this.refresh();
+  }
+
+  #why(pod) {
+    if (!this.rights().explain) return null;
+    const { asking, found, error } = this.why ?? {};
+    const ask = (text, changes) => h("button", { disabled: asking, onclick: () => this.explain(changes) }, text);
+    return h("section", { class: "why-it", "aria-busy": String(Boolean(asking)) },
+      h("div", { class: "bar" }, h("h3", {}, pod.node ? "Why it is there" : "Why it waits"), ask(found ? "Explain again" : "Explain", false), pod.node ? null : ask("What would help?", true)),
+      asking && !found ? h("p", { class: "muted" }, "Asking…") : null,
+      error ? h("p", { class: "bad" }, error) : null,
+      ...(found ? drawExplanation(found, (kind, name) => this.open(kind, name)) : []));
   }
 
   async #act(verb, name) {

@@ -1,8 +1,6 @@
 // Numbers, amounts and times as people read them.
 
-const whole = new Intl.NumberFormat("en");
-
-export const count = (number) => whole.format(number);
+export const count = (number) => String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
 /** A share in percent, never rounded to a bound that it has not reached: 99.7 % is no 100 %. */
 export function percent(share) {
@@ -54,9 +52,16 @@ export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("e
 /** A replica's name without the random part of its identity. */
 export const nameOf = (identity) => identity.replace(/_[0-9a-f]{8}$/, "");
 
-const collator = new Intl.Collator("en", { numeric: true });
 /** Order names so that node-2 comes before node-10. */
-export const natural = (one, other) => collator.compare(one, other);
+export function natural(one, other) {
+  const left = one.match(/\d+|\D+/g) ?? [], right = other.match(/\d+|\D+/g) ?? [];
+  for (let index = 0; index < left.length && index < right.length; index++) {
+    const [a, b] = [left[index], right[index]];
+    const numbers = Number(a) - Number(b); // NaN where one is no number
+    if (a !== b) return numbers || (a < b ? -1 : 1);
+  }
+  return left.length - right.length;
+}
 
 /**
  * Return [available, all, [[count, reason], ...]] of a message such as

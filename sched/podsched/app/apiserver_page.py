@@ -1,0 +1,124 @@
+"""The page of an API server: what it shows, and what it does in the name of its caller.
+
+Calls go through the pipeline of all calls, so that identity, rights, turn and audit are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject
+from podsched.app.page_questions import as_json, explain_request
+from podsched.server.errors import ApiError
+from podsched.server.pipeline import Call, Pipeline
+from podsched.server.rest.failures import failure
+from podsched.server.rest.handling import Handler
+from podsched.server.rest.messages import Answer, Request
+from podsched.server.scheduling import SchedulingService
+from podsched.server.watchcache import ExpiredError, WatchCache
+from podsched.v1.scheduling_pb2 import Explanation
+from podsched.web import sources
+from podsched.web.access import Caller, Reply
+from podsched.web.actions import Act
+from podsched.web.sources import Change
+
+#: Changes of the ring that are looked at at once.
+_MOST_CHANGES = 10_000
+
+
+class WatchCacheSource:
+    """A ``Source`` that reads the ring of an API server's watch cache when it is asked."""
+
+    def __init__(self, cache: WatchCache) -> None:
+        self._cache = cache
+        self._position = 0
+
+    def follow(self) -> None:
+        """See ``Source``."""
+        self._position = self._cache.end
+
+    def unfollow(self) -> None:
+        """See ``Source``."""
+
+    def keys(self, kind: str) -> list[str]:
+        """See ``Source``."""
+        return list(self._cache.objects(KINDS[kind]))
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        """See ``Source``. Decoded anew each time: kept, all pods would take their room twice."""
+        entry = self._cache.get(KINDS[kind], key)
+        try:
+            return entry.decode() if entry is not None else None
+        except ApiError:
+            return None
+
+    def changed(self) -> Collection[Change] | None:
+        """See ``Source``."""
+        found: set[Change] = set()
+        try:
+            while changes := self._cache.changes_from(self._position, _MOST_CHANGES):
+                self._position += len(changes)
+                for change in changes:
+                    if change.kind.name in sources.KINDS:
+                        shown = change.new or change.old
+                        assert shown is not None
+                        found.add((change.kind.name, shown.key))
+        except ExpiredError:
+            return None
+        return found
+
+
+class RestFace:
+    """A ``Face`` and an ``Explainer``: as if the caller had called the API itself."""
+
+    def __init__(self, handler: Handler, scheduling: SchedulingService, pipeline: Pipeline) -> None:
+        self._handler = handler
+        self._scheduling = scheduling
+        self._pipeline = pipeline
+
+    async def ask(self, caller: Caller, asked: Act) -> Reply:
+        """See ``Face``."""
+        replies: list[Answer] = []
+
+        async def keep(answer: Answer, _: Call) -> None:
+            replies.append(answer)
+
+        try:
+            await self._handler.handle(_request(caller, asked), keep)
+            answer = replies[0]
+        except ApiError as error:
+            answer = failure(error)
+        return _reply(answer)
+
+    async def explain(self, caller: Caller, key: str, changes: bool) -> Reply:
+        """See ``Explainer``."""
+        request = _request(caller, Act("GET", f"/api/explain/{key}"))
+        try:
+            async with Call("Explain", request, self._pipeline) as call:
+                await call.arrive()
+                await call.enter(0)
+                call.request = explain_request(key, changes=changes)
+                found = Explanation.FromString(await self._scheduling.explain(call.request))
+        except ApiError as error:
+            return _reply(failure(error))
+        return Reply(200, as_json(found))
+
+
+def _reply(answer: Answer) -> Reply:
+    assert isinstance(answer.body, bytes)
+    return Reply(answer.status, answer.body)
+
+
+def _request(caller: Caller, asked: Act) -> Request:
+    """Return an action as a request of the caller's."""
+
+    async def body() -> bytes:
+        return asked.body
+
+    headers = {"content-type": asked.content_type, "user-agent": "podsched-page"}
+    if caller.authorization:
+        headers["authorization"] = caller.authorization
+    return Request(
+        asked.method, asked.path, {}, headers, asked.path, caller.peer, caller.certificate, body
+    )

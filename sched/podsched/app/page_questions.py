@@ -1,0 +1,20 @@
+"""Questions of the page, and answers as it gets them."""
+
+from __future__ import annotations
+
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+
+from podsched.v1.scheduling_pb2 import ExplainRequest
+
+
+def explain_request(key: str, *, changes: bool) -> ExplainRequest:
+    """Return the question about a pod by its key, namespace/name."""
+    namespace, _, name = key.partition("/")
+    return ExplainRequest(namespace=namespace, name=name, changes=changes)
+
+
+def as_json(answer: Message) -> bytes:
+    """Return an answer as JSON, as ``sched explain -o json`` prints it."""
+    text: str = MessageToJson(answer, indent=None)
+    return text.encode()

@@ -1,0 +1,90 @@
+"""The page of a replica: what its informer delivers, and explanations of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection
+from contextlib import aclosing
+
+from podsched.api.objects import AnyObject
+from podsched.api.reasons import StatusCode
+from podsched.app.answering import Unanswerable
+from podsched.app.backend import Answers
+from podsched.app.page_questions import as_json, explain_request
+from podsched.client.cluster import InformerPort
+from podsched.client.informer import Batch
+from podsched.v1.scheduling_pb2 import Question
+from podsched.web import sources
+from podsched.web.access import Caller, Reply
+from podsched.web.sources import Change
+
+#: Changes noted at most; the page begins anew past them.
+_MOST_CHANGES = 200_000
+#: Seconds for an explanation.
+_EXPLAIN_SECONDS = 10.0
+_STATUSES = {StatusCode.NOT_FOUND: 404, StatusCode.RESOURCE_EXHAUSTED: 429}
+
+
+class InformerSource:
+    """A ``Source`` of what an informer delivers; ``handle`` costs nothing while nobody looks."""
+
+    def __init__(self, informer: InformerPort) -> None:
+        self._informer = informer
+        self._changed: set[Change] | None = None
+
+    def handle(self, batch: Batch) -> None:
+        """Note what a batch changes."""
+        noted = self._changed
+        if noted is not None and len(noted) <= _MOST_CHANGES:
+            noted.update((event.kind, event.key) for event in batch.events)
+
+    def follow(self) -> None:
+        """See ``Source``."""
+        self._changed = set()
+
+    def unfollow(self) -> None:
+        """See ``Source``."""
+        self._changed = None
+
+    def keys(self, kind: str) -> list[str]:
+        """See ``Source``. A scheduler does not follow events."""
+        return [] if kind == "Event" else list(self._informer.objects(kind))
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        """See ``Source``."""
+        return None if kind == "Event" else self._informer.get(kind, key)
+
+    def changed(self) -> Collection[Change] | None:
+        """See ``Source``."""
+        found = self._changed
+        self._changed = set()
+        if found is None or len(found) > _MOST_CHANGES:
+            return None
+        return [change for change in found if change[0] in sources.KINDS]
+
+
+class ReplicaExplainer:
+    """An ``Explainer``: the replica itself, for everyone who may look at its page."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def explain(self, _: Caller, key: str, changes: bool) -> Reply:
+        """See ``Explainer``."""
+        question = Question(
+            timeout_seconds=_EXPLAIN_SECONDS, explain=explain_request(key, changes=changes)
+        )
+        answers = self._answers.answer(question)
+        try:
+            async with asyncio.timeout(_EXPLAIN_SECONDS), aclosing(answers) as found:
+                answer = await anext(found)
+        except Unanswerable as error:
+            return _refused(_STATUSES.get(error.code, 503), str(error))
+        except TimeoutError:
+            return _refused(503, f"no answer within {_EXPLAIN_SECONDS:g} s")
+        return Reply(200, as_json(answer.explanation))
+
+
+def _refused(status: int, message: str) -> Reply:
+    return Reply(status, json.dumps({"message": message}).encode())

@@ -1,0 +1,73 @@
+"""Who leads, for the page: read from the Leases that replicas write."""
+
+from __future__ import annotations
+
+import re
+
+from podsched.api.objects import Lease, seconds_of
+from podsched.app.leader_requests import REASON, pause_name
+from podsched.app.load import load_of
+from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
+from podsched.web.sources import Replica, Sighting, Source
+
+DEFAULT_LOCK = "kube-system/kube-scheduler"
+#: Keys of the replicas' own Leases.
+_REPLICAS = f"{NAMESPACE}/{lease_name('')}"
+
+
+class LeaseSight:
+    """A ``Sight`` of what replicas write into Leases: the lock's, their own, and the pause."""
+
+    def __init__(self, source: Source, lock: str = "") -> None:
+        """``lock``: "" for the one that replicas race for, kube-scheduler's if there are more."""
+        self._source = source
+        self._lock = lock
+
+    def __call__(self, now: float) -> Sighting:
+        """Return who leads."""
+        # Others are heartbeats of nodes, thousands of them.
+        names = (key for key in self._source.keys("Lease") if key.startswith(_REPLICAS))
+        found_leases = (self._lease(key) for key in names)
+        leases = [o for o in found_leases if o and o.metadata.labels.get(LABEL) == COMPONENT]
+        found = {lease.metadata.annotations.get(f"{PREFIX}lock", "") for lease in leases} - {""}
+        lock = self._lock or (DEFAULT_LOCK if DEFAULT_LOCK in found else min(found, default=""))
+        record = self._lease(lock) or Lease()
+        holder = record.spec.holder_identity
+        pause = self._lease(f"{lock.partition('/')[0]}/{pause_name(lock)}") if lock else None
+        return Sighting(
+            lock,
+            holder,
+            seconds_of(record.spec.acquire_time),
+            record.spec.lease_transitions,
+            _paused(pause),
+            tuple(
+                _replica(lease, holder, now)
+                for lease in sorted(leases, key=lambda lease: lease.spec.holder_identity)
+                if lease.metadata.annotations.get(f"{PREFIX}lock") == lock
+            ),
+        )
+
+    def _lease(self, key: str) -> Lease | None:
+        found = self._source.get("Lease", key)
+        return found if isinstance(found, Lease) else None
+
+
+def _paused(pause: Lease | None) -> str:
+    """Return who has paused the leader and why, "" if nobody has."""
+    if pause is None:
+        return ""
+    why = pause.metadata.annotations.get(REASON, "")
+    return f"{pause.spec.holder_identity}: {why}" if why else pause.spec.holder_identity
+
+
+def _replica(lease: Lease, holder: str, now: float) -> Replica:
+    about = {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
+    identity, state = lease.spec.holder_identity, about.get("state", "")
+    if now - seconds_of(lease.spec.renew_time) > STALE_AFTER:
+        state = "gone"
+    elif state == "leading" and identity != holder:
+        state = "deposed"  # killed or deposed, and its own lease does not say so yet
+    term = about.get("term", "")
+    number = int(term) if state == "leading" and re.fullmatch("[0-9]{1,18}", term) else 0
+    page = about.get("page", "")
+    return Replica(identity, state, number, page, load_of(about.get("load", "")))

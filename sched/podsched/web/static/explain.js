@@ -1,0 +1,140 @@
+// Why a pod waits, or is where it is: an Explanation, as `sched explain -o json` prints it, drawn.
+
+import { h } from "./dom.js";
+import { age, amount, count, percent } from "./format.js";
+
+const MOST_GROUPS = 6, MOST_SCORES = 5;
+
+/** The steps of a funnel that filter anything: pure. [{plugin, before, after, rejected, reasons}] */
+export function steps(explanation) {
+  return (explanation.funnel ?? [])
+    .filter((step) => !step.skipped && (step.rejected ?? 0) > 0)
+    .map((step) => ({ plugin: step.plugin || "PreFilter", before: step.before ?? 0, after: step.after ?? 0, rejected: step.rejected, reasons: (step.reasons ?? []).map((one) => [one.nodes ?? 0, one.reason]) }));
+}
+
+/** An amount of a shortfall: {unit: m | bytes | ""}. */
+export function lacking(value, unit) {
+  if (unit === "m") return amount("cpu", Number(value));
+  return unit === "bytes" ? amount("memory", Math.ceil(Number(value) / 1048576)) : count(Number(value));
+}
+
+/** Return what an explanation is drawn as. */
+export function drawExplanation(found, open) {
+  return [
+    found.message && !found.funnel?.length ? h("p", {}, found.message) : null,
+    queue(found.queue),
+    funnel(found),
+    groups(found.groups ?? [], open),
+    scores(found, open),
+    preemption(found.preemption, open),
+    changes(found.changes ?? []),
+    eta(found.eta),
+    waking(found.wakeEvents ?? []),
+    decision(found.decision),
+    ...(found.notes ?? []).map((note) => h("p", { class: "muted small" }, note)),
+    answered(found.answeredBy),
+  ].filter(Boolean);
+}
+
+function part(title, ...content) {
+  return h("section", { class: "part" }, h("h4", {}, title), ...content);
+}
+
+function queue(standing) {
+  if (!standing?.queue) return null;
+  const words = [`in the ${standing.queue} queue`];
+  if (standing.attempts) words.push(`tried ${standing.attempts === 1 ? "once" : `${count(standing.attempts)} times`}`);
+  if (standing.backoffLeftSeconds) words.push(`backs off for another ${age(standing.backoffLeftSeconds)}`);
+  if (standing.ahead) words.push(`${count(standing.ahead)} pods ahead`);
+  if (standing.gatingPlugin) words.push(`kept by ${standing.gatingPlugin}`);
+  return h("p", {}, `It is ${words.join(", ")}.`);
+}
+
+function funnel(found) {
+  const all = found.nodes ?? 0;
+  if (!all || !found.funnel?.length) return null;
+  const rows = steps(found).map((step) =>
+    h("li", { class: "narrowing" },
+      h("span", { class: "num" }, `−${count(step.rejected)}`),
+      h("span", { class: "text" }, h("b", {}, step.plugin), h("span", { class: "muted" }, ` ${step.reasons.map(([nodes, reason]) => (step.reasons.length > 1 ? `${count(nodes)} ${reason}` : reason)).join(", ")}`), track(step.after, step.before, all)),
+      h("span", { class: "num" }, count(step.after))));
+  const fits = found.feasibleNodes ?? 0;
+  return part("From all nodes to those that fit",
+    h("ol", { class: "narrow", "aria-label": `${count(all)} nodes, of which ${count(fits)} fit` },
+      h("li", { class: "narrowing" }, h("span", { class: "num" }), h("span", { class: "text" }, h("b", {}, "All nodes"), track(all, all, all)), h("span", { class: "num" }, count(all))),
+      ...rows,
+      h("li", { class: "narrowing last" }, h("span", { class: "num" }), h("span", { class: "text" }, h("b", {}, fits ? "Fit" : "None fits")), h("span", { class: "num" }, count(fits)))));
+}
+
+/** A bar: what passes, then what is rejected here. */
+function track(after, before, all) {
+  const passes = h("i", { class: "passes" }), rejected = h("i", { class: "rejected" });
+  passes.style.width = `${(after / all) * 100}%`;
+  rejected.style.width = `${((before - after) / all) * 100}%`;
+  return h("span", { class: "narrow-track", "aria-hidden": "true" }, passes, rejected);
+}
+
+function groups(all, open) {
+  if (!all.length) return null;
+  const rows = all.slice(0, MOST_GROUPS).map((group) =>
+    h("li", {}, h("b", {}, `${count(group.nodes ?? 0)} `), (group.reasons ?? []).join(", ") || group.plugin, ...(group.shortfalls ?? []).map((one) => shortfall(one, open)), h("span", { class: "muted" }, group.examples?.length ? ` · ${group.examples.slice(0, 3).join(", ")}${(group.nodes ?? 0) > 3 ? " …" : ""}` : "")));
+  const more = all.length - rows.length;
+  return part("By how much they miss", h("ul", { class: "plain" }, ...rows), more > 0 ? h("p", { class: "muted small" }, `and ${count(more)} more groups`) : null);
+}
+
+function shortfall(one, open) {
+  const least = one.least ?? {}, most = one.most ?? {}, lacks = lacking(least.lacks ?? 0, one.unit);
+  const range = least.lacks === most.lacks ? lacks : `${lacks} to ${lacking(most.lacks ?? 0, one.unit)}`;
+  return h("span", {}, `: lacks ${range} ${one.what}`, least.node ? [", least on ", h("button", { class: "go", onclick: () => open("node", least.node) }, least.node)] : null);
+}
+
+function scores(found, open) {
+  const all = found.scores ?? [];
+  if (!all.length) return null;
+  const plugins = [...new Set(all.flatMap((score) => (score.plugins ?? []).map((one) => one.plugin)))];
+  const told = plugins.filter((name) => all.some((score) => (score.plugins ?? []).find((one) => one.plugin === name)?.score));
+  const head = ["Node", "Total", ...told].map((text, index) => h("th", { scope: "col", class: index ? "num" : null, title: text }, text.length > 14 ? `${text.slice(0, 13)}…` : text));
+  const rows = all.slice(0, MOST_SCORES).map((score) =>
+    h("tr", {}, h("th", { scope: "row" }, h("button", { class: "go", onclick: () => open("node", score.node) }, score.node)), h("td", { class: "num" }, h("b", {}, count(Number(score.total ?? 0)))), ...told.map((name) => h("td", { class: "num" }, count(Number((score.plugins ?? []).find((one) => one.plugin === name)?.score ?? 0))))));
+  const tied = found.tiedNodes > 1 ? h("p", { class: "muted small" }, `${count(found.tiedNodes)} nodes share the best score; chance decides.`) : null;
+  return part("Scores", h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Scores" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows))), tied);
+}
+
+function preemption(found, open) {
+  if (!found) return null;
+  const candidates = (found.candidates ?? []).slice(0, 3).map((one) => {
+    const victims = (one.victims ?? []).map((pod) => pod.name).slice(0, 4).join(", ");
+    return h("li", {}, h("button", { class: "go", onclick: () => open("node", one.node) }, one.node), ` by removing ${victims}${one.moreVictims ? ` and ${count(one.moreVictims)} more` : ""}${one.pdbViolations ? `, against ${count(one.pdbViolations)} budgets` : ""}`);
+  });
+  const says = found.reason || (found.candidateNodes ? `It can make room on ${count(found.candidateNodes)} nodes.` : found.eligible ? "It finds no node on which it would help." : "");
+  if (!says && !candidates.length) return null;
+  return part("Preemption", h("p", {}, says), candidates.length ? h("ul", { class: "plain" }, ...candidates) : null);
+}
+
+function changes(all) {
+  if (!all.length) return null;
+  return part("What would make it fit", h("ul", { class: "plain" }, ...all.map((change) =>
+    h("li", {}, change.description, h("span", { class: "muted" }, change.nodes ? ` · then ${count(change.nodes)} ${change.nodes === 1 ? "node fits" : "nodes fit"}` : "")))));
+}
+
+function eta(found) {
+  const quantiles = found?.quantiles ?? [];
+  if (!quantiles.length) return null;
+  return part("When it will run", h("p", {}, quantiles.map((one) => `${percent(one.probability)} within ${age(one.seconds ?? 0)}`).join(", ")), h("p", { class: "muted small" }, (found.basis ?? []).join(" ")));
+}
+
+function waking(events) {
+  if (!events.length) return null;
+  return h("details", {}, h("summary", {}, `What can wake it (${events.length})`), h("ul", { class: "plain" }, ...events.map((one) => h("li", {}, h("b", {}, one.event), h("span", { class: "muted" }, ` ${(one.plugins ?? []).join(", ")}`)))));
+}
+
+function decision(found) {
+  if (!found?.nodeName) return null;
+  return part("The decision", h("p", {}, `${found.nodeName} out of ${count(found.feasibleNodes ?? 0)} nodes that fit, by ${found.replica}${found.term ? ` in term ${count(Number(found.term))}` : ""}.`));
+}
+
+function answered(by) {
+  if (!by) return null;
+  const who = by.replica ? `${by.replica}${by.leading ? `, which leads${by.term ? ` in term ${by.term}` : ""}` : ", a standby"}` : "";
+  return h("p", { class: "muted small" }, `Answered by ${who || "this process"} in ${(by.tookMs ?? 0).toFixed(1)} ms.`);
+}

@@ -1,0 +1,175 @@
+"""A made-up cluster for the page: objects in memory that change as they are told to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+
+from podsched.api.objects import AnyObject, Event, Node, Pod, PodCondition
+from podsched.web.sources import Change, Load, Replica, Sighting
+
+START = 1_700_000_000.0
+MESSAGE = (
+    "0/{nodes} nodes are available: {taken} Insufficient cpu, {rest} node(s) had untolerated "
+    "taint(s). preemption: 0/{nodes} nodes are available: {nodes} No preemption victims found for "
+    "incoming pod."
+)
+
+
+def node(name: str, cpu: str = "4", zone: str = "", *, cordoned: bool = False) -> Node:
+    """A node that is ready."""
+    made = Node()
+    made.metadata.name = name
+    made.metadata.labels["topology.kubernetes.io/zone"] = zone
+    made.spec.unschedulable = cordoned
+    made.status.allocatable.update({"cpu": cpu, "memory": "8Gi", "pods": "110"})
+    made.status.conditions.add(type="Ready", status="True")
+    return made
+
+
+def pod(
+    name: str,
+    on: str = "",
+    *,
+    cpu: str = "500m",
+    message: str = "",
+    phase: str = "",
+    at: float = START,
+) -> Pod:
+    """A pod: on a node, or pending because of a message."""
+    made = Pod()
+    made.metadata.name, made.metadata.namespace = name, "default"
+    made.metadata.creation_timestamp.FromSeconds(int(at))
+    made.spec.node_name = on
+    made.spec.containers.add(name="c").resources.requests["cpu"] = cpu
+    made.status.phase = phase
+    if on or message:
+        condition = PodCondition(type="PodScheduled", status="True" if on else "False")
+        condition.reason, condition.message = "" if on else "Unschedulable", message
+        condition.last_transition_time.FromSeconds(int(at))
+        made.status.conditions.append(condition)
+    return made
+
+
+def event(name: str, at: float, about: str = "p0") -> Event:
+    """An event about a pod."""
+    made = Event(type="Normal", reason="Scheduled", message=f"the event {name}", count=1)
+    made.involved_object.kind, made.involved_object.name = "Pod", about
+    made.involved_object.namespace = "default"
+    made.last_timestamp.FromSeconds(int(at))
+    return made
+
+
+class World:
+    """A ``Source``. following: whether changes are noted; lost: has the next question fail."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, AnyObject]] = {"Node": {}, "Pod": {}, "Event": {}}
+        self.following = False
+        self.lost = False
+        self._changed: set[Change] = set()
+
+    def put(self, found: Node | Pod | Event) -> None:
+        """Add an object, or change it."""
+        kind, meta = type(found).__name__, found.metadata
+        if kind == "Event":
+            meta.namespace, meta.name = "default", found.message.rpartition(" ")[2]
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        self.objects[kind][key] = found
+        self._changed.add((kind, key))
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an object."""
+        del self.objects[kind][key]
+        self._changed.add((kind, key))
+
+    def follow(self) -> None:
+        self.following = True
+        self._changed.clear()
+
+    def unfollow(self) -> None:
+        self.following = False
+
+    def keys(self, kind: str) -> list[str]:
+        return list(self.objects[kind])
+
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        return self.objects[kind].get(key)
+
+    def changed(self) -> Collection[Change] | None:
+        found, self._changed = self._changed, set()
+        if self.lost:
+            self.lost = False
+            return None
+        return found
+
+
+def large_world(nodes: int, pods: int, now: float, *, pending: int = 0) -> World:
+    """Nodes in four zones, some cordoned or not ready, with pods on them and some that wait."""
+    chance, world = random.Random(7), World()
+    for number in range(nodes):
+        cpu = "16" if number % 7 == 0 else "8"
+        made = node(f"node-{number:04}", cpu, f"zone-{'abcd'[number % 4]}")
+        made.status.allocatable["memory"] = "64Gi" if number % 7 == 0 else "32Gi"
+        made.spec.unschedulable = chance.random() < 0.004
+        if chance.random() < 0.003:
+            made.status.conditions[0].status = "False"
+        world.put(made)
+    busy = [chance.betavariate(2, 2) for _ in range(nodes)]
+    choices = chance.choices(range(nodes), weights=busy, k=pods - pending)
+    for number, on in enumerate(choices):
+        cpu = chance.choice(["250m", "500m", "1", "2"])
+        made_pod = pod(f"web-{number:05}", f"node-{on:04}", cpu=cpu, at=now - number % 3600)
+        made_pod.spec.containers[0].resources.requests["memory"] = chance.choice(["1Gi", "4Gi"])
+        made_pod.status.phase = "Running"
+        world.put(made_pod)
+    for number in range(pending):
+        taken = nodes if number % 3 else nodes - nodes // 5
+        text = MESSAGE.format(nodes=nodes, taken=taken, rest=nodes - taken)
+        world.put(pod(f"batch-{number:04}", cpu="32", message=text, at=now - 60 - number))
+    return world
+
+
+def churn(world: World, pods: int, now: float, chance: random.Random) -> None:
+    """Move pods: as many are deleted, and bound elsewhere under another name."""
+    names = list(world.objects["Node"])
+    for key in chance.sample([k for k in world.objects["Pod"] if "web-" in k], pods):
+        world.remove("Pod", key)
+        name = f"web-{chance.randrange(10**9)}"
+        made = pod(name, chance.choice(names), cpu="500m", at=now)
+        made.status.phase = "Running"
+        world.put(made)
+
+
+def load(at: float, scheduled: int = 0, **changes: float) -> Load:
+    """What a replica says of itself."""
+    values: dict[str, float] = {
+        "unschedulable": 0,
+        "errors": 0,
+        "active": 0,
+        "backoff": 0,
+        "waiting": 0,
+        "gated": 0,
+        "attempt_p50": 0.0,
+        "attempt_p99": 0.0,
+        "pod_p50": 0.0,
+        "pod_p99": 0.0,
+    }
+    return Load(at, scheduled, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def sighting(
+    leader: str, term: int = 0, since: float = 0.0, *, loads: dict[str, Load] | None = None
+) -> Sighting:
+    """One of three replicas leads."""
+    replicas = tuple(
+        Replica(
+            name,
+            "leading" if name == leader else "standby",
+            term if name == leader else 0,
+            "",
+            (loads or {}).get(name),
+        )
+        for name in ("a_00000001", "b_00000002", "c_00000003")
+    )
+    return Sighting("kube-system/kube-scheduler", leader, since, 0, "", replicas)
