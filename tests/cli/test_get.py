@@ -37,8 +37,10 @@ async def followed(streams: Streams) -> list[str]:
     names: list[str] = []
     client = cast(ApiClient, cast(Any, streams))
     with pytest.raises(Over):
-        async for obj in Selection("default", "", "").changes(client, Target(KINDS["Pod"], ""), 5):
-            names.append(obj.metadata.name)
+        async for change in Selection("default", "", "").changes(
+            client, Target(KINDS["Pod"], ""), 5
+        ):
+            names.append(change.object.metadata.name)
     return names
 
 

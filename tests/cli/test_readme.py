@@ -28,7 +28,7 @@ def test_the_commands_work_in_their_order(
         shlex.split(line, comments=True) for line in re.findall(r"^    sched (.*)$", section, re.M)
     ]
     assert [command[0] for command in commands] == [
-        "up", "apply", "get", "describe", "status", "leader", "wait", "events", "simulate",
+        "up", "apply", "get", "describe", "status", "top", "leader", "wait", "events", "simulate",
         "delete", "drain",
     ]  # fmt: skip
     for command in commands[1:]:

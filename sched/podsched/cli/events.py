@@ -56,8 +56,8 @@ def events(
             place = "" if all_namespaces else f" in {namespace} namespace"
             say(f"No events found{place}.", error=True)
         if watch:
-            async for item in selection.changes(client, Target(kind, ""), revision):
-                if found := of_types([item]):
+            async for change in selection.changes(client, Target(kind, ""), revision):
+                if found := of_types([change.object]):
                     show(table, printer.text(found, single=True))
 
     with_client(server, work)

@@ -20,10 +20,12 @@ from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import Usage
 from podsched.cli.raw import get_raw
+from podsched.cli.redraw import is_terminal
 from podsched.cli.targets import Target, Targets, parse_targets
+from podsched.cli.watched_table import WatchedTable
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import Compacted, NotFound
-from podsched.client.object_watch import watch_objects
+from podsched.client.object_watch import Change, watch_objects
 from podsched.lib.printable import printable
 
 FieldSelector = Annotated[
@@ -70,8 +72,8 @@ class Selection:
 
     async def changes(
         self, client: ApiClient, target: Target, revision: int
-    ) -> AsyncIterator[AnyObject]:
-        """Yield the objects that change after a revision.
+    ) -> AsyncIterator[Change]:
+        """Yield the changes of objects after a revision.
 
         A restarted server may not know the changes since the last one. Everything is listed again
         then, and changed objects are yielded; deletions in between are missed.
@@ -88,7 +90,7 @@ class Selection:
                     from_revision=start,
                 ):
                     if int(change.object.metadata.resource_version) > since:
-                        yield change.object
+                        yield change
                     since = max(since, change.revision)
             except Compacted:
                 start = 0
@@ -124,6 +126,11 @@ def get(
         selection = Selection(selection.namespace, selector, field_selector)
         found = await _find(client, wanted, selection)
         items = sorted_by(found.items, sort_by) if sort_by else found.items
+        if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
+            table = WatchedTable(
+                items, lambda: Printer(chosen, namespaces=all_namespaces), sorting=sort_by
+            )
+            await table.follow(selection.changes(client, wanted[0], found.revision))
         printer = Printer(
             chosen,
             namespaces=all_namespaces,
@@ -136,10 +143,10 @@ def get(
             place = f" in {selection.namespace} namespace" if wanted[0].kind.namespaced else ""
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
-            async for changed in selection.changes(client, wanted[0], found.revision):
+            async for change in selection.changes(client, wanted[0], found.revision):
                 if chosen.name == "yaml":
                     print("---")
-                show(chosen, printer.text([changed], single=True))
+                show(chosen, printer.text([change.object], single=True))
         return found.missing
 
     if with_client(server, work):

@@ -91,6 +91,11 @@ _TABLE = {
         "decisions:decisions",
         "Show the scheduler's decisions, and what became of them.",
     ),
+    "top": (
+        _SCHEDULING,
+        "top:top",
+        "Show what nodes have and pods request, or what pods wait for, live.",
+    ),
     "simulate": (
         _SCHEDULING,
         "simulate:simulate_command",

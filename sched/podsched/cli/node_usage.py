@@ -34,7 +34,7 @@ def requested_on(pods: Iterable[Any]) -> dict[str, Amounts]:
 def usage_cells(node: Node, used: Mapping[str, int]) -> tuple[str, str, str]:
     """Return CPU, MEMORY and PODS of a node as "requested/allocatable"."""
     cpu, memory, pods = (
-        f"{humanised(name, used.get(name, 0))}/{humanised(name, _allocatable(node, name))}"
+        f"{humanised(name, used.get(name, 0))}/{humanised(name, allocatable(node, name))}"
         for name in (CPU, MEMORY, PODS)
     )
     return cpu, memory, pods
@@ -45,7 +45,7 @@ def usage_rows(node: Node, used: Mapping[str, int]) -> list[list[str]]:
     names = sorted({*node.status.allocatable, *used}, key=_rank)
     rows = []
     for name in names:
-        has = _allocatable(node, name)
+        has = allocatable(node, name)
         amount = used.get(name, 0)
         share = f"{round(100 * amount / has)}%" if has else "-"
         rows.append([name, humanised(name, amount), humanised(name, has), share])
@@ -66,7 +66,8 @@ def humanised(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _allocatable(node: Node, resource: str) -> int:
+def allocatable(node: Node, resource: str) -> int:
+    """Return what a node has of a resource; cpu in millicores."""
     try:
         amount = quantity.parse(node.status.allocatable.get(resource, "0"))
     except quantity.QuantityError:

@@ -1,0 +1,255 @@
+"""``sched top``: nodes, pods and queues, live in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, cast
+
+import typer
+
+from podsched.api.conditions import FALSE, is_finished, pod_condition
+from podsched.api.objects import Node, Pod, seconds_of
+from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.get import AllNamespaces
+from podsched.cli.node_usage import allocatable, humanised, requested_on
+from podsched.cli.output import say
+from podsched.cli.printers import NONE, node_status, pod_status, wrapped
+from podsched.cli.redraw import is_terminal, redrawn
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import Compacted
+from podsched.client.object_watch import Change, ChangeType, watch_objects
+from podsched.lib.ages import age
+
+#: Seconds over which the rate of bindings is counted.
+_RATE_WINDOW = 10.0
+_LONGEST_REASON = 200
+
+
+class What(StrEnum):
+    """What is shown."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    QUEUES = "queues"
+
+
+class Order(StrEnum):
+    """By what rows are sorted."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    PODS = "pods"
+    NAME = "name"
+
+
+@dataclass(slots=True)
+class View:
+    """The nodes and pods of a cluster as they are now.
+
+    ``namespace``: that of the pods to show; "" for all. Nodes are shown with all of their pods.
+    """
+
+    namespace: str = ""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    bound_at: list[float] = field(default_factory=list)
+
+    def apply(self, change: Change, now: float) -> None:
+        """Take over a change; ``now`` is monotonic."""
+        metadata = change.object.metadata
+        if isinstance(change.object, Node):
+            self.nodes[metadata.name] = change.object
+            if change.type is ChangeType.DELETED:
+                del self.nodes[metadata.name]
+            return
+        key = f"{metadata.namespace}/{metadata.name}"
+        pod, before = cast(Pod, change.object), self.pods.get(key)
+        if change.type is ChangeType.DELETED:
+            self.pods.pop(key, None)
+            return
+        if before is not None and pod.spec.node_name and not before.spec.node_name:
+            self.bound_at.append(now)
+        self.pods[key] = pod
+
+    def bound_per_second(self, now: float) -> float:
+        """Return how many pods were bound in a second, of late."""
+        self.bound_at = [at for at in self.bound_at if at > now - _RATE_WINDOW]
+        return len(self.bound_at) / _RATE_WINDOW
+
+    def shown_pods(self) -> list[Pod]:
+        """Return the pods of the namespace."""
+        chosen = self.namespace
+        return [p for p in self.pods.values() if not chosen or p.metadata.namespace == chosen]
+
+
+def summary(view: View) -> str:
+    """Return one line about the cluster."""
+    pods = view.pods.values()
+    waiting = sum(not p.spec.node_name and not is_finished(p) for p in pods)
+    ready = sum(node_status(node) == "Ready" for node in view.nodes.values())
+    return f"{len(view.nodes)} nodes, {ready} ready; {len(view.pods)} pods, {waiting} waiting"
+
+
+def node_rows(view: View, order: Order) -> list[list[str]]:
+    """Return what pods request of each node; the fullest node first, unless sorted by name."""
+    requested = requested_on(view.pods.values())
+    sortable = []
+    for name, node in view.nodes.items():
+        used = requested.get(name, {})
+        row, shares = [name, node_status(node)], {}
+        for resource in (CPU, MEMORY, PODS):
+            has, amount = allocatable(node, resource), used.get(resource, 0)
+            shares[resource] = amount / has if has else 0.0
+            row.append(f"{humanised(resource, amount)}/{humanised(resource, has)}")
+            if resource != PODS:
+                row.append(f"{shares[resource]:.0%}")
+        share = 0.0 if order is Order.NAME else shares[order.value]
+        sortable.append((-share, name, row))
+    rows = [row for _, _, row in sorted(sortable, key=lambda item: item[:2])]
+    return [["NODE", "STATUS", "CPU", "%", "MEMORY", "%", "PODS"], *rows]
+
+
+def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
+    """Return what each pod requests; the largest first, unless sorted by name."""
+    sortable = []
+    for pod in view.shown_pods():
+        if is_finished(pod):
+            continue
+        wants = requests_in_units(pod)
+        name = pod.metadata.name if view.namespace else _name(pod)
+        row = [
+            name,
+            pod_status(pod),
+            humanised(CPU, wants.get(CPU, 0)),
+            humanised(MEMORY, wants.get(MEMORY, 0)),
+            pod.spec.node_name or NONE,
+            age(now - seconds_of(pod.metadata.creation_timestamp)),
+        ]
+        amount = wants.get(order.value, 0) if order in (Order.CPU, Order.MEMORY) else 0
+        sortable.append((-amount, name, row))
+    rows = [row for _, _, row in sorted(sortable, key=lambda item: item[:2])]
+    return [["POD", "STATUS", "CPU", "MEMORY", "NODE", "AGE"], *rows]
+
+
+def queue_rows(view: View, now: float) -> list[list[str]]:
+    """Return the waiting pods by what they wait for; the most frequent reason first.
+
+    As the pods' conditions tell it: whether one is in backoff, only its scheduler knows.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    oldest: dict[tuple[str, str], Pod] = {}
+    for pod in view.shown_pods():
+        if pod.spec.node_name or is_finished(pod):
+            continue
+        key = _waits_for(pod)
+        counts[key] += 1
+        first = oldest.setdefault(key, pod)
+        if _created(pod) < _created(first):
+            oldest[key] = pod
+    rows = []
+    for (state, reason), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        pod = oldest[state, reason]
+        rows.append([state, str(count), age(now - _created(pod)), _name(pod), reason])
+    return [["STATE", "PODS", "OLDEST", "SUCH AS", "REASON"], *rows]
+
+
+def _created(pod: Pod) -> float:
+    return seconds_of(pod.metadata.creation_timestamp)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _waits_for(pod: Pod) -> tuple[str, str]:
+    if pod.spec.scheduling_gates:
+        return "gated", ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    if pod.status.nominated_node_name:
+        return "nominated", f"room on {pod.status.nominated_node_name}"
+    condition = pod_condition(pod.status, "PodScheduled")
+    if condition is None or condition.status != FALSE:
+        return "to be tried", ""
+    state = "error" if condition.reason == "SchedulerError" else "unschedulable"
+    return state, condition.message[:_LONGEST_REASON]
+
+
+Rows = Callable[[], list[list[str]]]
+WhatArgument = Annotated[What, typer.Argument(help="What to show.")]
+
+
+def top(
+    what: WhatArgument = What.NODES,
+    server: Server = "",
+    namespace: Namespace = "default",
+    all_namespaces: AllNamespaces = False,
+    sort_by: Annotated[
+        Order, typer.Option(help="Largest first by cpu, memory or pods, or by name.")
+    ] = Order.CPU,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Time between redraws.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and end.")] = False,
+) -> None:
+    """Show what nodes have and pods request, or what pods wait for, live.
+
+    Shares are of what pods request, which scheduling goes by. Ctrl-C ends it.
+    Without a terminal it prints once.
+    """
+    everywhere = all_namespaces or what is What.NODES
+    view = View("" if everywhere else namespace)
+
+    def rows() -> list[list[str]]:
+        now = time.time()
+        if what is What.NODES:
+            return node_rows(view, sort_by)
+        return pod_rows(view, sort_by, now) if what is What.PODS else queue_rows(view, now)
+
+    if once or not is_terminal():
+        with_client(server, lambda client: _load(client, view))
+        found = rows()
+        if len(found) > 1:
+            say("\n".join(wrapped(found)))
+        else:
+            say("No pods wait." if what is What.QUEUES else f"No {what.value} found.", error=True)
+        return
+    with_client(server, lambda client: _live(client, view, rows, interval, f"top {what.value}"))
+
+
+async def _load(client: ApiClient, view: View) -> int:
+    """Fill the view; return a revision from which to watch."""
+    nodes = await client.list("Node")
+    pods = (await client.list("Pod")).items
+    view.nodes = {node.metadata.name: cast(Node, node) for node in nodes.items}
+    view.pods = {_name(cast(Pod, pod)): cast(Pod, pod) for pod in pods}
+    return nodes.revision
+
+
+async def _live(client: ApiClient, view: View, rows: Rows, interval: float, title: str) -> None:
+    # Before the screen is taken: it fails where there is no server.
+    revision = await _load(client, view)
+
+    def lines(width: int, height: int) -> Sequence[str]:
+        rate = view.bound_per_second(time.monotonic())
+        head = f"{title}  {time.strftime('%H:%M:%S')}  {summary(view)}; {rate:g} bound/s"
+        return [head, "", *cropped(wrapped(rows()), height - 2)]
+
+    async with redrawn(lines, interval, whole_screen=True):
+        while True:
+            try:
+                async for change in watch_objects(client, ["Node", "Pod"], from_revision=revision):
+                    view.apply(change, time.monotonic())
+            except Compacted:
+                revision = await _load(client, view)
+
+
+def cropped(lines: Sequence[str], height: int) -> list[str]:
+    """Return a table's first lines, and how many rows are left out."""
+    if len(lines) <= height:
+        return list(lines)
+    shown = max(height - 1, 1)
+    return [*lines[:shown], f"... {len(lines) - shown} more"]

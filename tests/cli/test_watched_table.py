@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from podsched.api.objects import Pod
+from podsched.cli.formats import Format, Printer
+from podsched.cli.watched_table import WatchedTable
+from podsched.client.object_watch import Change, ChangeType
+
+
+def pod(name: str, phase: str = "Pending") -> Pod:
+    found = Pod()
+    found.metadata.name, found.metadata.namespace = name, "default"
+    found.status.phase = phase
+    return found
+
+
+def table(*names: str) -> WatchedTable:
+    return WatchedTable([pod(name) for name in names], lambda: Printer(Format("table")))
+
+
+def shown(watched: WatchedTable, height: int = 24) -> list[list[str]]:
+    return [line.split()[:2] for line in watched.lines(80, height)]
+
+
+def test_rows_change_in_their_places() -> None:
+    watched = table("a", "b")
+    watched.apply(Change(ChangeType.MODIFIED, pod("a", "Running"), 2))
+    watched.apply(Change(ChangeType.ADDED, pod("c"), 3))
+    assert shown(watched)[1:] == [["a", "Running"], ["b", "Pending"], ["c", "Pending"]]
+
+
+def test_the_rows_of_deleted_objects_go() -> None:
+    watched = table("a", "b")
+    watched.apply(Change(ChangeType.DELETED, pod("a"), 2))
+    assert shown(watched)[1:] == [["b", "Pending"]]
+    watched.apply(Change(ChangeType.DELETED, pod("b"), 3))
+    assert watched.lines(80, 24) == ["No resources found."]
+
+
+def test_where_not_all_fit_those_that_changed_last_are_shown() -> None:
+    watched = table("a", "b", "c", "d", "e")
+    watched.apply(Change(ChangeType.MODIFIED, pod("a", "Running"), 2))
+    lines = shown(watched, 5)
+    assert [line[0] for line in lines] == ["NAME", "a", "e", "..."]
+    assert watched.lines(80, 5)[-1] == "... 3 more, unchanged for longer"
