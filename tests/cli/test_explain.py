@@ -100,3 +100,40 @@ def test_mistakes_are_told_in_a_line(
 def test_a_configuration_is_for_answers_that_are_computed_here(sched: Commands) -> None:
     result = sched("explain", "pod", "web", "--config", "c.yaml")
     assert (result.code, "--config needs -f or --kubeconfig" in result.err) == (2, True)
+
+
+BUNDLED = """
+apiVersion: v1
+kind: Node
+metadata: {name: secret-node}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: waits}
+spec:
+  containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]
+"""
+
+
+@pytest.mark.parametrize("how", [(), ("--anonymize",)])
+def test_a_bundle_is_packed_and_its_decision_made_again(
+    sched: Commands, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    cluster, bundle = tmp_path / "cluster.yaml", str(tmp_path / "decision.bundle")
+    cluster.write_text(BUNDLED)
+    said = sched.ok("explain", "pod", "waits", "-f", str(cluster), "--bundle", bundle, *how)
+    assert "Unschedulable; 1 object," in said
+    done = sched("simulate", "--bundle", bundle)
+    assert done.code == 1, "the pod does not fit"
+    assert "lower its request of cpu from 2 to 1" in done.out
+    assert "The result is the one of the bundle." in done.out
+    assert ("secret-node" in done.out) == (not how)
+
+
+def test_what_is_no_bundle_is_refused_in_one_line(sched: Commands, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_text("text")
+    done = sched("simulate", "--bundle", str(path))
+    assert done.code == 1
+    assert done.err == f"error: {path} is not a bundle of sched explain: it is not gzipped JSON\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from google.protobuf.json_format import MessageToJson
 
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.quantity import QuantityError
+from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
 from podsched.cli.config import read_source
@@ -54,6 +56,28 @@ ConfigFile = Annotated[
 ]
 
 
+WithChanges = Annotated[
+    bool,
+    typer.Option(
+        "--changes/--no-changes",
+        help="Look for the smallest changes that would make a waiting pod fit.",
+    ),
+]
+Replica = Annotated[
+    str, typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads.")
+]
+BundleFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Pack what the decision reads, to repeat it with sched simulate --bundle FILE.",
+    ),
+]
+Anonymize = Annotated[
+    bool, typer.Option("--anonymize", help="With --bundle: other names for everything.")
+]
+
+
 class Form(StrEnum):
     """Output formats."""
 
@@ -69,21 +93,14 @@ def explain(
         list[str] | None,
         typer.Option(metavar="NODE", help="Tell the verdict on this node as well; repeatable."),
     ] = None,
-    changes: Annotated[
-        bool,
-        typer.Option(
-            "--changes/--no-changes",
-            help="Look for the smallest changes that would make a waiting pod fit.",
-        ),
-    ] = True,
-    replica: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Replica to ask; by default the one that leads."),
-    ] = "",
+    changes: WithChanges = True,
+    replica: Replica = "",
     filename: Filenames = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     config: ConfigFile = None,
+    bundle: BundleFile = None,
+    anonymize: Anonymize = False,
     output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TEXT,
     server: Server = "",
 ) -> None:
@@ -94,6 +111,10 @@ def explain(
 
     The replica that leads is asked, over the API server. With -f or --kubeconfig the
     answer is computed here, from the cluster's objects alone; nothing is changed.
+
+    With --bundle nothing is explained: the objects that the decision reads and the
+    configuration (--config, else the defaults) are packed into a file, without
+    environments, arguments and other contents.
     """
     _check_kind(kind)
     nodes = list(dict.fromkeys(node or ()))
@@ -103,6 +124,11 @@ def explain(
         namespace=namespace, name=name, replica=replica, nodes=nodes, changes=changes
     )
     source = ClusterSource(filename or (), False, kubeconfig, context)
+    if anonymize and bundle is None:
+        fail("--anonymize needs --bundle FILE", USAGE)
+    if bundle is not None:
+        _pack(bundle, source, server, config, request, anonymize)
+        return
     if not source.given:
         if config is not None:
             fail("--config needs -f or --kubeconfig: replicas have a configuration", USAGE)
@@ -138,6 +164,27 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
     if answer is None:
         fail(f'pods "{request.name}" not found in namespace "{request.namespace}"', FAILED)
     return answer
+
+
+def _pack(
+    path: Path,
+    source: ClusterSource,
+    server: str,
+    config: Path | None,
+    request: ExplainRequest,
+    anonymize: bool,
+) -> None:
+    """Write a bundle; without --config the scheduler is taken to run with the defaults."""
+    configure_logging("text", "warning")
+    objects = replace(source, server=server).or_live().objects()
+    admit(objects, [])
+    written = None
+    if config is not None:
+        try:
+            written = read_source(Source(config))[1]
+        except ConfigError as error:
+            fail(str(error), FAILED)
+    write_bundle(path, objects, (request.namespace, request.name), written, anonymize=anonymize)
 
 
 async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:

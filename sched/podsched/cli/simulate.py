@@ -15,6 +15,7 @@ import typer
 from podsched.api.manifest import ManifestError, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
+from podsched.cli.bundle import repeated
 from podsched.cli.client import Server
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, Live, admit
 from podsched.cli.config import read_source
@@ -101,6 +102,12 @@ Scenarios = Annotated[
         "--scenarios", metavar="FILE", help="Scenarios, one JSON object per line, plain or gzipped."
     ),
 ]
+BundleFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle", metavar="FILE", help="Repeat a decision that sched explain --bundle packed."
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
@@ -123,6 +130,7 @@ def simulate_command(
     pending: Pending = False,
     live: Live = False,
     scenarios: Scenarios = None,
+    bundle: BundleFile = None,
     config: ConfigFile = None,
     policy_config_file: PolicyFile = None,
     policy_configmap: PolicyConfigMap = "",
@@ -143,7 +151,7 @@ def simulate_command(
     --live or --kubeconfig, to which -f adds.
 
     With --scenarios, each line of the file is a scenario, and each result a line of
-    JSON.
+    JSON. With --bundle, the decision of the file is made again.
 
     Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """
@@ -152,11 +160,11 @@ def simulate_command(
     source = Source(config, policy_config_file, policy_configmap, algorithm_provider, server)
     cluster = ClusterSource(filename or (), live, kubeconfig, context, server)
     changes = Changes(add_node or (), remove_node or (), drain or (), pending)
-    if scenarios is not None:
+    if bundle is not None or scenarios is not None:
         if cluster.given or pod or source.given or changes.given or replicas:
-            fail("--scenarios cannot be combined with a cluster, pods or a configuration", USAGE)
-        _run_scenarios(scenarios)
-        return
+            alone = "--scenarios" if bundle is None else "--bundle"
+            fail(f"{alone} cannot be combined with a cluster, pods or a configuration", USAGE)
+        raise typer.Exit(_from_file(bundle, scenarios, output))
     if not pod and not changes.given:
         fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
     if not cluster.given:
@@ -184,6 +192,29 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
         print(json.dumps(result, indent=2, sort_keys=True))
     else:
         _print(wanted, result)
+    return _exit_code(result)
+
+
+def _from_file(bundle: Path | None, scenarios: Path | None, output: Form) -> int:
+    if bundle is not None and scenarios is not None:
+        fail("--bundle and --scenarios name two files: use one of them", USAGE)
+    if bundle is not None:
+        return _repeat(bundle, output)
+    assert scenarios is not None
+    _run_scenarios(scenarios)
+    return 0
+
+
+def _repeat(bundle: Path, output: Form) -> int:
+    """Make a bundle's decision again, and say whether it is the same; return the exit code."""
+    pod, result, comparison = repeated(bundle)
+    if output is Form.JSON:
+        print(json.dumps(result, indent=2, sort_keys=True))
+        say(comparison, error=True)
+    else:
+        _print(pod, result)
+        say()
+        say(comparison)
     return _exit_code(result)
 
 

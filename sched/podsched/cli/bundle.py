@@ -1,0 +1,105 @@
+"""Bundles: a decision with all that it read, packed by ``sched explain``, made again elsewhere."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from podsched.api.manifest import ManifestError, from_manifest
+from podsched.api.objects import AnyObject, Pod
+from podsched.api.quantity import QuantityError
+from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.output import os_error_text, say
+from podsched.config.errors import ConfigError
+from podsched.engine.explain.anonymity import Renaming
+from podsched.engine.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
+from podsched.engine.simulation import BadScenario, simulate
+from podsched.framework.plugin import PluginError
+
+#: Bytes of a bundle as it is stored.
+_MOST_BYTES: Final = 256 << 20
+_VERSIONED: Final = ("podsched", "numpy", "protobuf")
+
+
+def write_bundle(
+    path: Path,
+    objects: Sequence[AnyObject],
+    key: tuple[str, str],
+    config: Mapping[str, Any] | None,
+    *,
+    anonymize: bool,
+) -> None:
+    """Pack the decision on a pod among the objects; exit if there is none or it cannot be made."""
+    pod = next((o for o in objects if isinstance(o, Pod) and _key(o) == key), None)
+    if pod is None:
+        fail(f'pods "{key[1]}" not found in namespace "{key[0]}"', FAILED)
+    scenario = scenario_of(objects, pod, config)
+    result = decided(scenario)
+    if anonymize:
+        renaming = Renaming(scenario)
+        scenario = renaming.scenario(scenario)
+        original, result = result, decided(scenario)
+        if outline(original, renaming.text) != outline(result, str):
+            warn("the decision depends on names: it is another one with other names")
+    versions = {name: version(name) for name in _VERSIONED}
+    versions["python"] = platform.python_version()
+    content = Bundle(scenario, result, versions, anonymize).to_bytes()
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        fail(f"{path}: {os_error_text(error)}", FAILED)
+    count = len(scenario["objects"])
+    objects_text = f"{count:,} object" if count == 1 else f"{count:,} objects"
+    say(f"{path}: {result['outcome']}; {objects_text}, {len(content):,} bytes")
+
+
+def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
+    """Make a bundle's decision again; return its pod, the result, and how it compares."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            fail(f"{path}: more than {_MOST_BYTES >> 20} MiB", FAILED)
+        bundle = read_bundle(path.read_bytes())
+    except OSError as error:
+        fail(f"{path}: {os_error_text(error)}", FAILED)
+    except BadBundle as error:
+        fail(f"{path} is not a bundle of sched explain: {error}", FAILED)
+    result = decided(bundle.scenario)
+    pod: Any = from_manifest(bundle.scenario["pod"]).message
+    if result == bundle.result:
+        return pod, result, "The result is the one of the bundle."
+    made_by = ", ".join(f"{name} {number}" for name, number in sorted(bundle.versions.items()))
+    differing = sorted(
+        part
+        for part in result.keys() | bundle.result.keys()
+        if result.get(part) != bundle.result.get(part)
+    )
+    text = f"The result differs from the bundle's in {', '.join(differing)}; made by {made_by}."
+    return pod, result, text
+
+
+def decided(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a scenario as JSON has it; exit if it cannot be decided."""
+    try:
+        result: dict[str, Any] = json.loads(json.dumps(simulate(scenario, changes=True)))
+    except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as error:
+        fail(str(error), FAILED)
+    return result
+
+
+def outline(result: Mapping[str, Any], renamed: Any) -> dict[str, Any]:
+    """Return what of a result is not text, with other names for nodes."""
+    found: dict[str, Any] = {"outcome": result["outcome"]}
+    for node, status in result.get("filter", {}).items():
+        score = result.get("score", {}).get(node, {})
+        found[renamed(node)] = (status["code"], status["plugin"], score.get("total"))
+    found["best"] = sorted(renamed(node) for node in result.get("best", ()))
+    found["changes"] = [(c["kind"], c["nodes"], c["cost"]) for c in result.get("changes", ())]
+    return found
+
+
+def _key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,170 @@
+"""Other names for everything in a scenario that somebody has named, so that the decision stays.
+
+Every text is replaced by another, except the words of Kubernetes' API (kinds, effects, operators,
+phases), amounts, times, numbers, and what its own domains name (``kubernetes.io``, ``k8s.io``).
+Equal texts get equal ones, so that a node's name stays the value of its host name label, a selector
+still selects, and domains of topology stay what they are. Texts of one sort keep their order: nodes
+that are listed by name are listed in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from podsched.framework.nodes import PREFER_AVOID_PODS, normalized_image_name
+
+#: Maps of label keys to values, and of names of resources to amounts.
+_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "annotations"})
+_AMOUNTS: Final = frozenset({
+    "requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources",
+    "disruptedPods",
+})  # fmt: skip
+#: Fields whose texts are words of the API, amounts or times.
+_WORDS: Final = frozenset({
+    "apiVersion", "kind", "operator", "effect", "whenUnsatisfiable", "nodeAffinityPolicy",
+    "nodeTaintsPolicy", "restartPolicy", "preemptionPolicy", "phase", "protocol", "type", "status",
+    "accessModes", "volumeMode", "volumeBindingMode", "persistentVolumeReclaimPolicy",
+    "reclaimPolicy", "deletionTimestamp", "creationTimestamp", "startTime", "minAvailable",
+    "maxUnavailable", "maximumVolumeSize", "declaredFeatures", "clusterIP", "defaultingType",
+    "sizeLimit", "capacity", "imagePullPolicy", "dnsPolicy", "unhealthyPodEvictionPolicy",
+})  # fmt: skip
+_IMAGES: Final = frozenset({"image", "names"})
+_OURS: Final = re.compile(r"(?:.*[./])?(?:kubernetes|k8s)\.io(?:/.*)?", re.DOTALL)
+#: Drivers that volumes of Kubernetes' own kinds are handled by; everybody calls them so.
+_DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+")
+#: Kinds of owners that mean something to a decision, or to everybody.
+_OWNERS: Final = frozenset({
+    "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node",
+})  # fmt: skip
+_KEPT: Final = re.compile(
+    r"[-+]?\d+|cpu|memory|ephemeral-storage|pods|storage|metadata\.name|default|"
+    r"count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|attachable-volumes-.*|true|false|"
+)
+#: Of a text that is of several sorts, the first counts.
+_SORTS: Final = ("node", "pod", "namespace", "image", "name")
+
+
+class Renaming:
+    """New texts for those of one scenario."""
+
+    def __init__(self, scenario: Mapping[str, Any]) -> None:
+        sorts: dict[str, set[str]] = {sort: set() for sort in _SORTS}
+        for sort, text in _found(scenario):
+            sorts[sort].add(text)
+        self.names: dict[str, str] = {}
+        for sort in _SORTS:
+            for text in sorted(sorts[sort] - self.names.keys()):
+                self.names[text] = self._new(sort, text)
+        for obj in (*scenario["objects"], scenario["pod"]):
+            self._add_ephemeral_claims(obj)
+
+    def _add_ephemeral_claims(self, obj: Mapping[str, Any]) -> None:
+        """Name the claims of ephemeral volumes after their pods and volumes again."""
+        if "containers" not in obj.get("spec", {}):
+            return
+        pod = obj["metadata"]["name"]
+        for volume in obj["spec"].get("volumes", ()):
+            if "ephemeral" in volume:
+                made = f"{self.text(pod)}-{self.text(volume['name'])}"
+                self.names[f"{pod}-{volume['name']}"] = made
+
+    def _new(self, sort: str, text: str) -> str:
+        number = f"{sort}-{len(self.names) + 1:06}"
+        if sort == "image":
+            return f"{number}:1"
+        # Only resources with a domain are anybody's own.
+        return f"example.com/{number}" if "/" in text else number
+
+    def scenario(self, scenario: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the scenario with the new texts."""
+        renamed = {
+            "id": "/".join(self.text(part) for part in str(scenario.get("id", "")).split("/")),
+            "objects": [_walked(obj, "", self._replace) for obj in scenario["objects"]],
+            "pod": _walked(scenario["pod"], "", self._replace),
+        }
+        if "config" in scenario:
+            renamed["config"] = _config(scenario["config"], self._replace)
+        return renamed
+
+    def text(self, text: str) -> str:
+        """Return the new text for an old one; the old one if it stays."""
+        return self.names.get(text, text)
+
+    def _replace(self, field: str, text: str) -> str:
+        return self.text(normalized_image_name(text) if field in _IMAGES else text)
+
+
+Replace = Callable[[str, str], str]
+
+
+def _walked(value: Any, field: str, replace: Replace) -> Any:
+    """Return a manifest, or a part of it in a field, with its texts replaced."""
+    if isinstance(value, list):
+        return [_walked(item, field, replace) for item in value]
+    if isinstance(value, str):
+        return value if field in _WORDS or _stays(value) else replace(field, value)
+    if not isinstance(value, dict):
+        return value
+    if field in _AMOUNTS:
+        return {_key(key, replace): amount for key, amount in value.items()}
+    if field in _LABELS or _is_plain_selector(field, value):
+        return {
+            _key(key, replace): text if _stays(text) else replace("", text)
+            for key, text in value.items()
+            if key != PREFER_AVOID_PODS  # names controllers within JSON
+        }
+    if field == "ownerReferences" and value.get("kind") not in _OWNERS:
+        value = {**value, "kind": "Owner", "apiVersion": "example.com/v1"}
+    return {key: _walked(item, key, replace) for key, item in value.items()}
+
+
+def _is_plain_selector(field: str, value: Mapping[str, Any]) -> bool:
+    """Return whether this is the selector of a Service: labels, without matchLabels."""
+    return field == "selector" and all(isinstance(item, str) for item in value.values())
+
+
+def _key(key: str, replace: Replace) -> str:
+    return key if _stays(key) else replace("", key)
+
+
+def _stays(text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in (_KEPT, _OURS, _DRIVERS))
+
+
+def _config(config: Mapping[str, Any], replace: Replace) -> dict[str, Any]:
+    """Replace names in a configuration where it names what is in the cluster."""
+    profiles = []
+    for profile in config.get("profiles") or ():
+        changed = dict(profile)
+        if name := changed.get("schedulerName"):
+            changed["schedulerName"] = name if _stays(name) else replace("", name)
+        changed["pluginConfig"] = [
+            {**entry, "args": _walked(entry.get("args"), "args", replace)}
+            for entry in changed.get("pluginConfig") or ()
+        ]
+        profiles.append(changed)
+    return {**config, "profiles": profiles} if profiles else dict(config)
+
+
+def _found(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts to replace, each with its sort; one may come in several sorts."""
+    texts: list[tuple[str, str]] = []
+
+    def note(field: str, text: str) -> str:
+        if field in _IMAGES:
+            texts.append(("image", normalized_image_name(text)))
+        else:
+            texts.append(("namespace" if field == "namespace" else "name", text))
+        return text
+
+    for obj in (*scenario["objects"], scenario["pod"]):
+        sort = {"Node": "node", "Pod": "pod"}.get(obj.get("kind", ""))
+        name = obj["metadata"].get("name", "")
+        if sort is not None and not _stays(name):
+            yield sort, name
+        _walked(obj, "", note)
+    if "config" in scenario:
+        _config(scenario["config"], note)
+    yield from texts

@@ -1,0 +1,187 @@
+"""A bundle: one decision with all that it read, in a file, to be made again elsewhere.
+
+It holds a scenario as ``sched simulate`` takes it (objects, pod, configuration), what came of it
+where the bundle was made, and the versions of what made it. Of objects, only what a decision can
+depend on is packed: no environment, arguments, annotations or contents of anything.
+
+    {"bundle": 1, "versions": {...}, "anonymized": false, "scenario": {...}, "result": {...}}
+
+Configured extenders are left out, as they are not called when a decision is repeated.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podsched.api.kinds import kind_of
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject
+from podsched.cache.pod_class import relevant_spec
+from podsched.framework.nodes import PREFER_AVOID_PODS
+from podsched.v1 import objects_pb2 as v1
+
+FORMAT: Final = 1
+#: Bytes of a bundle once it is decompressed: 100,000 nodes with their pods.
+MAX_BYTES: Final = 1 << 30
+_OF_VOLUMES: Final = ".kubernetes.io/"
+#: Kinds that a decision reads, beside Node and Pod.
+_READ: Final = frozenset({
+    "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
+    "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
+    "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
+})  # fmt: skip
+#: What is packed of the specs of some of them; of the others all is.
+_SPECS: Final = {
+    "Namespace": (),
+    "Service": ("selector",),
+    "ReplicationController": ("selector",),
+    "ReplicaSet": ("selector",),
+    "StatefulSet": ("selector",),
+    "PodDisruptionBudget": ("selector",),
+}
+#: What may hold credentials, or names of them.
+_SECRET: Final = (
+    "parameters", "volumeAttributes", "nodeStageSecretRef", "nodePublishSecretRef", "secretRef",
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "nodeExpandSecretRef",
+)  # fmt: skip
+_META: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "deletionTimestamp")
+_NODE_STATUS: Final = ("allocatable", "images", "conditions", "declaredFeatures")
+_POD_STATUS: Final = (
+    "phase", "nominatedNodeName", "startTime", "resources", "containerStatuses",
+    "initContainerStatuses", "allocatedResources",
+)  # fmt: skip
+_CONTAINER_STATUS: Final = ("name", "resources", "allocatedResources")
+
+
+class BadBundle(ValueError):
+    """The file is no bundle, or one of another format: whoever wrote or named it is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The parts of a bundle; ``result`` is what ``simulate`` made of the scenario."""
+
+    scenario: Mapping[str, Any]
+    result: Mapping[str, Any]
+    versions: Mapping[str, str]
+    anonymized: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content: JSON, compressed; the same for the same bundle."""
+        document = {
+            "bundle": FORMAT,
+            "versions": dict(self.versions),
+            "anonymized": self.anonymized,
+            "scenario": self.scenario,
+            "result": self.result,
+        }
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return gzip.compress(text.encode(), mtime=0)
+
+
+def read_bundle(content: bytes) -> Bundle:
+    """Read a file's content. Raises BadBundle."""
+    try:
+        inflate = zlib.decompressobj(wbits=31)
+        text = inflate.decompress(content, MAX_BYTES)
+        if inflate.unconsumed_tail:
+            raise BadBundle(f"more than {MAX_BYTES >> 20} MiB")
+        document = json.loads(text)
+    except (zlib.error, ValueError) as error:
+        if isinstance(error, BadBundle):
+            raise
+        raise BadBundle("it is not gzipped JSON") from error
+    if not isinstance(document, dict) or document.get("bundle") != FORMAT:
+        raise BadBundle(f'it has no "bundle": {FORMAT}, which this version of sched reads')
+    parts = [document.get(name) for name in ("scenario", "result", "versions")]
+    scenario, result, versions = (part if isinstance(part, dict) else None for part in parts)
+    if scenario is None or result is None or versions is None:
+        raise BadBundle('"scenario", "result" and "versions" are objects')
+    return Bundle(scenario, result, versions, bool(document.get("anonymized")))
+
+
+def scenario_of(
+    objects: Iterable[AnyObject], pod: v1.Pod, config: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the scenario of a pod's decision, with what it can depend on alone.
+
+    A pod that has a node is packed as it was before it had: neither on the node nor among the
+    objects. ``config``: a KubeSchedulerConfiguration, None for the default.
+    """
+    meta = pod.metadata
+    own = (meta.namespace, meta.name)
+    packed = [
+        _packed(obj)
+        for obj in objects
+        if not (isinstance(obj, v1.Pod) and (obj.metadata.namespace, obj.metadata.name) == own)
+        and (isinstance(obj, v1.Pod | v1.Node) or kind_of(obj).name in _READ)
+    ]
+    wanted = _pod(pod)
+    wanted["spec"].pop("nodeName", None)
+    scenario: dict[str, Any] = {
+        "id": f"{meta.namespace}/{meta.name}",
+        "objects": packed,
+        "pod": wanted,
+    }
+    if config is not None:
+        scenario["config"] = {k: v for k, v in config.items() if k != "extenders"}
+    return scenario
+
+
+def _packed(obj: AnyObject) -> dict[str, Any]:
+    if isinstance(obj, v1.Pod):
+        return _pod(obj)
+    manifest: dict[str, Any] = to_manifest(obj)
+    meta = manifest["metadata"]
+    avoided = meta.get("annotations", {}).get(PREFER_AVOID_PODS)
+    manifest["metadata"] = _only(meta, _META)
+    if isinstance(obj, v1.Node):
+        if avoided is not None:
+            manifest["metadata"]["annotations"] = {PREFER_AVOID_PODS: avoided}
+        manifest["spec"] = _only(manifest.get("spec", {}), ("taints", "unschedulable"))
+        manifest["status"] = _only(manifest.get("status", {}), _NODE_STATUS)
+        conditions = manifest["status"].get("conditions", [])
+        manifest["status"]["conditions"] = [_only(c, ("type", "status")) for c in conditions]
+        return manifest
+    kind = kind_of(obj).name
+    if kind in _SPECS:
+        manifest["spec"] = _only(manifest.get("spec", {}), _SPECS[kind])
+    # Whether a claim is bound, and who provisions for which node, is said by annotations.
+    kept = {k: v for k, v in meta.get("annotations", {}).items() if _OF_VOLUMES in k}
+    if kept:
+        manifest["metadata"]["annotations"] = kept
+    packed: dict[str, Any] = _without_secrets(manifest)
+    return packed
+
+
+def _without_secrets(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_without_secrets(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {k: _without_secrets(item) for k, item in part.items() if k not in _SECRET}
+
+
+def _pod(pod: v1.Pod) -> dict[str, Any]:
+    relevant = v1.Pod()
+    relevant.metadata.CopyFrom(pod.metadata)
+    relevant.spec.CopyFrom(relevant_spec(pod.spec))
+    relevant.spec.node_name = pod.spec.node_name
+    relevant.status.CopyFrom(pod.status)
+    manifest: dict[str, Any] = to_manifest(relevant)
+    manifest["metadata"] = _only(manifest["metadata"], _META)
+    status = _only(manifest.get("status", {}), _POD_STATUS)
+    for field in ("containerStatuses", "initContainerStatuses"):
+        if field in status:
+            status[field] = [_only(one, _CONTAINER_STATUS) for one in status[field]]
+    manifest["status"] = status
+    return manifest
+
+
+def _only(part: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    return {field: part[field] for field in fields if field in part}
