@@ -43,6 +43,7 @@ from podsched.engine.extenders.calls import make_extenders
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.telemetry.health import Probe
+from podsched.telemetry.http import text_page
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
@@ -154,12 +155,15 @@ class Replica:
         )
         self._add_checks(elector)
         config = self._options.config
+        debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         health = await self._process.serve_health(
             lambda: to_public(config),
-            {"/metrics/resources": pod_resources(self._pods, elector.is_leader)},
+            {
+                "/metrics/resources": pod_resources(self._pods, elector.is_leader),
+                "/debug/cache": text_page(debugger.text),
+            },
             profiling=config.enable_profiling,
         )
-        debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         tasks = self._tasks
         tasks.start(self._inform(requests), "informer", endless=True)

@@ -91,6 +91,11 @@ _TABLE = {
         "decisions:decisions",
         "Show the scheduler's decisions, and what became of them.",
     ),
+    "debug": (
+        _SCHEDULING,
+        "debug:app",
+        "Gather what is needed to find a fault.",
+    ),
     "top": (
         _SCHEDULING,
         "top:top",

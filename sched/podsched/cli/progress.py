@@ -19,9 +19,9 @@ class Progress(NamedTuple):
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Progress]:
+def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progress]:
     """Show a bar while the block counts ``total`` steps; none for a pipe, or for few steps."""
-    if total < _FEWEST or not sys.stderr.isatty():
+    if total < fewest or not sys.stderr.isatty():
         yield Progress(lambda: None, lambda count: None)
         return
     from rich.console import Console  # not above: half of what a command takes to start

@@ -20,6 +20,9 @@ from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound
 from podsched.lib.ages import age
 
+#: The Lease that replicas race for, unless they are configured otherwise.
+LOCK = "kube-system/kube-scheduler"
+
 
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     """Return the state of the replicas, the lock and the cluster as plain data."""
@@ -102,7 +105,7 @@ def status(
             help="Lease that the replicas race for: leaderElection.resourceNamespace and "
             "resourceName in their configuration.",
         ),
-    ] = "kube-system/kube-scheduler",
+    ] = LOCK,
 ) -> None:
     """Show the scheduler replicas, the leader, and the cluster's addresses."""
     state = with_client(server, lambda client: collect(client, lock))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from podsched.cache.debugger import compare_nodes, compare_pods, describe_pod, dump_nodes
@@ -26,6 +27,8 @@ _log = get_logger("cache-debugger")
 NODES_AT_ONCE: Final = 100
 #: Pods in one line of the queue's dump.
 PODS_IN_A_LINE: Final = 100
+#: Nodes, and pods, in the text; some 2 MB.
+MOST_LINES: Final = 10_000
 
 
 class CacheDebugger:
@@ -89,6 +92,29 @@ class CacheDebugger:
             state.queue.check_invariants()
         except QueueCorrupted as error:
             _log.error("Scheduling queue is inconsistent", error=str(error))
+
+    async def text(self) -> str:
+        """Return cache and queue as text: each node and each waiting pod in a line, up to a limit.
+
+        Gives way to other tasks, so that what it says of one moment may not be so at the end.
+        """
+        state = self._state()
+        lines = [f"nodes: {state.cache.node_count}"]
+        for number, node in enumerate(islice(dump_nodes(state.cache), MOST_LINES), start=1):
+            lines.append(
+                f"node {node.name}{' (deleted)' if node.deleted else ''}: "
+                f"requested {dict(node.requested)}, allocatable {dict(node.allocatable)}, "
+                f"pods {list(node.pods)}, nominated {list(node.nominated)}"
+            )
+            if number % NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        pods, summary = state.queue.pending_pods()
+        lines.append(f"waiting: {len(pods)} pods; {summary}")
+        for number, pod in enumerate(islice(pods, MOST_LINES), start=1):
+            lines.append(_describe_queued(pod, state))
+            if number % NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return "\n".join([*lines, ""])
 
     async def dump(self) -> None:
         """Log every node of the cache and every waiting pod."""

@@ -84,6 +84,15 @@ class HealthServer:
         await self._runner.cleanup()
 
 
+def text_page(text: Callable[[], Awaitable[str]]) -> Handler:
+    """Return the handler of a page of text."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=await text(), headers=_NO_CACHE)
+
+    return handle
+
+
 async def serve_health(
     checks: HealthChecks,
     registry: MetricRegistry,

@@ -133,6 +133,11 @@ def masked(text: str) -> str:
     return str(_mask(text, 0))
 
 
+def masked_data(data: Any) -> Any:
+    """Return plain data without the values of secret fields, and credentials in its texts."""
+    return _mask(data, 0)
+
+
 def _is_secret(key: object, value: object) -> bool:
     # Numbers and None reveal nothing ("tokens=3"), and are useful.
     return (
