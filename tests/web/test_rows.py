@@ -10,6 +10,7 @@ from podsched.web.rows import (
     TAINTED,
     TEXT,
     event_row,
+    gist,
     node_row,
     node_state,
     pod_row,
@@ -81,6 +82,22 @@ def test_the_latest_decision_is_read_off_the_pod() -> None:
 def test_long_texts_are_cut_in_lists() -> None:
     row = pod_row(pod("p", message="x" * 2 * TEXT)).pending
     assert row is not None and len(row.message) == TEXT and row.message.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s).",
+        "0/9 nodes are available: 9 node(s) had untolerated taint(s), 1 Insufficient cpu. "
+        "preemption: 0/9 nodes are available: 9 No preemption victims found for incoming pod.",
+    ],
+)
+def test_pods_that_wait_for_the_same_have_the_same_gist(message: str) -> None:
+    assert gist(message) == "Insufficient cpu, node(s) had untolerated taint(s)"
+
+
+def test_another_message_is_its_own_gist() -> None:
+    assert gist("waits for quota to be removed") == "waits for quota to be removed"
 
 
 def test_an_event_is_told_with_its_latest_time_and_count() -> None:

@@ -127,18 +127,18 @@ def test_numbers_read_well(expression: str, text: str) -> None:
 
 
 def test_the_axis_of_a_chart_holds_its_values() -> None:
-    script = Script("chart")
+    script = Script("format", "chart")
     assert script.run("linearTicks(0)") == {"low": 0, "high": 2, "ticks": [0, 1, 2]}
     assert script.run("linearTicks(730)")["high"] == 1000
     assert all(script.run("linearTicks(most).high >= most", most=m) for m in (0.1, 1, 9, 99, 12345))
     assert script.run("logTicks(2, 300)") == {"low": 1, "high": 1000, "ticks": [1, 10, 100, 1000]}
 
 
-def test_terms_are_parts_of_the_hour_that_ends_now() -> None:
+def test_terms_are_parts_of_the_time_that_is_shown() -> None:
     leadership = {"replicas": [["a_00000001", "gone", 0, ""], ["b_00000002", "leading", 9, ""]]}
     terms = [["a_00000001", 7, 5000, 8200], ["b_00000002", 9, 8200, 0], ["c_00000003", 3, 1, 2]]
     lanes = Script("format", "timeline").run(
-        "lanes(leadership, terms, 10000)", leadership=leadership, terms=terms
+        "lanes(leadership, terms, 10000, 3600)", leadership=leadership, terms=terms
     )
     assert [lane["name"] for lane in lanes] == ["a", "b"], "c led longer than an hour ago"
     assert [(t["from"], t["to"]) for lane in lanes for t in lane["terms"]] == [(0, 0.5), (0.5, 1)]

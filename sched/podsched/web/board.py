@@ -21,6 +21,7 @@ from podsched.web.rows import (
     PendingRow,
     PodRow,
     event_row,
+    gist,
     node_row,
     pod_row,
 )
@@ -29,8 +30,8 @@ from podsched.web.rows import (
 LISTED = 200
 #: Events and decisions that they get: where hundreds come each second, all of them are new ones.
 LATEST = 60
-#: Explanations of pending pods that browsers get.
-GROUPS = 12
+#: Reasons of pending pods that browsers get, those of the most pods.
+GROUPS = 8
 
 
 class Board:
@@ -96,7 +97,7 @@ class Board:
         if row.pending is None:
             return
         self._stale.add("pending")
-        group = row.pending.reason, row.pending.message
+        group = row.pending.reason, gist(row.pending.message)
         self._groups[group] += sign
         if not self._groups[group]:
             del self._groups[group]

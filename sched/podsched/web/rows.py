@@ -5,8 +5,10 @@ Whatever is not named here never leaves the process: of containers, the requests
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
@@ -17,6 +19,9 @@ ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io
 #: Characters of a text that the page shows in a list; details have all of it.
 TEXT = 300
 MIB = 1 << 20
+#: kube-scheduler's FitError, without what PostFilter adds.
+_UNAVAILABLE = re.compile(r"\d+/\d+ nodes are available: (.*?)(?: preemption: .*)?$", re.DOTALL)
+_COUNTED = re.compile(r", \d+ ")
 _ENDED = frozenset({"Succeeded", "Failed"})
 _SCHEDULED = "PodScheduled"
 
@@ -203,6 +208,20 @@ def event_row(event: Event) -> EventRow:
         cut(event.message),
         count,
     )
+
+
+@lru_cache(maxsize=4096)
+def gist(message: str) -> str:
+    """Return what pods that wait for the same have in common: the reasons without their counts.
+
+    Of "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s)." that is
+    "Insufficient cpu, node(s) had untolerated taint(s)"; other messages are their own gist.
+    """
+    found = _UNAVAILABLE.match(message)
+    if found is None:
+        return cut(message)
+    reasons = _COUNTED.split(f", {found[1].removesuffix('.')}")
+    return cut(", ".join(sorted(filter(None, reasons))))
 
 
 def cut(text: str) -> str:

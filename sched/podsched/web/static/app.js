@@ -139,7 +139,7 @@ function notice(text) {
 }
 
 function spoken(node) {
-  return `${node.name}${store.zones[node.zone] ? `, zone ${store.zones[node.zone]}` : ""}, ${stateOf(node)}: ${store.resources[column]} ${percent(store.share(node, column))}, ${count(node.used[2] ?? 0)} pods`;
+  return `${node.name}${store.zones[node.zone] ? ` in ${store.zones[node.zone]}` : ""}, ${stateOf(node)}: ${store.resources[column]} ${percent(store.share(node, column))}, ${count(node.used[2] ?? 0)} pods`;
 }
 
 const canvas = heat.canvas, tip = byId("tip");

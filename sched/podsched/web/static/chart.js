@@ -1,8 +1,9 @@
 // Lines over the last hour, in SVG. Series differ by dash and label, not by colour alone.
 
 import { h, s, setText } from "./dom.js";
+import { clock, rate } from "./format.js";
 
-const HEIGHT = 132, LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 18, HOUR = 3600;
+const HEIGHT = 132, LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 18;
 
 /** Return a round upper bound and its ticks for values up to `most`. */
 export function linearTicks(most) {
@@ -53,14 +54,14 @@ export class Chart {
 
   /** width: of the figure, read by the caller for all charts before any is drawn: each read lays the page out. */
   draw(store, width) {
-    const now = store.now();
-    this.last = { width, now, samples: store.samples };
-    const samples = store.samples.filter((sample) => sample[0] > now - HOUR);
+    const now = store.now(), span = store.span();
+    const samples = store.samples.filter((sample) => sample[0] > now - span);
+    const x = (at) => LEFT + ((at - now + span) / span) * (width - LEFT - RIGHT);
+    this.last = { x, samples };
     const all = samples.flatMap((sample) => this.series.map((one) => sample[one.column] ?? 0));
     const positive = all.filter((value) => value > 0);
     const most = Math.max(0, ...all);
     const scale = this.log ? logTicks(Math.min(...positive, most || 1), most) : linearTicks(most);
-    const x = (at) => LEFT + ((at - now + HOUR) / HOUR) * (width - LEFT - RIGHT);
     const part = this.log
       ? (value) => (Math.log10(Math.max(value, scale.low)) - Math.log10(scale.low)) / (Math.log10(scale.high) - Math.log10(scale.low))
       : (value) => (value - scale.low) / (scale.high - scale.low);
@@ -70,9 +71,8 @@ export class Chart {
       parts.push(s("path", { class: "grid", d: `M${LEFT} ${y(tick)}H${width - RIGHT}` }));
       parts.push(s("text", { class: "tick", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, this.format(tick)));
     }
-    for (const minutes of [60, 45, 30, 15, 0]) {
-      const anchor = minutes === 60 ? "start" : minutes ? "middle" : "end";
-      parts.push(s("text", { class: "tick", x: x(now - minutes * 60), y: HEIGHT - 3, "text-anchor": anchor }, minutes ? `−${minutes} min` : "now"));
+    for (const [seconds, anchor] of [[span, "start"], [span / 2, "middle"], [0, "end"]]) {
+      parts.push(s("text", { class: "tick", x: x(now - seconds), y: HEIGHT - 3, "text-anchor": anchor }, seconds ? `−${rate(seconds / 60)} min` : "now"));
     }
     for (const one of this.series) {
       const points = samples.map((sample) => {
@@ -99,14 +99,13 @@ export class Chart {
   /** Show the values under the pointer, or the latest. */
   #show() {
     if (!this.last) return;
-    const { width, now, samples } = this.last;
+    const { x, samples } = this.last;
     let sample = samples.at(-1);
-    const x = (at) => LEFT + ((at - now + HOUR) / HOUR) * (width - LEFT - RIGHT);
     if (this.hovered !== null && samples.length) {
       sample = samples.reduce((best, one) => (Math.abs(x(one[0]) - this.hovered) < Math.abs(x(best[0]) - this.hovered) ? one : best));
       this.cross.setAttribute("d", `M${x(sample[0]).toFixed(1)} ${TOP}V${HEIGHT - BOTTOM}`);
     } else this.cross?.setAttribute("d", "");
-    setText(this.when, this.hovered !== null && sample ? new Date(sample[0] * 1000).toLocaleTimeString("en-GB") : "");
+    setText(this.when, this.hovered !== null && sample ? clock(sample[0]) : "");
     this.series.forEach((one, index) => {
       const value = sample?.[one.column];
       setText(this.values[index], value === undefined || (this.log && value <= 0) ? "–" : this.format(value));

@@ -19,7 +19,7 @@ export function rate(number) {
 
 /** A duration in milliseconds. */
 export function milliseconds(value) {
-  if (value >= 60000) return `${rate(value / 60000)} min`;
+  if (value >= 120000) return `${rate(value / 60000)} min`;
   if (value >= 1000) return `${rate(value / 1000)} s`;
   return value >= 10 ? `${Math.round(value)} ms` : `${Number(value.toPrecision(2))} ms`;
 }

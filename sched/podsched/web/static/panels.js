@@ -21,7 +21,7 @@ export function drawGroups(store) {
   keyed(byId("groups"), store.groups, ([, reason, message]) => `${reason} ${message}`, ([number, reason, message]) => {
     const meter = h("span", { class: "share", "aria-hidden": "true" });
     meter.style.width = `${(number / most) * 100}%`;
-    return h("li", {}, h("span", { class: "number" }, count(number)), h("span", { class: "why" }, h("b", {}, reason), " ", message.split(" preemption: ")[0], meter));
+    return h("li", {}, h("span", { class: "number" }, count(number)), h("span", { class: "why" }, h("b", {}, reason), " ", message, meter));
   }, (one, other) => same(one, other) && one.most === most);
   const { pending } = store.totals, shown = store.lists.pending.size;
   setText(byId("pending-count"), pending > shown ? `${count(pending)}, the first ${shown} of them below` : count(pending));

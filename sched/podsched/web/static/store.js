@@ -85,6 +85,12 @@ export class Store {
     return Date.now() / 1000 + this.clockAhead;
   }
 
+  /** How many of the last seconds the charts show: an hour, or less while the process is young. */
+  span() {
+    const age = this.samples.length ? this.now() - this.samples[0][0] : 0;
+    return Math.min(3600, Math.max(300, Math.ceil(age / 60) * 60));
+  }
+
   /** The part of a node's resource (a column) that is taken; NaN where it has none. */
   share(node, column) {
     const has = this.shapes[node.shape][column];

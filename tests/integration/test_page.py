@@ -1,0 +1,169 @@
+"""The page of a whole cluster: over HTTP everywhere, in a real browser where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from podsched import Client, from_manifest
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ManagedProcess
+from support.browser import CHROMIUM, browser
+from support.eventually import eventually_blocking
+
+pytestmark = pytest.mark.integration
+
+needs_chromium = pytest.mark.skipif(
+    not CHROMIUM, reason="no chromium on PATH; on Debian: apt install chromium"
+)
+
+
+@dataclass
+class Pages:
+    """A cluster; the pages of its API server and of its scheduler."""
+
+    cluster: LocalCluster
+    scheduler: str
+
+    @property
+    def api_server(self) -> str:
+        return self.cluster.page
+
+    def read(self, path: str, page: str = "") -> Any:
+        with urlopen((page or self.api_server) + path, timeout=10) as response:
+            return json.loads(response.read())
+
+    def act(self, path: str) -> Any:
+        headers = {"X-Podsched-Page": "1"}
+        asked = Request(self.api_server + path, method="POST", headers=headers)
+        with urlopen(asked, timeout=10) as response:
+            return json.loads(response.read())
+
+
+def pod(name: str, cpu: str) -> Any:
+    container = {
+        "name": "c",
+        "image": "web:1",
+        "resources": {"requests": {"cpu": cpu}},
+        "env": [{"name": "PASSWORD", "value": "hunter2"}],
+    }
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+    return from_manifest(manifest).message
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """etcd, an API server and a scheduler with pages, three hollow nodes, and two pods."""
+    options = LocalClusterOptions(
+        tmp_path_factory.mktemp("page"),
+        replicas=1,
+        nodes=3,
+        evaluator="local",
+        fsync=False,
+        web_address="127.0.0.1:0",
+        scheduler_arguments=("--web-listen=127.0.0.1:0",),
+    )
+    with asyncio.Runner() as runner:
+        cluster = LocalCluster(options)
+        runner.run(cluster.start())
+        try:
+            with Client(cluster.server) as client:
+                client.create(pod("web", "1"))
+                client.create(pod("large", "64"))
+            yield Pages(cluster, _page_in_log(cluster.schedulers[0]))
+        finally:
+            runner.run(cluster.stop())
+
+
+def _page_in_log(process: ManagedProcess) -> str:
+    """The address that a process says its page is at."""
+    words = process.log_path.read_text().split()
+    return next(word.partition("=")[2] for word in words if word.startswith("address=http"))
+
+
+def test_both_pages_show_who_leads_where_pods_are_and_why_they_wait(pages: Pages) -> None:
+    for page in (pages.api_server, pages.scheduler):
+
+        def shown(page: str = page) -> Any:
+            state = pages.read("api/state", page)
+            totals = state["totals"]
+            done = (totals["bound"], totals["pending"]) == (1, 1) and state["terms"]
+            leading = [replica[1] for replica in state["leadership"]["replicas"]] == ["leading"]
+            told = leading and state["terms"][-1][1]
+            return state if done and told and state["groups"][0][1] == "Unschedulable" else None
+
+        state = eventually_blocking("one pod waits", shown)
+        assert state["totals"]["nodes"] == 3
+        assert state["groups"] == [[1, "Unschedulable", "Insufficient cpu"]]
+        (replica,) = state["leadership"]["replicas"]
+        assert state["leadership"]["leader"] == replica[0]
+        assert state["terms"][-1][:2] == [replica[0], replica[2]]
+        assert state["process"]["acts"] == (page == pages.api_server)
+        found = pages.read("api/explain/default/large", page)
+        rejecting = [step["plugin"] for step in found["funnel"] if step.get("rejected")]
+        assert rejecting == ["NodeResourcesFit"]
+        assert "hunter2" not in json.dumps([state, found, pages.read("api/pod/default/web", page)])
+
+
+def test_the_leaders_work_is_sampled_from_its_lease(pages: Pages) -> None:
+    def sampled() -> Any:
+        samples = pages.read("api/state")["samples"]
+        return next((sample for sample in samples if len(sample) > 1 and sample[5] == 1), None)
+
+    assert eventually_blocking("a sample", sampled)[3:7] == [0, 0, 1, 0], "one pod is unschedulable"
+
+
+def test_a_page_acts_through_the_api_server(pages: Pages) -> None:
+    node = pages.read("api/state")["nodes"][0][1]
+    assert pages.act(f"api/do/cordon/{node}")["spec"]["unschedulable"] is True
+    eventually_blocking("cordoned", lambda: pages.read(f"api/node/{node}")["state"] & 2)
+    pages.act(f"api/do/uncordon/{node}")
+    eventually_blocking("ready", lambda: not pages.read(f"api/node/{node}")["state"] & 2)
+
+
+@needs_chromium
+async def test_the_page_in_a_browser(pages: Pages) -> None:
+    async with browser() as tab:
+        await tab.look(1440, 900)
+        await tab.open(pages.api_server)
+        await tab.until("document.getElementById('link')?.dataset.state === 'live'")
+        await tab.until("document.getElementById('tiles').textContent.includes('scheduler-0')")
+        # A pod that waits, and why.
+        click = "[...document.querySelectorAll('#pending-list button')][0].click()"
+        await tab.until("document.querySelectorAll('#pending-list button').length === 1")
+        await tab.run(click)
+        await tab.until("Boolean(document.querySelector('#detail .narrowing.last'))")
+        told = await tab.run("document.getElementById('detail').textContent")
+        assert "NodeResourcesFit" in told and "None fits" in told
+        # A node, by the keyboard alone.
+        await tab.run("document.getElementById('heat').focus()")
+        for key in ("ArrowRight", "Enter"):
+            await tab.key(key)
+        await tab.until("document.getElementById('detail-title').textContent.startsWith('node ')")
+        assert "cpu" in await tab.run("document.getElementById('spoken').textContent")
+        await tab.key("Escape")
+        # The same as a table, and what is live.
+        await tab.run("document.getElementById('as-table').click()")
+        await tab.until("document.querySelectorAll('#table tbody tr').length === 3")
+        with Client(pages.cluster.server) as client:
+            client.create(pod(f"later-{os.getpid()}-{time.time_ns()}", "100m"))
+        await tab.until("document.getElementById('log-list').textContent.includes('later-')")
+        for width, dark in ((390, False), (390, True), (1440, True)):
+            await tab.look(width, 844, dark=dark)
+            await tab.until(f"document.documentElement.scrollWidth <= {width}")
+            assert (await tab.screenshot())[:4] == b"\x89PNG"
+        assert int(await tab.run("document.getElementById('cost').dataset.bytes")) < 5_000
+        assert tab.problems == []
