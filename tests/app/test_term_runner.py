@@ -10,7 +10,7 @@ import pytest
 from podsched.api.objects import Lease
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
 from podsched.cache.columns import Columns
-from podsched.config.load import default_config
+from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
@@ -99,6 +99,62 @@ async def world() -> AsyncIterator[World]:
     yield made
     made.running.cancel()
     await asyncio.gather(made.running, return_exceptions=True)
+
+
+async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world: World) -> None:
+    cluster = world.cluster
+    cluster.create(node("n1", labels={"zone": "a"}))
+    cluster.create(node("n2", labels={"zone": "b"}))
+    world.lead()
+    for number in range(3):
+        cluster.create(pod(f"before-{number}", PENDING))
+    cluster.create(pod("other", {**PENDING, "schedulerName": "other"}))
+    added = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+        ]}}}  # fmt: skip
+    args = [{"name": "NodeAffinity", "args": added}]
+    config = load_config(
+        {
+            "profiles": [
+                {"schedulerName": "default-scheduler", "pluginConfig": args},
+                {"schedulerName": "other"},
+            ]
+        }
+    )
+    await world.runner.reconfigure(config, None)
+    for number in range(5):
+        cluster.create(pod(f"after-{number}", PENDING))
+    await asyncio.sleep(1)
+    assert [world.node_of(f"after-{n}") for n in range(5)] == ["n2"] * 5, "as the new one says"
+    assert world.node_of("other"), "a profile that is new finds its pods"
+    bound = [key for key, _ in cluster.bound]
+    assert len(bound) == len(set(bound)) == 9
+    assert not world.running.done()
+
+
+async def test_a_standby_leads_with_the_configuration_that_it_was_given(world: World) -> None:
+    world.cluster.create(node("n1"))
+    await asyncio.sleep(0.1)
+    await world.runner.reconfigure(load_config({"profiles": [{"schedulerName": "other"}]}), None)
+    world.cluster.create(pod("a", {**PENDING, "schedulerName": "other"}))
+    world.lead()
+    await asyncio.sleep(1)
+    assert world.node_of("a") == "n1"
+
+
+async def test_a_term_that_was_paused_goes_on_with_the_new_configuration(world: World) -> None:
+    world.cluster.create(node("n1"))
+    world.lead()
+    await asyncio.sleep(0.1)
+    world.runner.pause(True)
+    await world.runner.reconfigure(load_config({"profiles": [{"schedulerName": "other"}]}), None)
+    world.cluster.create(pod("a", {**PENDING, "schedulerName": "other"}))
+    await asyncio.sleep(1)
+    assert world.node_of("a") == ""
+    world.runner.pause(False)
+    await asyncio.sleep(1)
+    assert world.node_of("a") == "n1"
 
 
 async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_again(

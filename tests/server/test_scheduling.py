@@ -16,6 +16,8 @@ from podsched.server.scheduling import HIDDEN, SchedulingService, hide_pods
 from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
     Answer,
+    ApplyConfigRequest,
+    ApplyConfigResponse,
     ExplainRequest,
     Explanation,
     PodReference,
@@ -181,3 +183,38 @@ async def test_questions_about_decisions_are_checked(request_: DecisionsRequest)
     set_rights(OWN)
     with pytest.raises(ApiError, match=r"a name needs a namespace|not between 0 and 1000"):
         await service().decisions(request_)
+
+
+class Configured:
+    """Stands for two replicas, of which one has mistakes to tell."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        self.asked: list[bool] = []
+
+    async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
+        validate_only = question.apply_config.validate_only
+        self.asked.append(validate_only)
+        good, bad = Answer(), Answer()
+        good.config.applied = bad.config.applied = not validate_only
+        bad.config.errors.extend(self.mistakes)
+        return [("a", good), ("b", bad)]
+
+
+@pytest.mark.parametrize(("mistakes", "asked"), [((), [True, False]), (("no",), [True])])
+async def test_no_replica_changes_before_all_have_found_a_configuration_valid(
+    mistakes: tuple[str, ...], asked: list[bool]
+) -> None:
+    set_rights(OWN)
+    replicas: Any = Configured(*mistakes)
+    storage: Any = None
+    raw = await SchedulingService(replicas, storage).apply_config(ApplyConfigRequest())
+    outcomes = ApplyConfigResponse.FromString(raw).replicas
+    assert replicas.asked == asked
+    assert [outcome.applied for outcome in outcomes] == [not mistakes] * 2
+
+
+async def test_a_configuration_needs_a_right_of_its_own() -> None:
+    set_rights(Rights(SAM, Policy()))
+    with pytest.raises(ApiError, match='cannot update resource "leases/configuration"'):
+        await service().apply_config(ApplyConfigRequest())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from podsched.actors.ray_cluster import RayCluster, RayMetrics
 from podsched.actors.term_actors import ActorOptions, TermActors, until_wanted, wants_ray
 from podsched.cache.columns import Columns
+from podsched.config.profiles import Profile
 from podsched.engine.writes.bind_queue import Binder
 from podsched.telemetry.logs import get_logger
 
@@ -26,6 +28,10 @@ class ReplicaActors:
         self._options = options
         settings = options.settings
         self._cluster = RayCluster(settings.ray_address, settings.ray_retry_period, metrics)
+
+    def use(self, profiles: Sequence[Profile]) -> None:
+        """Evaluate with other profiles in the terms that begin from now on."""
+        self._options = replace(self._options, profiles=profiles)
 
     async def load(self, nodes: int) -> None:
         """Import Ray where a cluster of so many nodes is evaluated with it.

@@ -26,6 +26,7 @@ from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.load import LoadMeter
 from podsched.app.process import Process
+from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
@@ -46,7 +47,7 @@ from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.metrics import ControllerMetrics, ElectionMetrics
+from podsched.telemetry.metrics import ConfigMetrics, ControllerMetrics, ElectionMetrics
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
@@ -76,6 +77,8 @@ class ReplicaOptions:
     backend: BackendFactory
     controllers: ControllerSettings
     client: ClientOptions = field(default_factory=ClientOptions)
+    read_again: Callable[[], SchedulerConfiguration] | None = None
+    """Reads the files again from which ``config`` was made. Raises ConfigError, OSError."""
 
 
 def unique_identity(name: str) -> str:
@@ -142,6 +145,7 @@ class Replica:
         self._source = InformerSource(self._informer)
         self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
         self._page: WebServer | None = None
+        self._config_metrics = ConfigMetrics(process.registry)
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
@@ -154,10 +158,11 @@ class Replica:
             hand_over=elector.hand_over,
         )
         self._add_checks(elector)
-        config = self._options.config
+        config, reconfiguring = self._options.config, self._reconfiguring(elector)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reconfiguring.request)
         debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         health = await self._process.serve_health(
-            lambda: to_public(config),
+            lambda: to_public(reconfiguring.config),
             {
                 "/metrics/resources": pod_resources(self._pods, elector.is_leader),
                 "/debug/cache": text_page(debugger.text),
@@ -171,11 +176,12 @@ class Replica:
         # Returns at once where Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         sight = self._backend.sight(self._source, self._lock) or self._own_sight(elector)
-        answers = self._answers(elector)
+        answers = self._answers(elector, reconfiguring)
         powers = Powers(explainer=ReplicaExplainer(answers))
         self._page = await self._process.serve_page(tasks, self._source, sight, powers)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
+        tasks.start(reconfiguring.run(), "read files again", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
         tasks.start(self._prefer(elector, requests), "prefer another leader", endless=True)
@@ -283,14 +289,34 @@ class Replica:
     def _pods(self) -> list[Pod]:
         return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
-    def _answers(self, elector: LeaderElector) -> Answers:
+    def _reconfiguring(self, elector: LeaderElector) -> Reconfiguring:
+        options = self._options
+        return Reconfiguring(
+            options.config,
+            self._reconfigure,
+            options.read_again,
+            lambda: self._replica_state(elector),
+            self._config_metrics,
+        )
+
+    async def _reconfigure(self, config: SchedulerConfiguration) -> None:
+        before, self._extenders = self._extenders, make_extenders(config.extenders)
+        self._actors.use(config.profiles)
+        await self._runner.reconfigure(config, self._extenders)
+        if before is not None:
+            await before.close()
+
+    def _replica_state(self, elector: LeaderElector) -> ReplicaState:
+        """Return who this replica is, and whether it leads."""
+        name, leading = self._options.settings.identity or self.identity, elector.is_leader()
+        term = elector.term if leading else 0
+        return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
+
+    def _answers(self, elector: LeaderElector, reconfiguring: Reconfiguring) -> Answers:
         """Return what this replica can be asked."""
-        name = self._options.settings.identity or self.identity
 
         def replica() -> ReplicaState:
-            leading = elector.is_leader()
-            term = elector.term if leading else 0
-            return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
+            return self._replica_state(elector)
 
         explaining = Explaining(
             lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
@@ -301,6 +327,7 @@ class Replica:
         handlers = {
             "explain": explaining.answer,
             "decisions": DecisionAnswers(self.decisions).answer,
+            "apply_config": reconfiguring.answerer(),
         }
         return Answers(replica, answerer(handlers))
 

@@ -14,10 +14,11 @@ reports is applied afterwards.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from podsched.cache.changes import Anomaly, Change
@@ -53,6 +54,8 @@ _log = get_logger("replica")
 
 #: Seconds before a term starts over.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+#: Seconds within which a term's last bindings should have come back.
+_SEEN_WITHIN = 5.0
 #: Milliseconds between two responses of a standby's watch: of a pod that is created and bound in
 #: between it decodes one event instead of two, and it has this much to catch up with at most.
 STANDBY_PACE_MS = 250
@@ -131,6 +134,10 @@ class TermRunner:
         self._resumed.set()
         #: What the present term is doing.
         self._work: TaskSet | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        #: Whether it ends to go on with another configuration.
+        self._begins_anew = False
         parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
         self.recorder = EventRecorder(
@@ -220,6 +227,33 @@ class TermRunner:
         if self._work is not None:
             self._work.end()
 
+    async def reconfigure(
+        self, config: SchedulerConfiguration, extenders: Extenders | None
+    ) -> None:
+        """Go on with another configuration; a term that is under way keeps its lock and its fence.
+
+        Returns when nothing is done any more as the one before it says. What was being bound is
+        bound, and has been seen, before the state is built anew: else a node might seem to have
+        room that is taken.
+        """
+        self._parts = replace(self._parts, config=config, extenders=extenders)
+        loop, work = self._loop, self._work
+        if loop is None or work is None:
+            self._build_anew()
+            return
+        finishing = work.start(self._finish(loop, work), "finish what is under way")
+        await asyncio.wait([finishing])
+        await self._idle.wait()
+
+    async def _finish(self, loop: SchedulingLoop, work: TaskSet) -> None:
+        """End what a term does, once that leaves nothing that is not known."""
+        revision = await loop.finish()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SEEN_WITHIN):
+                await self._parts.informer.wait_for_revision(revision)
+        self._begins_anew = True
+        work.end()
+
     def end(self) -> None:
         """Stop leading for good."""
         if self._term is not None:
@@ -287,14 +321,15 @@ class TermRunner:
             await self._resumed.wait()
             try:
                 await self._schedule(fence)
-                if not self.paused:
+                if not self.paused and not self._begins_anew:
                     return
             except PodFault as fault:
                 self._note(fault, "The term starts over")
             self._loop = self._controllers = None
             self._build_anew()
-            if not self.paused:
+            if not self.paused and not self._begins_anew:
                 await asyncio.sleep(pause.next_delay())
+            self._begins_anew = False
 
     async def _schedule(self, fence: api_pb2.Fence) -> None:
         parts = self._parts
@@ -320,12 +355,14 @@ class TermRunner:
             tasks.start(self._controllers.run(), "controllers", endless=True)
         tasks.start(actors.run(), "actors", endless=True)
         self._work = tasks
+        self._idle.clear()
         try:
             await tasks.run()
         except FenceLost:
             _log.warning("The fence is lost: another replica leads", term=fence.term)
         finally:
             self._work = None
+            self._idle.set()
 
     def _loop_parts(self, fence: api_pb2.Fence, actors: TermActors) -> LoopParts:
         return LoopParts(

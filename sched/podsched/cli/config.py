@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from podsched.cli.client import Server
+from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
@@ -19,11 +21,24 @@ from podsched.cli.policy import (
     as_yaml,
     document_of,
 )
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError
 from podsched.config.beta import converted
-from podsched.config.errors import ConfigError
-from podsched.config.load import SchedulerConfiguration, default_config, load_config, to_yaml
+from podsched.config.errors import ConfigError, FieldError
+from podsched.config.load import (
+    MAX_BYTES,
+    SchedulerConfiguration,
+    default_config,
+    load_config,
+    to_yaml,
+)
 from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
 from podsched.framework.plugin import PluginError
+from podsched.lib.files import open_file
+from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
+
+#: Seconds for validation and for what is under way in the leader.
+_APPLY_TIMEOUT = 30.0
 
 app = typer.Typer(
     help="Print, check or convert a KubeSchedulerConfiguration or a Policy.",
@@ -61,6 +76,22 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
     return config, document
 
 
+def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
+    """Return what reads a source again and raises ConfigError; None where nothing is given."""
+    if not source.given:
+        return None
+
+    def read() -> SchedulerConfiguration:
+        try:
+            document = document_of(source)
+        except typer.Exit:
+            # What is wrong with the file has been printed.
+            raise ConfigError([FieldError("", None, f"{source.name} cannot be read")]) from None
+        return load_config(document, name=source.name, known_plugins=user_plugin_specs())
+
+    return read
+
+
 @app.command(cls=Command)
 def default() -> None:
     """Print the configuration that a scheduler uses without a file."""
@@ -92,6 +123,72 @@ def check(
     else:
         names = ", ".join(profile.scheduler_name for profile in config.profiles)
         say(f"{source.name}: valid; profiles: {names}")
+
+
+@app.command(cls=Command)
+def apply(
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="KubeSchedulerConfiguration; - reads standard input.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Have the replicas validate it, and change nothing.")
+    ] = False,
+    server: Server = "",
+) -> None:
+    """Have all running scheduler replicas go on with another configuration.
+
+    Each replica validates it first, with the plugins it has; if one refuses, nothing
+    changes. A replica that is started again reads its own file: put it there, too.
+    """
+    text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else _text_of(file)
+    request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run)
+
+    async def work(client: ApiClient) -> ApplyConfigResponse:
+        try:
+            return await client.apply_config(request, timeout=_APPLY_TIMEOUT)
+        except ClientError as error:
+            if error.reason:  # The API server has answered, so it is not what cannot be reached.
+                fail(str(error), FAILED)
+            raise
+
+    outcomes = sorted(with_client(server, work).replicas, key=lambda one: one.replica)
+    for warning in dict.fromkeys(w for one in outcomes for w in one.warnings):
+        warn(warning)
+    for mistake in dict.fromkeys(e for one in outcomes for e in one.errors):
+        told = [one.replica for one in outcomes if mistake in one.errors]
+        where = "" if len(told) == len(outcomes) else f"{', '.join(told)}: "
+        say(f"error: {where}{mistake}", error=True)
+    for one in outcomes:
+        say(f"{one.replica}: {_made_of_it(one, dry_run=dry_run)}")
+    if any(one.errors for one in outcomes):
+        raise typer.Exit(FAILED)
+
+
+def _made_of_it(outcome: ConfigOutcome, *, dry_run: bool) -> str:
+    leads = " (leader)" if outcome.leading else ""
+    if outcome.applied:
+        return f"applied{leads}; profiles: {', '.join(outcome.profiles)}"
+    if outcome.errors:
+        return f"refused{leads}"
+    return f"valid{leads}" if dry_run else f"unchanged{leads}: another replica has refused it"
+
+
+def _text_of(path: Path) -> str:
+    """Return what a file says; exit for one that cannot be a configuration."""
+    with open_file(path) as handle:
+        raw = handle.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        fail(f"{path}: too large for a configuration, more than 1 MiB", USAGE)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        fail(f"{path}: not UTF-8 text", USAGE)
 
 
 @app.command(cls=Command)

@@ -10,7 +10,7 @@ import typer
 
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
-from podsched.cli.config import read_source
+from podsched.cli.config import again, read_source
 from podsched.cli.decision_options import DecisionFlags
 from podsched.cli.enums import Evaluator, LogFormat, LogLevel
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
@@ -134,9 +134,8 @@ def scheduler(
 
     flags, policy, serving, kubernetes, decisions = _checked(ctx)
     client = client_options(tls_ca, tls_cert, tls_key, token_file)
-    configuration, _ = read_source(
-        replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
-    )
+    source = replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
+    configuration, _ = read_source(source)
     if flags.write_config_to is not None:
         flags.write_config_to.write_text(to_yaml(configuration))
         return
@@ -153,7 +152,9 @@ def scheduler(
         settings = _settings(server, identity, leader_priority, evaluation, flags, decisions)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     own = _own_backend(settings, client, etcd, configuration.leader_election, election)
-    options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
+    options = ReplicaOptions(
+        configuration, settings, election, own, flags.controllers, client, again(source)
+    )
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)

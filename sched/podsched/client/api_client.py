@@ -32,7 +32,12 @@ from podsched.lib.backoff import Backoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.decisions_pb2 import DecisionsRequest, DecisionsResponse
 from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
-from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
+from podsched.v1.scheduling_pb2 import (
+    ApplyConfigRequest,
+    ApplyConfigResponse,
+    ExplainRequest,
+    Explanation,
+)
 
 _Object = TypeVar("_Object", bound=AnyObject)
 _Message = TypeVar("_Message", bound=Message)
@@ -388,6 +393,14 @@ class ApiClient:
         method = "/podsched.v1.Scheduling/Decisions"
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return _decoded(DecisionsResponse, raw)
+
+    async def apply_config(
+        self, request: ApplyConfigRequest, *, timeout: float | None = None
+    ) -> ApplyConfigResponse:
+        """Give all scheduler replicas another configuration; see ``ApplyConfigResponse``."""
+        method = "/podsched.v1.Scheduling/ApplyConfig"
+        raw = await self.call(method, request, timeout=timeout)
+        return _decoded(ApplyConfigResponse, raw)
 
     # ------------------------------------------------------------------ calling
 

@@ -20,6 +20,9 @@ from podsched.server.storage import ObjectStorage
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 from podsched.v1.scheduling_pb2 import (
     Answer,
+    ApplyConfigRequest,
+    ApplyConfigResponse,
+    ConfigOutcome,
     ExplainRequest,
     Explanation,
     PodReference,
@@ -49,6 +52,9 @@ class SchedulingService:
         handlers = {
             "Explain": unary("Explain", bounded(ExplainRequest), self.explain, pipeline),
             "Decisions": unary("Decisions", bounded(DecisionsRequest), self.decisions, pipeline),
+            "ApplyConfig": unary(
+                "ApplyConfig", bounded(ApplyConfigRequest), self.apply_config, pipeline
+            ),
             "Answer": conversing("Answer", self.answer, pipeline),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
@@ -99,6 +105,26 @@ class SchedulingService:
         if not found:
             raise next(answer for answer in answers if isinstance(answer, ApiError))
         return _together(found, request.limit or 100).SerializeToString()
+
+    async def apply_config(self, request: ApplyConfigRequest) -> bytes:
+        """Scheduling.ApplyConfig: no replica changes anything before all have found it valid."""
+        rights().check("update", KINDS["Lease"], "kube-system", "", "configuration")
+        trial = ApplyConfigRequest()
+        trial.CopyFrom(request)
+        trial.validate_only = True
+        outcomes = await self._configure(trial)
+        if not request.validate_only and not any(outcome.errors for outcome in outcomes):
+            outcomes = await self._configure(request)
+        return ApplyConfigResponse(replicas=outcomes).SerializeToString()
+
+    async def _configure(self, request: ApplyConfigRequest) -> list[ConfigOutcome]:
+        answers = await self._replicas.ask_all(Question(apply_config=request))
+        return [
+            ConfigOutcome(replica=name, errors=[str(answer)])
+            if isinstance(answer, ApiError)
+            else answer.config
+            for name, answer in answers
+        ]
 
     def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Scheduling.Answer."""

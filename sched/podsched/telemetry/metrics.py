@@ -449,6 +449,19 @@ class DecisionMetrics:
         )
 
 
+class ConfigMetrics:
+    """Configurations that came after the first one."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.reloads = registry.add(
+            Counter(
+                "podsched_config_reloads_total",
+                "Configurations given to a running scheduler: applied, or refused as invalid.",
+                ("result",),
+            )
+        )
+
+
 class ElectionMetrics:
     """Leader election; ``name`` is the lock's name."""
 

@@ -85,12 +85,12 @@ class Answer(_message.Message):
     def __init__(self, id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., more: _Optional[bool] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsResponse, _Mapping]] = ..., config: _Optional[_Union[ConfigOutcome, _Mapping]] = ...) -> None: ...
 
 class ApplyConfigRequest(_message.Message):
-    __slots__ = ("config", "validate_only")
-    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("scheduler_configuration", "validate_only")
+    SCHEDULER_CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
-    config: str
+    scheduler_configuration: str
     validate_only: bool
-    def __init__(self, config: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    def __init__(self, scheduler_configuration: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class ConfigOutcome(_message.Message):
     __slots__ = ("replica", "leading", "applied", "errors", "warnings", "profiles")

@@ -15,6 +15,7 @@ Source: bindingCycle and bind in ``schedule_one.go`` of kube-scheduler v1.36.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +44,8 @@ from podsched.v1 import api_pb2
 #: Assignments waiting to be bound beyond which no more pods are popped: assuming further ahead
 #: gains nothing and makes a failover forget more.
 MAX_AHEAD = 1024
+#: Seconds between two looks at whether all is settled, where no binding tells.
+_LOOK_EVERY = 0.02
 
 
 @dataclass(slots=True)
@@ -111,6 +114,20 @@ class BindingCycle:
     def under_way(self) -> int:
         """Batches of bindings, and pods at Permit or PreBind."""
         return self._queue.calls + len(self._cycles)
+
+    async def settled(self, patience: float) -> int:
+        """Return once it is known of all assignments at Bind what became of them.
+
+        Returns a revision: whoever has seen it has seen all bindings. Pods at Permit or PreBind are
+        waited for ``patience`` seconds at most.
+        """
+        deadline = self._clock() + patience
+        while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY):
+                    await self._room.wait()
+        return self._queue.revision
 
     def has(self, uid: str) -> bool:
         """Whether a pod is at Permit or PreBind."""

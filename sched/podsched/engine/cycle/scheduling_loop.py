@@ -41,6 +41,8 @@ _log = get_logger("scheduler")
 #: Pods decided on before other tasks get a turn, and seconds for which one batch may delay that.
 PODS_A_TURN = 16
 MAX_TURN = 0.005
+#: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
+FINISH = 2.0
 
 
 class SchedulingLoop:
@@ -85,6 +87,8 @@ class SchedulingLoop:
             parts, failures, self.binding, evictor, self._notes, self._activator, self._clock
         )
         self._recent = RecentEvents()
+        self._decides = asyncio.Event()
+        self._decides.set()
         self._auditor = Auditor(
             parts.state, parts.placer, self._recent, parts.settings.audit_sample
         )
@@ -131,6 +135,15 @@ class SchedulingLoop:
 
     # ------------------------------------------------------------------ the loop
 
+    async def finish(self) -> int:
+        """Decide on no more pods; return once it is known of all bindings what became of them.
+
+        Returns a revision: whoever has seen it has seen them. Pods at Permit or PreBind are not
+        waited for longer than FINISH seconds; the end of the loop undoes what they assumed.
+        """
+        self._decides.clear()
+        return await self.binding.settled(FINISH)
+
     async def run(self) -> None:
         """Schedule until the term is over, or a task fails.
 
@@ -154,6 +167,7 @@ class SchedulingLoop:
         queue, decided = self._state.queue, 0
         while True:
             await self.binding.wait_for_room()
+            await self._decides.wait()
             now = self._clock()
             with working_on():
                 wakeup = queue.next_wakeup(now)

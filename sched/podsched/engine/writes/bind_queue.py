@@ -120,6 +120,8 @@ class BindQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
         self._released_at = -INTERVAL
+        #: Everything that was bound is known to whoever has seen this revision.
+        self.revision = 0
 
     def __len__(self) -> int:
         """Return the number of assignments not yet sent."""
@@ -180,6 +182,7 @@ class BindQueue:
     def _report(self, batch: Sequence[Assignment], results: Sequence[api_pb2.BatchResult]) -> None:
         bound = []
         for assignment, result in zip(batch, results, strict=True):
+            self.revision = max(self.revision, result.resource_version)
             if result.code == StatusCode.OK or _is_there_already(assignment, result):
                 bound.append(assignment)
             elif result.reason == StatusReason.CONFLICT and result.resource_version:

@@ -10,6 +10,7 @@ Verbs and subresources are Kubernetes'. These are this API's alone:
     create pods/binding     also for a pod that is created with a node in its spec
     bindunfenced pods/binding   bind without a fence through gRPC, as nobody's leader
     get pods/explain        ask why a pod waits, or is where it is
+    update leases/configuration     give the schedulers another configuration
     answer pods/explain     answer such questions, as a scheduler replica
 """
 

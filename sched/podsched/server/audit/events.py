@@ -53,6 +53,7 @@ _VERBS: Final = {
     "EvictPods": ("create", "eviction"),
     "Explain": ("get", "explain"),
     "Decisions": ("get", "explain"),
+    "ApplyConfig": ("update", "configuration"),
     "Answer": ("answer", "explain"),
     "Discovery": ("get", ""),
 }
@@ -94,7 +95,9 @@ _HTTP_CODES: Final = {
     StatusCode.UNAVAILABLE: 503,
     StatusCode.DEADLINE_EXCEEDED: 504,
 }
-_SECRET: Final = re.compile("password|passwd|token|secret|credential|private.?key|api.?key", re.I)
+_SECRET: Final = re.compile(
+    "password|passwd|token|secret|credential|private.?key|api.?key|scheduler.?configuration", re.I
+)
 _MASKED: Final = "REDACTED"
 
 

@@ -1,0 +1,149 @@
+"""Another configuration without a restart: validated as a whole, then the term goes on with it.
+
+    SIGHUP: the files are read again --.
+                                        >-- validate --valid--> apply (TermRunner.reconfigure)
+    ApplyConfig: text from a client ---'        '--refused--> all mistakes are told
+
+What the process was built around cannot change: FIXED names it. What a client's text does not say
+of that stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final
+
+from podsched.app.answering import Answerer
+from podsched.config.errors import ConfigError, FieldError, forbidden
+from podsched.config.load import (
+    SchedulerConfiguration,
+    load_config,
+    read_document,
+    to_plain,
+)
+from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
+from podsched.framework.plugin import PluginError
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ConfigMetrics
+from podsched.v1.scheduling_pb2 import Answer, ConfigOutcome, Question, ReplicaState
+
+_log = get_logger("replica")
+
+#: Fields that cannot change while the process runs, and why.
+FIXED: Final[Mapping[str, str]] = {
+    "leaderElection": "the replicas race for this lock with these times",
+    "clientConnection": "the connections are open",
+    "delayCacheUntilActive": "the informer has been started",
+    "enableProfiling": "the paths of the health server are fixed",
+    "enableContentionProfiling": "the paths of the health server are fixed",
+}
+_RESTART = "cannot change while the scheduler runs ({}): restart it"
+
+
+class Reconfiguring:
+    """Takes over other configurations, one after another."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        apply: Callable[[SchedulerConfiguration], Awaitable[None]],
+        read_again: Callable[[], SchedulerConfiguration] | None,
+        replica: Callable[[], ReplicaState],
+        metrics: ConfigMetrics,
+    ) -> None:
+        """``read_again`` reads the process's files; None where it has none."""
+        self.config = config
+        self._apply = apply
+        self._read_again = read_again
+        self._replica = replica
+        self._metrics = metrics
+        self._turn = asyncio.Lock()
+        self._asked = asyncio.Event()
+
+    # ------------------------------------------------------------------ SIGHUP
+
+    def request(self) -> None:
+        """Have the files read again; for a signal handler."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Read the files again whenever that is asked for, until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            if self._read_again is None:
+                _log.warning("There is no configuration file to read again")
+                continue
+            await self._take(self._read_again, validate_only=False)
+
+    # ------------------------------------------------------------------ ApplyConfig
+
+    def answerer(self) -> Answerer:
+        """Return who answers ApplyConfig questions."""
+
+        async def answer(question: Question) -> AsyncGenerator[Answer, None]:
+            request = question.apply_config
+
+            def read() -> SchedulerConfiguration:
+                return self._completed(request.scheduler_configuration)
+
+            yield Answer(config=await self._take(read, validate_only=request.validate_only))
+
+        return answer
+
+    def _completed(self, text: str) -> SchedulerConfiguration:
+        """Return the configuration in a text. Raises ConfigError."""
+        document = dict(read_document(text))
+        now = to_plain(self.config)
+        kept = {key: now[key] for key in FIXED if key in now and key not in document}
+        return load_config({**document, **kept}, known_plugins=user_plugin_specs())
+
+    # ------------------------------------------------------------------ both
+
+    async def _take(
+        self, read: Callable[[], SchedulerConfiguration], *, validate_only: bool
+    ) -> ConfigOutcome:
+        async with self._turn:
+            state = self._replica()
+            outcome = ConfigOutcome(replica=state.identity, leading=state.leading)
+            try:
+                # A file as large as it may be takes two seconds.
+                config = await asyncio.to_thread(self._checked, read)
+            except (ConfigError, PluginError, OSError) as mistakes:
+                outcome.errors.extend(str(mistakes).splitlines())
+                if not validate_only:
+                    self._metrics.reloads.labels("refused").inc()
+                    _log.error("The configuration is refused; the old one stays",
+                               errors=list(outcome.errors))  # fmt: skip
+                return outcome
+            outcome.warnings.extend(config.warnings)
+            outcome.profiles.extend(profile.scheduler_name for profile in config.profiles)
+            if not validate_only:
+                await self._apply(config)
+                self.config = config
+                outcome.applied = True
+                self._metrics.reloads.labels("applied").inc()
+                _log.info("Another configuration is in effect", profiles=list(outcome.profiles))
+            return outcome
+
+    def _checked(self, read: Callable[[], SchedulerConfiguration]) -> SchedulerConfiguration:
+        config = read()
+        check_plugins(config)
+        if fixed := list(_changed(to_plain(self.config), to_plain(config))):
+            raise ConfigError(fixed)
+        return config
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield an error for each field that would change and cannot."""
+    for field, why in FIXED.items():
+        before, after = old.get(field), new.get(field)
+        if before == after:
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            for name in sorted({**before, **after}):
+                if before.get(name) != after.get(name):
+                    yield forbidden(f"{field}.{name}", _RESTART.format(why))
+        else:
+            yield forbidden(field, _RESTART.format(why))

@@ -1,0 +1,97 @@
+"""Another configuration is taken over as a whole, or refused with all its mistakes."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from podsched.app.reconfiguring import Reconfiguring
+from podsched.config.load import SchedulerConfiguration, load_config
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import ConfigMetrics
+from podsched.v1.scheduling_pb2 import ConfigOutcome, Question, ReplicaState
+
+NOW = {"leaderElection": {"leaseDuration": "30s"}, "profiles": [{"schedulerName": "one"}]}
+
+
+class World:
+    """A replica of the configuration NOW, without anything that would follow it."""
+
+    def __init__(self) -> None:
+        self.applied: list[SchedulerConfiguration] = []
+        self.metrics = ConfigMetrics(MetricRegistry())
+        self.reconfiguring = Reconfiguring(
+            load_config(NOW),
+            self._apply,
+            None,
+            lambda: ReplicaState(identity="scheduler-0_1", leading=True),
+            self.metrics,
+        )
+
+    async def _apply(self, config: SchedulerConfiguration) -> None:
+        self.applied.append(config)
+
+    async def ask(self, text: str, *, validate_only: bool = False) -> ConfigOutcome:
+        question = Question()
+        question.apply_config.scheduler_configuration = text
+        question.apply_config.validate_only = validate_only
+        async with aclosing(self.reconfiguring.answerer()(question)) as answers:
+            return (await anext(answers)).config
+
+    def counted(self, result: str) -> float:
+        return self.metrics.reloads.labels(result).value
+
+
+async def test_a_valid_configuration_is_applied_and_what_cannot_change_stays() -> None:
+    world = World()
+    outcome = await world.ask("profiles: [{schedulerName: two}]")
+    assert (outcome.applied, list(outcome.profiles), list(outcome.errors)) == (True, ["two"], [])
+    assert (outcome.replica, outcome.leading) == ("scheduler-0_1", True)
+    (config,) = world.applied
+    assert config.leader_election.lease_duration == 30.0
+    assert world.reconfiguring.config is config
+    assert world.counted("applied") == 1
+
+
+async def test_every_mistake_is_told_with_its_path_and_nothing_changes() -> None:
+    world = World()
+    text = "profiles: [{schedulerName: two, percentageOfNodesToScore: 101}]\nparalelism: 3"
+    outcome = await world.ask(text)
+    assert sorted(error.partition(":")[0] for error in outcome.errors) == [
+        "paralelism",
+        "profiles[0].percentageOfNodesToScore",
+    ]
+    assert not outcome.applied
+    assert not world.applied
+    assert world.reconfiguring.config.profiles[0].scheduler_name == "one"
+    assert world.counted("refused") == 1
+
+
+async def test_what_cannot_change_at_run_time_is_named() -> None:
+    world = World()
+    outcome = await world.ask(
+        "leaderElection: {leaseDuration: 20s, resourceName: other}\nenableProfiling: true"
+    )
+    assert list(outcome.errors) == [
+        "leaderElection.leaseDuration: Forbidden: cannot change while the scheduler runs "
+        "(the replicas race for this lock with these times): restart it",
+        "leaderElection.resourceName: Forbidden: cannot change while the scheduler runs "
+        "(the replicas race for this lock with these times): restart it",
+        "enableProfiling: Forbidden: cannot change while the scheduler runs "
+        "(the paths of the health server are fixed): restart it",
+    ]
+
+
+async def test_validation_alone_changes_and_counts_nothing() -> None:
+    world = World()
+    outcome = await world.ask("profiles: [{schedulerName: two}]", validate_only=True)
+    assert (outcome.applied, list(outcome.profiles)) == (False, ["two"])
+    assert not world.applied
+    assert world.counted("applied") == world.counted("refused") == 0
+
+
+async def test_plugins_that_nobody_has_are_a_mistake_too() -> None:
+    world = World()
+    outcome = await world.ask("profiles: [{plugins: {score: {enabled: [{name: Nobodys}]}}}]")
+    assert len(outcome.errors) == 1
+    assert "Nobodys" in outcome.errors[0]
+    assert not world.applied
