@@ -9,6 +9,7 @@ from typing import Final
 from podsched.api.resources import CPU, MEMORY
 from podsched.cli.node_usage import humanised
 from podsched.cli.printers import aligned, terminal_width
+from podsched.framework.requirements import FLAG
 from podsched.lib.ages import age
 from podsched.v1.scheduling_pb2 import (
     Attempt,
@@ -237,6 +238,9 @@ def _examples(group: NodeGroup) -> str:
 def _shortfall(short: Shortfall, nodes: int) -> str:
     """Return by how much nodes miss one requirement: "cpu: lacks 500m to 2 of 4 (n1 ...)"."""
     least, most = short.least, short.most
+    if short.unit == FLAG:
+        text = f"missing: {short.what}"
+        return text if short.nodes == nodes else f"{text} ({_count(short.nodes, 'node')})"
     lacks = _amount(short, least.lacks)
     if most.lacks != least.lacks:
         lacks += f" to {_amount(short, most.lacks)}"

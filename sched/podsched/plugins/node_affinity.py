@@ -17,6 +17,7 @@ from podsched.api.node_selectors import (
     compile_node_selector,
     compile_node_term,
 )
+from podsched.api.selectors import Requirement as LabelRequirement
 from podsched.config.plugin_args import NodeAffinityArgs
 from podsched.framework.events import (
     ActionType,
@@ -29,9 +30,15 @@ from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.rows.matching import match_labels, match_term, match_terms
+from podsched.plugins.rows.matching import (
+    match_labels,
+    match_requirement,
+    match_term,
+    match_terms,
+)
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
 
@@ -134,6 +141,29 @@ class NodeAffinity:
         verdicts.flag(~matches, unresolvably, REASON)
         return verdicts.done()
 
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return each label of the node selector, and each condition of a single required term.
+
+        Of several terms one is enough: they are told as a whole.
+        """
+        required = required_affinity(pod.cls)
+        found = [
+            Requirement.met(f"label {key}={value}", match_labels({key: value}, nodes, rows))
+            for key, value in sorted(required.node_selector.items())
+        ]
+        terms = required.terms.terms if required.terms is not None else ()
+        if len(terms) == 1:
+            found += [
+                Requirement.met(_shown(each), match_requirement(each, nodes, rows))
+                for each in terms[0].expressions
+            ]
+        elif required.terms is not None:
+            matches = match_terms(required.terms, nodes, rows)
+            found.append(Requirement.met(f"one of {len(terms)} nodeSelectorTerms", matches))
+        return found
+
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
@@ -173,6 +203,20 @@ class NodeAffinity:
         if not required.matches_node(new) or (old is not None and required.matches_node(old)):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
+
+
+def _shown(requirement: LabelRequirement) -> str:
+    """Return a condition on a label as selectors are written."""
+    key, values = requirement.key, ",".join(sorted(requirement.values))
+    forms = {
+        "In": f"label {key} in ({values})",
+        "NotIn": f"label {key} notin ({values})",
+        "Exists": f"label {key}",
+        "DoesNotExist": f"no label {key}",
+        "Gt": f"label {key}>{values}",
+        "Lt": f"label {key}<{values}",
+    }
+    return forms[requirement.operator]
 
 
 def _index_of_nodes() -> KeyedIndex:

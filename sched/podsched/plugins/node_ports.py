@@ -67,13 +67,12 @@ class NodePorts(WithoutArgs):
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
         """Return for each port whether it is free."""
-        wanted = np.ones(len(rows), dtype=np.int64)
         found = []
         for port in dict.fromkeys(state.data[self.name]):
             address, protocol, number = port
             at = "" if address == ANY_ADDRESS else f"{address}:"
-            free = (~_taken((port,), nodes, rows)).astype(np.int64)
-            found.append(Requirement(f"host port {at}{number}/{protocol}", "", wanted, free))
+            free = ~_taken((port,), nodes, rows)
+            found.append(Requirement.met(f"host port {at}{number}/{protocol}", free))
         return found
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:

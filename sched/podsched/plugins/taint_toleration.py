@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from podsched.api.tolerations import (
     HARD_EFFECTS,
     PREFER_NO_SCHEDULE,
@@ -22,6 +24,7 @@ from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import per_taint_set
@@ -58,6 +61,22 @@ class TaintToleration(WithoutArgs):
         verdicts.flag(untolerated != 0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
         return verdicts.done()
 
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return a toleration for each hard taint that the pod does not tolerate."""
+        tolerations = pod.cls.spec.tolerations
+        having: dict[str, set[int]] = {}
+        ids = nodes.taint_set[rows]
+        for taint_set in np.unique(ids).tolist():
+            for taint in nodes.taints(taint_set):
+                if find_untolerated((taint,), tolerations) is not None:
+                    having.setdefault(_shown(taint), set()).add(taint_set)
+        return [
+            Requirement.met(f"toleration of {shown}", ~np.isin(ids, list(sets)))
+            for shown, sets in sorted(having.items())
+        ]
+
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
@@ -86,6 +105,11 @@ class TaintToleration(WithoutArgs):
             ClusterEventWithHint(node, _after_node_change, index=_index_of_nodes),
             ClusterEventWithHint(pod, _after_toleration_change),
         ]
+
+
+def _shown(taint: v1.Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
 
 
 def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -> QueueingHint:

@@ -63,6 +63,21 @@ def test_ports_that_are_taken_are_named() -> None:
     assert [s.what for s in only_group(world, "web").shortfalls] == ["host port 80/TCP"]
 
 
+def test_taints_and_labels_in_the_way_are_named() -> None:
+    world = ExplainWorld()
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    world.node("a", taints=[taint])
+    world.node("b", labels={"disk": "hdd"})
+    term = {"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["3"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    world.pod("web", nodeSelector={"disk": "ssd"}, affinity={"nodeAffinity": required})
+    found = {g.plugin: [s.what for s in g.shortfalls] for g in world.explain("web").groups}
+    assert found == {
+        "TaintToleration": ["toleration of dedicated=db:NoSchedule"],
+        "NodeAffinity": ["label disk=ssd", "label gen>3"],
+    }
+
+
 def test_a_skew_is_told_with_what_is_allowed() -> None:
     world = ExplainWorld()
     for name, zone in (("a", "x"), ("b", "y")):
