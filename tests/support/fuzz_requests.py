@@ -25,13 +25,17 @@ from podsched.api.kinds import KINDS, kind_of, wrap
 from podsched.api.manifest import from_manifest, load_documents, to_manifest
 from podsched.api.objects import AnyObject
 from podsched.v1 import api_pb2 as v1
+from podsched.v1 import scheduling_pb2
 from support.api_objects import LOCK
 
 #: Every method of every service of the API.
 METHODS: Mapping[str, MethodDescriptor] = {
     f"/{service.full_name}/{method.name}": method
-    for service in v1.DESCRIPTOR.services_by_name.values()
+    for file in (v1.DESCRIPTOR, scheduling_pb2.DESCRIPTOR)
+    for service in file.services_by_name.values()
     for method in service.methods
+    # Whoever answers questions is trusted; a configuration is no request of the API.
+    if method.name not in ("Answer", "ApplyConfig")
 }
 
 
