@@ -15,6 +15,7 @@ from podsched.cli.edit import node_name, set_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
+from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
 from podsched.cli.timeouts import Timeout, seconds_or_fail
 from podsched.client.api_client import ApiClient
@@ -180,10 +181,12 @@ async def _drain(
         await _wait_until_gone(client, pod)
         left -= 1
         say(f"pod/{pod.metadata.name} evicted ({left} left)")
+        progress.advance()
 
-    async with asyncio.TaskGroup() as group:
-        for pod in todo.evict:
-            group.create_task(one(pod))
+    with progress_bar("pods", len(todo.evict), fewest=2) as progress:
+        async with asyncio.TaskGroup() as group:
+            for pod in todo.evict:
+                group.create_task(one(pod))
     say(f"node/{node} drained")
     return 0
 

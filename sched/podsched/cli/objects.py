@@ -324,14 +324,16 @@ def delete(
 
     async def work(client: ApiClient) -> int:
         failures = 0
-        for kind, where, name in objects:
-            try:
-                await _delete(client, (kind.name, name, where), grace, policy, dry_run)
-                say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
-            except NotFound as exc:
-                if not ignore_not_found:
-                    failures += 1
-                    report("", exc)
+        with progress_bar("objects", len(objects)) as progress:
+            for kind, where, name in objects:
+                try:
+                    await _delete(client, (kind.name, name, where), grace, policy, dry_run)
+                    say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
+                except NotFound as exc:
+                    if not ignore_not_found:
+                        failures += 1
+                        report("", exc)
+                progress.advance()
         return failures
 
     if with_client(server, work):

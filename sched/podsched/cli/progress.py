@@ -36,3 +36,23 @@ def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progr
     ) as bars:
         task = bars.add_task(what, total=total)
         yield Progress(lambda: bars.advance(task), lambda count: bars.advance(task, count))
+
+
+@contextmanager
+def working(what: str, *, counted: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show that something goes on, and for how long.
+
+    counted: what is yielded is called with the bytes so far.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console  # not above: see there
+    from rich.progress import FileSizeColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    size = (FileSizeColumn(),) if counted else ()
+    columns = (SpinnerColumn(), TextColumn(what), *size, TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done: bars.update(task, completed=done)

@@ -23,6 +23,7 @@ from podsched.cli.process_options import (
     EtcdUser,
     etcd_options,
 )
+from podsched.cli.progress import working
 from podsched.store.errors import EmbeddedEtcdError, StoreError
 from podsched.store.snapshot import (
     Contents,
@@ -57,16 +58,21 @@ def save(
 ) -> None:
     """Save a snapshot of etcd to a new FILE, and say what it holds."""
     options = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    size = _run(save_snapshot(options, file))
+    with working("saving", counted=True) as tell:
+        size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
     if check:
-        _tell(_run(contents_of(file, ROOT)))
+        with working("checking what it holds"):
+            contents = _run(contents_of(file, ROOT))
+        _tell(contents)
 
 
 @app.command(cls=Command)
 def status(file: File) -> None:
     """Check a snapshot, and say what it holds."""
-    _tell(_run(contents_of(file, ROOT)))
+    with working("checking what it holds"):
+        contents = _run(contents_of(file, ROOT))
+    _tell(contents)
 
 
 @app.command(cls=Command)
@@ -82,7 +88,8 @@ def restore(
     newer than what is restored. For an etcd of several members, restore each
     with etcdutl.
     """
-    _run(restore_snapshot(file, data_dir / "etcd"))
+    with working("restoring"):
+        _run(restore_snapshot(file, data_dir / "etcd"))
     say(f"Restored to {data_dir / 'etcd'}. Start it: sched up --data-dir {data_dir}")
 
 
