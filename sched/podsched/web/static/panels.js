@@ -32,7 +32,7 @@ export function drawPending(store, open) {
   if (!rows.length) return empty(place, "No pod waits.");
   const body = table(place, ["Pod", "Waits", "Priority", "Reason"], "pending");
   keyed(body, rows, ([key]) => key, ([key, since, reason, message, priority, nominated]) =>
-    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", { class: "age", "data-since": since }, age(store.now() - since)), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? message : `${reason}: ${message}`))), same);
+    h("tr", {}, h("th", { scope: "row" }, link(key, () => open("pod", key))), h("td", { class: "age", "data-since": since }, age(store.now() - since)), h("td", { class: "num" }, String(priority)), h("td", {}, h("span", { class: "clip", title: message }, nominated ? `room is made on ${nominated}` : reason === "Unschedulable" ? message.replace(/^\d+\/\d+ nodes are available: /, "") : `${reason}: ${message}`))), same);
 }
 
 export function drawDecisions(store, open) {
