@@ -210,13 +210,17 @@ def test_a_shards_evaluation_is_a_span_of_the_attempt() -> None:
     actor.adopt(5, "f")
     encoder = DeltaEncoder(world.cache.columns, lambda node: True)
     actor.sync(5, dump(encoder.encode()))
-    request = dump(EvaluationRequest(world.runtime.scheduler_name, b"", CycleState(), (), ()))
+    name, plugins = world.runtime.scheduler_name, ("NodeUnschedulable",)
+    request = dump(EvaluationRequest(name, b"", CycleState(), plugins, ()))
     attempt = f"00-{'a' * 32}-{'b' * 16}-01"
     for traceparent in ("", attempt):
         actor.evaluate(5, encoder.next_number, (0, ()), request, traceparent)
-    (span,) = exporter.get_finished_spans()
+    (run, span) = exporter.get_finished_spans()
     assert span.name == "evaluate shard" and span.parent is not None
     assert f"{span.parent.span_id:x}" == "b" * 16
+    assert run.name == "NodeUnschedulable" and run.parent is not None
+    assert run.parent.span_id == span.context.span_id
+    assert span.start_time <= run.start_time <= run.end_time <= span.end_time  # type: ignore[operator]
 
 
 def test_a_shard_without_the_last_delta_does_not_answer() -> None:
