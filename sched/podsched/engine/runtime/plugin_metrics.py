@@ -80,13 +80,11 @@ class PluginRuns:
     ) -> R:
         """Make the call ``guarded``, and count it. Raises PluginFailure."""
         self._total.value += 1.0
-        followed = self._log.runs
-        due = not self._until_timed
-        if due:
-            self._until_timed = SAMPLE_EVERY
-        self._until_timed -= 1
-        if not due and followed is None:
+        if self._until_timed and self._log.runs is None:
+            self._until_timed -= 1
             return guarded(plugin, wording, run, *args, **kwargs)
+        due = not self._until_timed
+        self._until_timed = SAMPLE_EVERY - 1 if due else self._until_timed - 1
         status, began = Code.ERROR, self._clock()
         try:
             result = guarded(plugin, wording, run, *args, **kwargs)
@@ -96,7 +94,7 @@ class PluginRuns:
             ended = self._clock()
             if due:
                 self._observe(status.text, ended - began)
-            if followed is not None:
+            if self._log.runs is not None:
                 self._log.add(plugin, self._point, began, ended, status.text)
 
 
