@@ -101,11 +101,18 @@ async def replayed(recording: Path, tokens: Path) -> set[str]:
 
 
 async def test_every_exchange_agrees_or_has_a_reason(tmp_path: Path) -> None:
-    """All topics at once, for most of their time is waiting for watches to end."""
+    """All topics at once, for most of their time is waiting for watches to end.
+
+    Some watches last three seconds in which others write: too little on a machine that is busy with
+    all of this. What differs is replayed once more, by itself.
+    """
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{hash_of('admin')},admin,system:masters,\n{hash_of('reader')},reader,,\n")
     recordings = [part for topic in TOPICS for part in parts(topic, tmp_path)]
     found = await asyncio.gather(*(replayed(recording, tokens) for recording in recordings))
-    differing = set().union(*found)
+    differing: set[str] = set()
+    for recording, ids in zip(recordings, found, strict=True):
+        unexpected = ids - REASONS.keys()
+        differing |= await replayed(recording, tokens) if unexpected else ids
     assert sorted(differing - REASONS.keys()) == [], "differ without a reason"
     assert sorted(REASONS.keys() - differing) == [], "agree, though they have a reason not to"

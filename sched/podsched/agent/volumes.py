@@ -342,6 +342,7 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
+        resource_version=metadata.resource_version,
     )
 
 
@@ -392,6 +393,7 @@ def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pat
                 "namespace": ref.namespace,
                 "name": ref.name,
                 "uid": ref.uid,
+                "resourceVersion": ref.resource_version,
             }
         },
         "status": {"phase": "Bound"},

@@ -86,6 +86,8 @@ def _volume(item: o.PersistentVolume) -> None:
     spec.persistent_volume_reclaim_policy = spec.persistent_volume_reclaim_policy or "Retain"
     spec.volume_mode = spec.volume_mode or "Filesystem"
     item.status.phase = item.status.phase or "Pending"
+    if not item.status.HasField("last_phase_transition_time"):
+        item.status.last_phase_transition_time.CopyFrom(item.metadata.creation_timestamp)
 
 
 def _claim(item: o.PersistentVolumeClaim) -> None:

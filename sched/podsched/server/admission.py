@@ -12,7 +12,15 @@ from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject, Namespace, PersistentVolumeClaim, Pod, PriorityClass
+from podsched.api.objects import (
+    AnyObject,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PriorityClass,
+    timestamp,
+)
 from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.api.priorities import PriorityClasses
@@ -94,17 +102,32 @@ def _check_policies(
         raise errors.forbidden(kind, metadata.name, why)
 
 
-def admit_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
-    """Return ``old`` with the status of ``message``; metadata and spec stay as they were."""
+def admit_status(kind: Kind, message: AnyObject, old: AnyObject, *, now: float) -> AnyObject:
+    """Return ``old`` with the status of ``message``; metadata and spec stay as they were.
+
+    now: Unix time in seconds.
+    """
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
     updated = kind.new()
     updated.CopyFrom(old)  # type: ignore[arg-type]
     _take(updated, message, "status")
+    if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
+        _note_phase(updated, old, now)
     found = validate_status(kind, updated, old)
     if found:
         raise _invalid(kind, updated, found)
     return updated
+
+
+def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> None:
+    """Note when a volume came into its phase, as Kubernetes' strategy of volumes does."""
+    new, before = volume.status, old.status
+    same = new.last_phase_transition_time == before.last_phase_transition_time
+    if new.phase != before.phase and (same or not new.HasField("last_phase_transition_time")):
+        new.last_phase_transition_time.CopyFrom(timestamp(now, whole=True))
+    elif not new.HasField("last_phase_transition_time"):
+        _take(new, before, "last_phase_transition_time")
 
 
 def encoded(kind: Kind, message: AnyObject) -> bytes:

@@ -84,7 +84,7 @@ class ServerCore:
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         guard = BindGuard(store)
         self.registry = Registry(storage, self.lister, sources, guard, namespaces, now=now)
-        self.rewriter = Rewriter(storage, sources)
+        self.rewriter = Rewriter(storage, sources, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

@@ -149,7 +149,7 @@ class Registry:
         return None if message == old else Step(encoded(kind, message))
 
     def _status_step(self, kind: Kind, message: AnyObject, entry: Entry) -> Step | None:
-        updated = admit_status(kind, message, entry.message)
+        updated = admit_status(kind, message, entry.message, now=self._now())
         check_change(kind, entry.message, updated)
         return None if updated == entry.message else Step(encoded(kind, updated))
 
@@ -184,7 +184,9 @@ class Registry:
             named = _wanted_revision(message.metadata.resource_version)
             if named and named != entry.revision:
                 raise errors.conflict(kind, request.name)
-            with_status = admit_status(kind, message, old) if wanted_status else None
+            with_status = (
+                admit_status(kind, message, old, now=self._now()) if wanted_status else None
+            )
             admit_update(kind, message, old, sources=self._sources)
             check_change(kind, old, message)
             if with_status is not None:

@@ -5,6 +5,7 @@ What the faces' replacements and patches have in common where a face makes the n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,11 +47,18 @@ class _LastState:
 
 
 class Rewriter:
-    """Replaces objects by what is made of them."""
+    """Replaces objects by what is made of them. now: Unix time in seconds."""
 
-    def __init__(self, storage: ObjectStorage, sources: AdmissionSources) -> None:
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        sources: AdmissionSources,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._storage = storage
         self._sources = sources
+        self._now = now
 
     async def rewrite(self, change: Rewrite) -> Entry:
         """Return the object after a change. Raises ApiError.
@@ -79,7 +87,7 @@ class Rewriter:
             raise errors.conflict(kind, change.name)
         message.metadata.resource_version = ""
         if change.subresource == "status":
-            message = _with_status(kind, message, old)
+            message = _with_status(kind, message, old, self._now())
         else:
             admit_update(kind, message, old, sources=self._sources)
         check_change(kind, old, message)
@@ -102,9 +110,9 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
     updated.status.qos_class = before
 
 
-def _with_status(kind: Kind, message: AnyObject, old: AnyObject) -> AnyObject:
+def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> AnyObject:
     """Return ``old`` with the status, labels and annotations of ``message``. Raises ApiError."""
-    updated = admit_status(kind, message, old)
+    updated = admit_status(kind, message, old, now=now)
     _keep_qos_class(kind, updated, old)
     new, before = message.metadata, old.metadata
     if new.uid and new.uid != before.uid:
