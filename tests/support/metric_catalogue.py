@@ -16,6 +16,7 @@ def every_metric() -> MetricRegistry:
         metrics.EvaluationMetrics,
         metrics.BindingMetrics,
         metrics.DecisionMetrics,
+        metrics.ShadowMetrics,
         metrics.ConfigMetrics,
         metrics.ElectionMetrics,
         metrics.ClientMetrics,

@@ -28,6 +28,7 @@ from podsched.app.load import LoadMeter
 from podsched.app.process import Process
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
+from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.client.channels import ClientOptions
 from podsched.client.informer import Batch
@@ -47,7 +48,12 @@ from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.metrics import ConfigMetrics, ControllerMetrics, ElectionMetrics
+from podsched.telemetry.metrics import (
+    ConfigMetrics,
+    ControllerMetrics,
+    ElectionMetrics,
+    ShadowMetrics,
+)
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
@@ -79,6 +85,8 @@ class ReplicaOptions:
     client: ClientOptions = field(default_factory=ClientOptions)
     read_again: Callable[[], SchedulerConfiguration] | None = None
     """Reads the files again from which ``config`` was made. Raises ConfigError, OSError."""
+    shadow: SchedulerConfiguration | None = None
+    """With what every pod is decided on a second time, changing nothing."""
 
 
 def unique_identity(name: str) -> str:
@@ -146,6 +154,20 @@ class Replica:
         self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
         self._page: WebServer | None = None
         self._config_metrics = ConfigMetrics(process.registry)
+        self._shadowing = self._shadow(options.shadow)
+
+    def _shadow(self, config: SchedulerConfiguration | None) -> Shadowing | None:
+        if config is None:
+            return None
+        metrics = ShadowMetrics(self._process.registry)
+        return Shadowing(
+            config,
+            factories(),
+            self._informer,
+            lambda: self._runner.busy,
+            self.decisions,
+            metrics,
+        )
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
@@ -181,6 +203,8 @@ class Replica:
         self._page = await self._process.serve_page(tasks, self._source, sight, powers)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
+        if self._shadowing is not None:
+            tasks.start(self._shadowing.run(), "shadow", endless=True)
         tasks.start(reconfiguring.run(), "read files again", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
         tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
@@ -246,6 +270,8 @@ class Replica:
             self._runner.handle(batch)
             requests.handle(batch)
             self._source.handle(batch)
+            if self._shadowing is not None:
+                self._shadowing.handle(batch)
 
         if self._options.config.delay_cache_until_active:
             await self._active.wait()

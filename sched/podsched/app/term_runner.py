@@ -183,6 +183,11 @@ class TermRunner:
         """The state, None while it is being built anew."""
         return self.state if self._built.is_set() else None
 
+    @property
+    def busy(self) -> bool:
+        """Whether pods are waiting to be tried or bound here."""
+        return self._loop is not None and self._loop.busy
+
     def update_gauges(self) -> None:
         """Bring the metrics up to date that are read off the state."""
         loop = self._loop

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from podsched.api import quantity
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.config import read_config
+from podsched.cli.errors import USAGE, fail, warn
+from podsched.config.load import SchedulerConfiguration
 
 _PANEL = "Decisions"
 
@@ -19,6 +22,8 @@ class DecisionFlags:
 
     place: str
     size: int
+    shadow: SchedulerConfiguration | None
+    """A configuration to decide with beside the one in effect."""
 
 
 def decision_flags(
@@ -40,13 +45,25 @@ def decision_flags(
             "Default: 256Mi in a directory, 16Mi in memory.",
         ),
     ] = "",
+    shadow_config: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_PANEL,
+            metavar="FILE",
+            help="KubeSchedulerConfiguration with which to decide on every pod a second time; "
+            "changes nothing, and tells by metric and log where it differs. For standbys.",
+        ),
+    ] = None,
 ) -> DecisionFlags:
-    """Return what the options ask for; exit unless the size is one."""
+    """Return what the options ask for; exit unless the size and the configuration are valid."""
     try:
         size = quantity.value(decision_log_size) if decision_log_size else 0
     except ValueError:
         fail(f"--decision-log-size: {decision_log_size!r} is not a size such as 256Mi", USAGE)
-    return DecisionFlags(decision_log, size)
+    shadow = read_config(shadow_config) if shadow_config is not None else None
+    if shadow is not None and shadow.extenders:
+        warn(f"{shadow_config}: extenders: a shadow does not ask them")
+    return DecisionFlags(decision_log, size, shadow)
 
 
 __all__ = ["DecisionFlags", "decision_flags"]

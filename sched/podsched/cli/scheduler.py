@@ -152,9 +152,8 @@ def scheduler(
         settings = _settings(server, identity, leader_priority, evaluation, flags, decisions)
     etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
     own = _own_backend(settings, client, etcd, configuration.leader_election, election)
-    options = ReplicaOptions(
-        configuration, settings, election, own, flags.controllers, client, again(source)
-    )
+    options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
+    options = replace(options, read_again=again(source), shadow=decisions.shadow)
     level = flags.level(log_level.value)
     telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
     telemetry = _as_flags_say(telemetry, flags, serving)

@@ -449,6 +449,19 @@ class DecisionMetrics:
         )
 
 
+class ShadowMetrics:
+    """Decisions with a shadow configuration."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.decisions = registry.add(
+            Counter(
+                "podsched_shadow_decisions_total",
+                "Bound pods by what a shadow configuration would have made of them.",
+                ("result",),
+            )
+        )
+
+
 class ConfigMetrics:
     """Configurations that came after the first one."""
 

@@ -1,0 +1,116 @@
+"""The shadow configuration of a replica: follows the informer in turns, whenever there is time.
+
+    filling --all objects taken over--> following --a bug--> filling (after a pause)
+
+Standbys decide a moment after the binding has come. A leader that has pods to schedule leaves the
+shadow waiting. Where more than MOST_WAITING events wait, those are taken over without decisions,
+which are counted as skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from podsched.client.cluster import InformerPort
+from podsched.client.informer import Batch, Event, EventType
+from podsched.config.load import SchedulerConfiguration
+from podsched.engine.cycle.decision_notes import DecisionSink
+from podsched.engine.shadow import Shadow
+from podsched.engine.state import WATCHED_KINDS
+from podsched.framework.plugin import PluginFactory
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ShadowMetrics
+
+_log = get_logger("shadow")
+
+#: Seconds of work before other tasks have their turn, and for which they have it.
+TURN, REST = 0.005, 0.005
+#: Seconds between two looks at whether the leader has nothing to do.
+_LOOK_EVERY = 0.05
+#: Events that may wait: some 20 s of the fastest workload.
+MOST_WAITING: Final = 100_000
+#: Seconds before a shadow that has met a bug begins anew.
+_PAUSE = 5.0
+
+
+class Shadowing:
+    """Feeds a ``Shadow`` of a replica."""
+
+    def __init__(
+        self,
+        config: SchedulerConfiguration,
+        factories: Mapping[str, PluginFactory],
+        informer: InformerPort,
+        busy: Callable[[], bool],
+        sink: DecisionSink | None,
+        metrics: ShadowMetrics,
+    ) -> None:
+        """``busy``: whether the replica has pods to schedule."""
+        self._config = config
+        self._factories = factories
+        self._informer = informer
+        self._busy = busy
+        self._sink = sink
+        self._metrics = metrics
+        #: Events with the revisions of their batches; a partial batch is a list, not what happened.
+        self._waiting: deque[tuple[Event, int, bool]] = deque()
+        self._follows = False
+        self._something = asyncio.Event()
+
+    def handle(self, batch: Batch) -> None:
+        """Take a batch of the informer."""
+        if self._follows:
+            happened = not batch.partial
+            self._waiting.extend((event, batch.revision, happened) for event in batch.events)
+            self._something.set()
+
+    async def run(self) -> None:
+        """Follow until cancelled; a bug costs the shadow what it knew, and nothing else."""
+        while True:
+            try:
+                await self._informer.synced.wait()
+                await self._follow(await self._filled())
+            except Exception as bug:
+                _log.error("The shadow begins anew", exc_info=bug)
+                self._follows = False
+                await asyncio.sleep(_PAUSE)
+
+    async def _filled(self) -> Shadow:
+        clock = asyncio.get_running_loop().time
+        shadow = Shadow(self._config, self._factories, self._sink, clock())
+        listed = [(kind, list(self._informer.objects(kind).items())) for kind in WATCHED_KINDS]
+        self._waiting.clear()
+        self._follows = True
+        ends = clock() + TURN
+        for kind, items in listed:
+            for key, found in items:
+                shadow.apply(Event(EventType.ADDED, kind, key, None, found))
+                if clock() >= ends:
+                    await asyncio.sleep(REST)
+                    ends = clock() + TURN
+        return shadow
+
+    async def _follow(self, shadow: Shadow) -> None:
+        clock = asyncio.get_running_loop().time
+        ends = clock() + TURN
+        while True:
+            if not self._waiting:
+                self._something.clear()
+                await self._something.wait()
+                ends = clock() + TURN
+            behind = len(self._waiting) > MOST_WAITING
+            if self._busy() and not behind:
+                await asyncio.sleep(_LOOK_EVERY)
+                continue
+            event, revision, happened = self._waiting.popleft()
+            if behind or not happened:
+                shadow.apply(event)
+                self._metrics.decisions.labels("skipped").inc(event.kind == "Pod")
+            elif (verdict := shadow.decide_and_apply(event, revision, clock())) is not None:
+                self._metrics.decisions.labels(verdict.value).inc()
+            if clock() >= ends:
+                await asyncio.sleep(REST)
+                ends = clock() + TURN
