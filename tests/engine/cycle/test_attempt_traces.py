@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from podsched.api import trace_context
-from podsched.engine.cycle.attempt_traces import AttemptTraces
+from podsched.engine.cycle.attempt_traces import MOST_ASKED, AttemptTraces
 from podsched.engine.cycle.placement import Decision
 from podsched.engine.runtime.run_log import RunLog
 from podsched.framework.plugin import CycleState
@@ -109,6 +109,15 @@ def test_nothing_is_followed_for_pods_that_are_not_traced() -> None:
     world.traces.bound(world.assignment, 14.0)
     assert world.spans() == {}
     assert world.assignment.traceparent == ""
+
+
+def test_creators_can_have_a_bounded_number_of_attempts_recorded_in_a_second() -> None:
+    world = traced()
+    world.traces.popped([world.queued] * (MOST_ASKED + 5), 11.5)
+    waits = [s for s in world.exporter.get_finished_spans() if s.name == "queue wait"]
+    assert len(waits) == MOST_ASKED
+    world.traces.popped([world.queued], 12.0)
+    assert len(world.exporter.get_finished_spans()) > MOST_ASKED
 
 
 def test_an_attempt_that_is_sampled_here_begins_a_trace() -> None:
