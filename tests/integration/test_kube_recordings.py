@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.server.access.tokens import hash_of
 from podsched.server.rest.probes import Probes
 from podsched.server.server import ApiServer
@@ -25,7 +26,9 @@ from podsched.testing.memory_store import MemoryStore
 pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent / "kube_api"
-TOPICS = sorted(path.stem for path in HERE.glob("*.jsonl"))
+#: Of what controllers do: it needs more than an API server.
+CONTROLLERS = "controllers"
+TOPICS = sorted(path.stem for path in HERE.glob("*.jsonl") if path.stem != CONTROLLERS)
 REASONS: Mapping[str, str] = {
     exchange: group["because"]
     for group in yaml.safe_load((HERE / "skipped.yaml").read_text())
@@ -80,22 +83,24 @@ async def replayed(recording: Path, tokens: Path) -> set[str]:
     server = ApiServer(settings, store, probes=probes)
     await server.start()
     try:
-        arguments = ["--server", f"http://127.0.0.1:{server.kube_port}", "--lenient"]
-        arguments += ["--token", "admin", "--token-of", "reader=reader"]
-        for path in IGNORED:
-            arguments += ["--ignore", path]
-        replaying = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(HERE / "replay.py"),
-            *arguments,
-            str(recording),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await asyncio.wait_for(replaying.communicate(), 240)
+        tokens_shown = ("--token", "admin", "--token-of", "reader=reader")
+        return await differing_from(f"127.0.0.1:{server.kube_port}", recording, *tokens_shown)
     finally:
         await server.stop(0.5)
         await store.close()
+
+
+async def differing_from(address: str, recording: Path, *arguments: str) -> set[str]:
+    """The exchanges of a recording that a server answers differently."""
+    ignored = (argument for path in IGNORED for argument in ("--ignore", path))
+    replaying = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(HERE / "replay.py"),
+        *("--server", f"http://{address}", "--lenient", *arguments, *ignored, str(recording)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await asyncio.wait_for(replaying.communicate(), 240)
     assert replaying.returncode in (0, 1), output.decode()
     return set(re.findall(r"^DIFF  (\S+)", output.decode(), re.MULTILINE))
 
@@ -116,3 +121,24 @@ async def test_every_exchange_agrees_or_has_a_reason(tmp_path: Path) -> None:
         differing |= await replayed(recording, tokens) if unexpected else ids
     assert sorted(differing - REASONS.keys()) == [], "differ without a reason"
     assert sorted(REASONS.keys() - differing) == [], "agree, though they have a reason not to"
+
+
+async def test_controllers_do_what_those_of_kubernetes_do(tmp_path: Path) -> None:
+    """For budgets, volumes and their claims, and namespaces that end."""
+    options = LocalClusterOptions(
+        tmp_path,
+        replicas=1,
+        nodes=1,
+        evaluator="local",
+        fsync=False,
+        kube_address="127.0.0.1:0",
+    )
+    cluster = LocalCluster(options)
+    try:
+        await cluster.start()
+        assert cluster.kubeconfig is not None
+        (named,) = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"]
+        address = named["cluster"]["server"].removeprefix("http://")
+        assert await differing_from(address, HERE / f"{CONTROLLERS}.jsonl") == set()
+    finally:
+        await cluster.stop()

@@ -384,9 +384,11 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
 
 
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
-    ref = _reference(claim)
-    patch: dict[str, Any] = {
-        "spec": {
+    ref, known = _reference(claim), volume.spec.claim_ref
+    patch: dict[str, Any] = {"status": {"phase": "Bound"}}
+    # What a scheduler has set stays as it is (GetBindVolumeToClaim).
+    if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):
+        patch["spec"] = {
             "claimRef": {
                 "apiVersion": ref.api_version,
                 "kind": ref.kind,
@@ -395,9 +397,7 @@ def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pat
                 "uid": ref.uid,
                 "resourceVersion": ref.resource_version,
             }
-        },
-        "status": {"phase": "Bound"},
-    }
+        }
     if not volume.spec.HasField("claim_ref"):
         patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     return _patch("PersistentVolume", volume, patch)
