@@ -95,6 +95,10 @@ def test_without_any_lease_nobody_leads() -> None:
     assert (found.leader, found.replicas, found.leading) == ("", (), None)
 
 
+def test_who_led_last_is_known_when_all_replicas_have_left() -> None:
+    assert LeaseSight(Leases(lease("kube-scheduler", "a_1")))(NOW).leader == "a_1"
+
+
 def test_a_replica_knows_its_own_lock() -> None:
     source = Leases(lease("batch", "x_1"), replica("x", "leading", lock="kube-system/batch"))
     assert LeaseSight(source, "kube-system/batch")(NOW).leader == "x_1"

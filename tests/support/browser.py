@@ -76,13 +76,18 @@ class Tab:
         return said["result"].get("value")
 
     async def until(self, script: str) -> Any:
-        """Wait until an expression is true; return its value."""
-        latest = None
+        """Wait until an expression is true; return its value.
+
+        While the page is loading, what it speaks of may not be there.
+        """
+        latest: Any = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WAIT_SECONDS):
-                while not (latest := await self.run(script)):  # noqa: ASYNC110
+                while True:
+                    with contextlib.suppress(RuntimeError):
+                        if latest := await self.run(script):
+                            return latest
                     await asyncio.sleep(0.1)
-                return latest
         raise AssertionError(f"never true: {script}: {latest}; problems: {self.problems}")
 
     async def open(self, url: str) -> None:

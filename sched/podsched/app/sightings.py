@@ -30,10 +30,11 @@ class LeaseSight:
         found_leases = (self._lease(key) for key in names)
         leases = [o for o in found_leases if o and o.metadata.labels.get(LABEL) == COMPONENT]
         found = {lease.metadata.annotations.get(f"{PREFIX}lock", "") for lease in leases} - {""}
-        lock = self._lock or (DEFAULT_LOCK if DEFAULT_LOCK in found else min(found, default=""))
+        usual = DEFAULT_LOCK in found or not found
+        lock = self._lock or (DEFAULT_LOCK if usual else min(found))
         record = self._lease(lock) or Lease()
         holder = record.spec.holder_identity
-        pause = self._lease(f"{lock.partition('/')[0]}/{pause_name(lock)}") if lock else None
+        pause = self._lease(f"{lock.partition('/')[0]}/{pause_name(lock)}")
         return Sighting(
             lock,
             holder,

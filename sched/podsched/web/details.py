@@ -5,11 +5,12 @@ Neither annotations nor environments nor volumes: people keep secrets there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from podsched.api.objects import Node, Pod, seconds_of
 from podsched.api.quantity import QuantityError
-from podsched.api.resources import allocatable_in_units
+from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
 from podsched.web.board import Board
 from podsched.web.rows import in_page_units, node_state, requests_of, zone_of
 from podsched.web.sources import Source
@@ -43,9 +44,9 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
             [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
             for c in node.status.conditions
         ],
-        "allocatable": allocatable,
+        "allocatable": _in_order(allocatable),
         "pods": [
-            [key, pod.status.phase, pod.spec.priority, requests_of(pod)]
+            [key, pod.status.phase, pod.spec.priority, _in_order(requests_of(pod))]
             for key, pod in pods
             if isinstance(pod, Pod)
         ],
@@ -70,7 +71,7 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         "priority": spec.priority,
         "scheduler": spec.scheduler_name,
         "labels": dict(sorted(meta.labels.items())),
-        "requests": requests_of(pod),
+        "requests": _in_order(requests_of(pod)),
         "gates": [gate.name for gate in spec.scheduling_gates],
         "conditions": [
             [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
@@ -78,3 +79,9 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         ],
         "events": board.events_of(f"Pod {key}"),
     }
+
+
+def _in_order(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts with cpu, memory and pods first."""
+    first = (CPU, MEMORY, PODS)
+    return {name: amounts[name] for name in sorted(amounts, key=lambda n: (n not in first, n))}

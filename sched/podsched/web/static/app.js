@@ -12,7 +12,7 @@ import { drawTimeline } from "./timeline.js";
 
 const TALLEST_MAP = 420;
 const store = new Store(), server = new Server();
-let rights = {}, cursor = null, column = 0, log = "decisions", asTable = false, query = "", busy = false;
+let rights = {}, cursor = null, column = 0, log = "decisions", asTable = false, query = "", busy = false, tried = false;
 const stale = new Set();
 
 const heat = new HeatMap(byId("heat"));
@@ -237,12 +237,14 @@ const on = {
   refused(error) {
     byId("login").hidden = false;
     byId("main").setAttribute("aria-busy", "true");
-    setText(byId("refused"), error.message);
+    // The first time nothing has been tried yet.
+    setText(byId("refused"), error.status === 401 && !tried ? "" : error.message);
     byId("login").elements.token.focus();
   },
 };
 byId("login").addEventListener("submit", (event) => {
   event.preventDefault();
+  tried = true;
   server.token = byId("login").elements.token.value.trim();
   byId("login").reset();
   follow(server, on);

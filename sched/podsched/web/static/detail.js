@@ -80,7 +80,7 @@ export class Detail {
     const rows = Object.entries(found.allocatable).map(([name, has]) => meter(name, used[name] ?? 0, has));
     const pods = [...found.pods].sort((a, b) => (b[3].cpu ?? 0) - (a[3].cpu ?? 0));
     return [
-      facts([["State", stateOf(found)], ["Zone", found.zone || "–"], ["Age", age(this.store.now() - found.created)]]),
+      facts([["State", stateOf(found)], ["Zone", found.zone || "–"], ["Age", found.created ? age(this.store.now() - found.created) : "–"]]),
       this.rights().cordon ? h("p", {}, h("button", { onclick: () => this.#act(cordoned ? "uncordon" : "cordon", found.name) }, cordoned ? "Uncordon" : "Cordon")) : null,
       h("h3", {}, "Taken"), h("div", { class: "meters" }, ...rows),
       found.taints.length ? h("div", {}, h("h3", {}, "Taints"), h("ul", { class: "plain" }, ...found.taints.map((taint) => h("li", {}, taint)))) : null,
@@ -97,7 +97,7 @@ export class Detail {
       facts([
         ["Phase", found.phase],
         ["Node", found.node ? link(found.node, () => this.open("node", found.node)) : found.nominated ? `room is made on ${found.nominated}` : "none"],
-        ["Priority", String(found.priority)], ["Scheduler", found.scheduler], ["Age", age(this.store.now() - found.created)],
+        ["Priority", String(found.priority)], ["Scheduler", found.scheduler], ["Age", found.created ? age(this.store.now() - found.created) : "–"],
         ["Requests", Object.entries(found.requests).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"],
       ]),
       this.rights().delete ? h("p", {}, h("button", { class: "danger", onclick: () => this.#delete(found.key) }, "Delete")) : null,
