@@ -1,14 +1,20 @@
-"""``sched plan`` and ``sched apply --plan`` against real processes."""
+"""``sched plan``, ``apply --plan`` and ``defragment --execute`` against real processes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
+from podsched import Client, from_manifest
 from podsched.app.local_cluster import LocalCluster
+from podsched.cli import plan_files
 from support.commands import Commands
+from support.eventually import eventually_blocking
 
 pytestmark = pytest.mark.integration
 
@@ -52,3 +58,119 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     running.until(decision["node"], "get", "pod/planned-0")
     again = running("apply", "--plan", made["token"])
     assert "Pod/default/planned-0 exists by now" in again.err
+
+
+def pod(name: str, cpu: str, owner: str = "") -> str:
+    """A manifest of a pod, of the ReplicaSet with this uid perhaps."""
+    metadata: dict[str, Any] = {"name": name, "labels": {"app": "moved"}}
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner}
+        metadata["ownerReferences"] = [reference | {"controller": True}]
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+REPLICAS = json.dumps(
+    {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "moved"}},
+            "template": {"metadata": {"labels": {"app": "moved"}}},
+        },
+    }
+)
+BUDGET = json.dumps(
+    {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "moved"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "moved"}}},
+    }
+)
+
+
+def empty(running: Commands) -> None:
+    """Delete all pods."""
+    running.ok("delete", "pods", "--all", "--grace-period=0")
+    eventually_blocking("no pods are left", lambda: not names(running), within=20)
+
+
+@pytest.fixture
+def crowded(running: Commands) -> Iterator[Commands]:
+    """Two pods of 2 cpus, one on each node, and one that waits for 3."""
+    empty(running)
+    for text in (pod("left", "2"), pod("right", "2"), pod("waits", "3")):
+        running.ok("apply", "-f", "-", stdin=text)
+    for name in ("left", "right"):
+        running.until("Running", "get", f"pod/{name}")
+    yield running
+    running("delete", "pdb/moved", "--ignore-not-found")
+
+
+def planned(running: Commands) -> dict[str, Any]:
+    said = running.ok("defragment", "--plan", "--force", "--for", "waits", "-o", "json")
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def names(running: Commands) -> list[str]:
+    return sorted(running.ok("get", "pods", "-o", "name").split())
+
+
+def test_room_is_made_and_the_waiting_pod_gets_it(crowded: Commands) -> None:
+    plan = planned(crowded)
+    [move] = plan["moves"]
+    said = crowded.ok("defragment", "--execute", plan["token"])
+    assert f"pod/{move['name']} moved from {move['from']} to {move['to']}" in said
+    assert f"pod/waits bound to {plan['node']}" in said
+    assert len(names(crowded)) == 3, "the copy, the other one and the one that waited"
+    assert f"pod/{move['name']}" not in names(crowded)
+
+
+def test_what_a_budget_forbids_meanwhile_leaves_everything_as_it_was(crowded: Commands) -> None:
+    plan = planned(crowded)
+    crowded.ok("apply", "-f", "-", stdin=BUDGET)
+    crowded.until("moved", "get", "pdb")
+    stopped = crowded("defragment", "--execute", plan["token"], "--timeout", "2s")
+    assert stopped.code == 1
+    assert f"pod/{plan['moves'][0]['name']} stays: " in stopped.err
+    assert names(crowded) == ["pod/left", "pod/right", "pod/waits"]
+    crowded.until("Pending", "get", "pod/waits")
+
+
+def test_a_replacement_by_a_controller_gets_the_place_that_was_held(running: Commands) -> None:
+    empty(running)
+    running.ok("apply", "-f", "-", stdin=REPLICAS)
+    owner = running.ok("get", "rs/web", "-o", "jsonpath={.metadata.uid}").strip()
+    running.ok("apply", "-f", "-", stdin=pod("web-1", "1", owner))
+    running.until("Running", "get", "pod/web-1")
+    node = running.ok("get", "pod/web-1", "-o", "jsonpath={.spec.nodeName}").strip()
+    other = next(name for name in ("node-0000", "node-0001") if name != node)
+    document = {"moves": [{"namespace": "default", "name": "web-1", "from": node, "to": other}]}
+    uid = running.ok("get", "pod/web-1", "-o", "jsonpath={.metadata.uid}").strip()
+    document["moves"][0]["uid"] = uid
+    token = plan_files.save({"kind": "Plan", "freed": [node], **document})
+    controller = Thread(target=replace_when_gone, args=(running.server, owner))
+    controller.start()
+    said = running.ok("defragment", "--execute", token)
+    controller.join()
+    assert f"pod/web-1 moved from {node} to {other} as web-2" in said
+    assert f"node/{node} is free, and cordoned" in said
+    assert names(running) == ["pod/web-2"]
+    running.ok("uncordon", node)
+
+
+def replace_when_gone(server: str, owner: str) -> None:
+    """Do what a controller does: create another pod when one is gone."""
+    with Client(server) as client:
+        eventually_blocking("it is gone", lambda: "web-1" not in listed(client), within=30)
+        manifest = json.loads(pod("web-2", "1", owner))
+        manifest["metadata"]["namespace"] = "default"
+        client.create(from_manifest(manifest).message)
+
+
+def listed(client: Client) -> list[str]:
+    return [item.metadata.name for item in client.list("Pod", "default").items]

@@ -121,6 +121,11 @@ _TABLE = {
         "plan:plan",
         "Show what applying manifests would do: writes, where pods go, who is preempted.",
     ),
+    "defragment": (
+        _SCHEDULING,
+        "defragment:defragment",
+        "Find few moves of pods that free whole nodes, or make a waiting pod fit.",
+    ),
     "capacity": (
         _SCHEDULING,
         "capacity:capacity_command",

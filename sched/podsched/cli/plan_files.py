@@ -56,15 +56,15 @@ def load(name: str) -> dict[str, Any]:
         document = json.loads(text)
     except FileNotFoundError:
         what = "plan of this token; plans are kept where they were made" if kept else "such file"
-        fail(f"--plan {name}: there is no {what}", USAGE)
+        fail(f"plan {name}: there is no {what}", USAGE)
     except FileTooLarge as exc:
-        fail(f"--plan {path}: {exc.strerror}", USAGE)
+        fail(f"plan {path}: {exc.strerror}", USAGE)
     except (OSError, ValueError) as exc:
-        fail(f"--plan {path}: not a plan: {getattr(exc, 'strerror', None) or exc}", USAGE)
+        fail(f"plan {path}: not a plan: {getattr(exc, 'strerror', None) or exc}", USAGE)
     if not isinstance(document, dict) or document.get("kind") != "Plan":
-        fail(f"--plan {path}: not a plan: no kind Plan", USAGE)
+        fail(f"plan {path}: not a plan: no kind Plan", USAGE)
     if kept and _token(text) != name:
-        fail(f"--plan {name}: the file {path} was altered since", FAILED)
+        fail(f"plan {name}: the file {path} was altered since", FAILED)
     return document
 
 

@@ -42,13 +42,13 @@ def test_a_trial_that_is_not_kept_leaves_no_trace() -> None:
     assert again.node_name == "a" or again.node_name == "b", "nothing is cordoned any more"
 
 
-def test_a_kept_trial_is_undone_with_the_one_around_it() -> None:
+def test_a_trial_within_another_is_undone_by_itself() -> None:
     made = world([node("a")])
     with made.trial():
-        with made.trial() as inner:
-            made.schedule([made.submit(owned("p"))])
-            inner.keep()
-        assert placed(made) == {"a": ["p"]}
+        made.schedule([made.submit(owned("outer"))])
+        with made.trial():
+            made.schedule([made.submit(owned("inner"))])
+        assert placed(made) == {"a": ["outer"]}
     assert placed(made) == {"a": []}
 
 

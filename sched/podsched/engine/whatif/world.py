@@ -4,12 +4,11 @@ A world is a replica's state (cache, profiles) and its placer, filled from objec
 informer. A pod that is placed counts from then on; victims of a preemption leave at once, and the
 preemptor takes their place, as it would after their grace period.
 
-Changes can be tried: what happens inside ``trial`` is undone at its end, unless it is kept::
+Changes can be tried: what happens inside ``trial`` is undone at its end::
 
-    with world.trial() as trial:
+    with world.trial():
         world.remove(pod)
-        if world.schedule([replacement])[0].node_name:
-            trial.keep()
+        fits = world.schedule([replacement])[0].node_name
 
 Non-goals: extenders, Permit, time (backoff, grace periods), and what controllers other than those
 that replace pods would do.
@@ -55,17 +54,6 @@ class Outcome:
     victims: tuple[PodInfo, ...] = ()
     #: Whether a plugin failed, which says nothing about the pod.
     failed: bool = False
-
-
-class Trial:
-    """Changes that are undone at the end of the block, unless ``keep`` is called."""
-
-    def __init__(self) -> None:
-        self.kept = False
-
-    def keep(self) -> None:
-        """Let the changes stay."""
-        self.kept = True
 
 
 class World:
@@ -144,19 +132,15 @@ class World:
     # ------------------------------------------------------------------ changing
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
+    def trial(self) -> Iterator[None]:
         """Undo at the end of the block what was done in it; trials may be nested."""
-        outer, trial = self._undo, Trial()
-        self._undo = []
+        outer, self._undo = self._undo, []
         try:
-            yield trial
+            yield
         finally:
             done, self._undo = self._undo, outer
-            if not trial.kept:
-                for undo in reversed(done):
-                    undo()
-            elif outer is not None:
-                outer.extend(done)
+            for undo in reversed(done):
+                undo()
 
     def _done(self, undo: Callable[[], object]) -> None:
         if self._undo is not None:
@@ -189,6 +173,11 @@ class World:
                 cache.nominator.add(pod, nominated)
 
         self._done(undo)
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Have a waiting pod tried on a node first, and its room there kept from others."""
+        self._state.cache.nominate(pod, node_name)
+        self._done(lambda: self._state.cache.nominator.delete(pod.uid))
 
     def put_node(self, node: Node) -> None:
         """Add or replace a node."""
@@ -303,8 +292,7 @@ class World:
             victims = result.victims.pods if result.victims is not None else ()
             for victim in victims:
                 self.remove(victim)
-            self._state.cache.nominate(pod, result.nominated_node_name)
-            self._done(lambda: self._state.cache.nominator.delete(pod.uid))
+            self.nominate(pod, result.nominated_node_name)
             [after] = self._decide([pod], preempt=False)
             return replace(after, victims=tuple(victims))
         if result is not None:

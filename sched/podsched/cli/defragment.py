@@ -1,0 +1,257 @@
+"""``sched defragment``: which few moves free nodes or make room, and carrying them out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from podsched.api.objects import Node
+from podsched.cli import plan_files
+from podsched.cli.client import Namespace, Server, with_client
+from podsched.cli.cluster_source import (
+    ClusterFiles,
+    ClusterSource,
+    Context,
+    Kubeconfig,
+    Live,
+    admit,
+)
+from podsched.cli.edit import set_unschedulable
+from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import aligned
+from podsched.cli.relocation import Mover, Stopped, Way
+from podsched.cli.timeouts import Timeout, seconds_or_fail
+from podsched.cli.what_if import config_of, world_of
+from podsched.client.api_client import ApiClient
+from podsched.client.errors import ClientError
+from podsched.engine.whatif.budgets import Budgets
+from podsched.engine.whatif.defragmentation import (
+    Defragmentation,
+    Rules,
+    free_nodes,
+    make_room,
+)
+from podsched.framework.pods import PodInfo
+from podsched.telemetry.log_output import configure_logging
+
+
+class Form(StrEnum):
+    """Output formats."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def defragment(
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show which moves would help, and change nothing.")
+    ] = False,
+    execute: Annotated[
+        str, typer.Option(metavar="TOKEN", help="Carry out the moves of a plan, one by one.")
+    ] = "",
+    nodes: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many nodes to free, at most.")
+    ] = 1,
+    for_pod: Annotated[
+        str,
+        typer.Option("--for", metavar="POD", help="Make room for this waiting pod instead."),
+    ] = "",
+    max_moves: Annotated[int, typer.Option(min=1, max=1000, help="Move no more pods.")] = 10,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Move pods without a controller, too: as a copy."),
+    ] = False,
+    delete_emptydir_data: Annotated[
+        bool, typer.Option("--delete-emptydir-data", help="Move pods with emptyDir volumes, too.")
+    ] = False,
+    namespace: Namespace = "default",
+    cluster: ClusterFiles = None,
+    live: Live = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file of the schedulers."),
+    ] = None,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.TABLE,
+    timeout: Timeout = "60s",
+    server: Server = "",
+) -> None:
+    """Find few moves of pods that free whole nodes, or make a waiting pod fit.
+
+    --plan shows them and prints a token. --execute TOKEN carries them out on the API
+    server: a place is held on the new node before the old pod is evicted, and
+    evictions honour disruption budgets (docs/what-if.md). --timeout is for each wait.
+
+    Ends with 1 if no moves help, or if they could not be carried out.
+    """
+    if plan == bool(execute):
+        fail("either --plan or --execute TOKEN says what to do", USAGE)
+    if execute:
+        _execute(execute, seconds_or_fail("--timeout", timeout), server)
+        return
+    configure_logging("text", "warning")
+    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
+    rules = Rules(force, delete_emptydir_data, max_moves)
+    _plan(source, for_pod, namespace, nodes, rules, Source(config), output)
+
+
+def _plan(
+    source: ClusterSource,
+    for_pod: str,
+    namespace: str,
+    nodes: int,
+    rules: Rules,
+    config: Source,
+    output: Form,
+) -> None:
+    """Search for moves and show them; exit with 1 if there are none."""
+    objects = source.objects()
+    admit(objects, [])
+    world = world_of(objects, config_of(config))
+    budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [p.pod for p in world.pods()])
+    waiting = _waiting(world.pending(), namespace, for_pod) if for_pod else None
+    if waiting is not None:
+        found = make_room(world, waiting, rules, budgets) or Defragmentation()
+    else:
+        found = free_nodes(world, nodes, rules, budgets)
+    _show(found, waiting, output, executable=source.live)
+    if not found.steps:
+        raise typer.Exit(FAILED)
+
+
+def _waiting(pending: Sequence[PodInfo], namespace: str, name: str) -> PodInfo:
+    key = name if "/" in name else f"{namespace}/{name}"
+    found = next((pod for pod in pending if pod.key == key), None)
+    if found is None:
+        fail(f"--for {name}: no waiting pod {key}", USAGE)
+    return found
+
+
+def _show(
+    found: Defragmentation, waiting: PodInfo | None, output: Form, *, executable: bool
+) -> None:
+    document = _document(found, waiting)
+    token = plan_files.save(document) if executable and found.steps else ""
+    if output is Form.JSON:
+        del document["kind"]
+        print(json.dumps({**document, "token": token}, indent=2))
+        return
+    if not found.steps:
+        what = f"let {waiting.key} in" if waiting is not None else "free a node"
+        say(f"No moves were found that {what} within the limits.")
+        return
+    if waiting is not None:
+        say(f"{_moves(found)} let {waiting.key} onto {found.node_name}:")
+    else:
+        say(f"{_moves(found)} free {', '.join(found.freed)}:")
+    say()
+    rows = [[step.pod.key, step.from_node, step.to_node] for step in found.steps]
+    say("\n".join(aligned([["POD", "FROM", "TO"], *rows])))
+    if token:
+        say()
+        say(f"To carry them out: sched defragment --execute {token}")
+
+
+def _moves(found: Defragmentation) -> str:
+    count = len(found.steps)
+    return "1 move would" if count == 1 else f"{count} moves would"
+
+
+def _document(found: Defragmentation, waiting: PodInfo | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "kind": "Plan",
+        "moves": [
+            {
+                "namespace": step.pod.namespace,
+                "name": step.pod.name,
+                "uid": step.pod.uid,
+                "from": step.from_node,
+                "to": step.to_node,
+            }
+            for step in found.steps
+        ],
+        "freed": list(found.freed),
+    }
+    if waiting is not None:
+        document["for"] = {"namespace": waiting.namespace, "name": waiting.name}
+        document["node"] = found.node_name
+    return document
+
+
+# ---------------------------------------------------------------------- carrying it out
+
+
+def _execute(token: str, timeout: float, server: str) -> None:
+    document = plan_files.load(token)
+    try:
+        ways = [
+            Way(m["namespace"], m["name"], m["uid"], m["from"], m["to"]) for m in document["moves"]
+        ]
+        freed = [str(name) for name in document["freed"]]
+        waiting = document.get("for")
+        room = (waiting["namespace"], waiting["name"], document["node"]) if waiting else None
+    except (KeyError, TypeError) as exc:
+        fail(f"--execute {token}: not a plan of moves: {type(exc).__name__}: {exc}", USAGE)
+
+    async def work(client: ApiClient) -> int:
+        mover = Mover(client, timeout, say)
+        try:
+            for way in ways:
+                await mover.still_there(way)
+            if room is not None:
+                await _make_room(mover, ways, room)
+            else:
+                await _free(client, mover, ways, freed)
+        except Stopped as stop:
+            say(f"error: {stop}; what was not moved stays where it is", error=True)
+            return 1
+        except ClientError as error:
+            report("", error)
+            return 1
+        return 0
+
+    if with_client(server, work):
+        raise typer.Exit(FAILED)
+
+
+async def _make_room(mover: Mover, ways: Sequence[Way], room: tuple[str, str, str]) -> None:
+    """Move pods away and see that the waiting pod gets the room. Raises Stopped."""
+    namespace, name, node = room
+    await mover.nominate(namespace, name, node)
+    try:
+        for way in ways:
+            await mover.move(way)
+    except BaseException:
+        await mover.nominate(namespace, name, "")
+        raise
+    say(f"pod/{name} bound to {await mover.wait_bound(namespace, name, node)}")
+
+
+async def _free(client: ApiClient, mover: Mover, ways: Sequence[Way], freed: Sequence[str]) -> None:
+    """Empty nodes one after another, cordoned; one that is not emptied is uncordoned. Stopped."""
+    left = list(freed)
+    try:
+        for name in freed:
+            node = await client.get("Node", name)
+            if isinstance(node, Node) and node.spec.unschedulable:
+                left.remove(name)  # Somebody has cordoned it; that stays so.
+            else:
+                await set_unschedulable(client, name, True)
+        for name in freed:
+            for way in ways:
+                if way.from_node == name:
+                    await mover.move(way)
+            say(f"node/{name} is free, and cordoned")
+            if name in left:
+                left.remove(name)
+    finally:
+        for name in left:
+            await set_unschedulable(client, name, False)
