@@ -114,7 +114,7 @@ _TABLE = {
     "replay": (
         _SCHEDULING,
         "replay:replay",
-        "Run a recording again in virtual time, with another configuration maybe.",
+        "Run a recording again in virtual time, and show what differs.",
     ),
     "plan": (
         _SCHEDULING,
