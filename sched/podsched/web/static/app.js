@@ -79,7 +79,7 @@ function drawTiles() {
   const leading = leadership.replicas.find(([identity]) => identity === leadership.leader);
   const standing = leadership.replicas.filter(([, state]) => state === "standby").length;
   setText(byId("lock"), leadership.lock);
-  const term = leading?.[2] ? `term ${count(leading[2])}` : leadership.leader ? "has not reported" : "nothing is scheduled";
+  const term = leading?.[2] ? `term ${count(leading[2])}` : leadership.leader ? "term not known here" : "nothing is scheduled";
   const cells = [
     ["Leader", leadership.paused ? "paused" : nameOf(leadership.leader) || "none", leadership.paused ? `by ${leadership.paused}` : `${term}, ${standing} standing by`, !leadership.leader || leadership.paused],
     ["Nodes", count(totals.usable), totals.usable === totals.nodes ? "all ready" : `of ${count(totals.nodes)} take pods`, totals.usable < 0.95 * totals.nodes],

@@ -1,7 +1,7 @@
 // Why a pod waits, or is where it is: an Explanation, as `sched explain -o json` prints it, drawn.
 
 import { h } from "./dom.js";
-import { age, amount, count, percent } from "./format.js";
+import { age, amount, clock, count, percent } from "./format.js";
 
 const MOST_GROUPS = 6, MOST_SCORES = 5;
 
@@ -23,6 +23,7 @@ export function drawExplanation(found, open) {
   return [
     found.message && !found.funnel?.length ? h("p", {}, found.message) : null,
     queue(found.queue),
+    attempts(found.attempts ?? []),
     funnel(found),
     groups(found.groups ?? [], open),
     scores(found, open),
@@ -48,6 +49,13 @@ function queue(standing) {
   if (standing.ahead) words.push(`${count(standing.ahead)} pods ahead`);
   if (standing.gatingPlugin) words.push(`kept by ${standing.gatingPlugin}`);
   return h("p", {}, `It is ${words.join(", ")}.`);
+}
+
+function attempts(all) {
+  if (!all.length) return null;
+  const rows = all.slice(-5).reverse().map((one) =>
+    h("li", {}, h("span", { class: "muted" }, `${clock(Date.parse(one.time) / 1000)} `), `attempt ${one.number}: ${one.outcome}`, one.plugins?.length ? h("span", { class: "muted" }, ` by ${one.plugins.join(", ")}`) : null));
+  return h("details", {}, h("summary", {}, `Attempts (${count(all.at(-1).number ?? all.length)})`), h("ul", { class: "plain" }, ...rows));
 }
 
 function funnel(found) {
@@ -130,7 +138,11 @@ function waking(events) {
 
 function decision(found) {
   if (!found?.nodeName) return null;
-  return part("The decision", h("p", {}, `${found.nodeName} out of ${count(found.feasibleNodes ?? 0)} nodes that fit, by ${found.replica}${found.term ? ` in term ${count(Number(found.term))}` : ""}.`));
+  const when = found.time ? ` at ${clock(Date.parse(found.time) / 1000)}` : "";
+  const by = found.replica ? `, by ${found.replica}${found.term ? ` in term ${count(Number(found.term))}` : ""}${when}` : when;
+  const others = found.podsBetweenCount ?? 0;
+  const between = others ? ` ${others > 0 ? count(others) : "Very many"} other pods got a node while it waited.` : "";
+  return part("The decision", h("p", {}, `${found.nodeName} of ${count(found.feasibleNodes ?? 0)} nodes that fit${by}.${between}`));
 }
 
 function answered(by) {
