@@ -1,9 +1,10 @@
 """Explanations as a replica gives them: one after another, and scheduling goes on in between.
 
 An explanation holds up the event loop for as long as it is computed, 30 ms at 5,000 nodes, and as
-long again if changes are asked for, which are then looked for in a thread. Each is
-followed by a pause of ``_REST`` times that, so that however many are asked for, decisions keep most
-of the time. Those who wait too long get no answer, which their question's timeout sees to.
+long again if changes are asked for, which are then looked for in a thread. While the leader has
+pods to decide on, each is followed by a pause of ``_REST`` times that, so that however many are
+asked for, decisions keep most of the time. Those who wait too long get no answer, which their
+question's timeout sees to.
 """
 
 from __future__ import annotations
@@ -76,9 +77,14 @@ class Explaining:
                     await self._add_changes(answer.explanation)
                 took = time.perf_counter() - began
                 yield answer
-                await asyncio.sleep(took * _REST)
+                await asyncio.sleep(took * _REST if self._is_wanted() else 0.0)
         finally:
             self._waiting -= 1
+
+    def _is_wanted(self) -> bool:
+        """Whether the event loop has pods to decide on."""
+        state = self._state()
+        return self._replica().leading and state is not None and state.queue.has_active
 
     async def _catch_up(self, revision: int) -> None:
         """Wait until everything up to a revision is known here. Raises Unanswerable."""
