@@ -106,6 +106,7 @@ async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world:
     cluster.create(node("n1", labels={"zone": "a"}))
     cluster.create(node("n2", labels={"zone": "b"}))
     world.lead()
+    await asyncio.sleep(0.5)
     for number in range(3):
         cluster.create(pod(f"before-{number}", PENDING))
     cluster.create(pod("other", {**PENDING, "schedulerName": "other"}))
@@ -122,7 +123,12 @@ async def test_a_term_goes_on_with_another_configuration_and_loses_no_pod(world:
             ]
         }
     )
+    await asyncio.sleep(0)
+    state = world.runner.state
     await world.runner.reconfigure(config, None)
+    assert [world.node_of(f"before-{n}") != "" for n in range(3)] == [True] * 3, "under way"
+    await asyncio.sleep(0.1)
+    assert world.runner.state is not state
     for number in range(5):
         cluster.create(pod(f"after-{number}", PENDING))
     await asyncio.sleep(1)

@@ -93,6 +93,7 @@ class DecisionLog:
         #: By uid, decisions without an outcome.
         self._open: dict[str, list[Any]] = {}
         self._written_open: set[str] = set()
+        self._since_epoch = 0.0
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = False
@@ -139,12 +140,16 @@ class DecisionLog:
     def flush(self, hold: float = HOLD) -> None:
         """Write what has been put so far; open decisions once they are ``hold`` seconds old."""
         with self._lock:
-            now = time.monotonic()
+            wall = time.time()
+            self._since_epoch = wall - time.monotonic()
             done = self._take()
-            done += self._overdue(now - hold)
-            wall = time.time() - now
+            done += self._overdue(wall - hold)
             for start in range(0, len(done), FRAME_ROWS):
-                self._write_rows(done[start : start + FRAME_ROWS], wall)
+                self._write_rows(done[start : start + FRAME_ROWS])
+
+    def _wall(self, monotonic: float) -> float:
+        """Return Unix seconds, to the microsecond."""
+        return round(monotonic + self._since_epoch, 6)
 
     def _take(self) -> list[list[Any]]:
         """Empty the buffer; return the rows that are complete."""
@@ -155,12 +160,17 @@ class DecisionLog:
                 self._decided(done, *entry)
             elif kind == "bound":
                 uids, now = entry
+                ended = self._wall(now)
                 for uid in uids:
-                    self._end(done, uid, SCHEDULED, "", now, None)
+                    self._end(done, uid, SCHEDULED, "", ended, None)
             elif kind == "ended":
-                self._end(done, *entry)
+                uid, outcome, message, now, more = entry
+                self._end(done, uid, outcome, message, self._wall(now), more)
             elif kind == "row":
-                done.append(*entry)
+                (row,) = entry
+                for place in TIMES:
+                    row[place] = self._wall(row[place]) if row[place] else 0.0
+                done.append(row)
                 self._taken += 1
             else:
                 # A term: what the one before it has not ended will have no outcome.
@@ -174,7 +184,8 @@ class DecisionLog:
         self, done: list[list[Any]], common: Sequence[Any], pods: Sequence[Sequence[Any]]
     ) -> None:
         profile, term, revision, rotation, draws, popped, decided, seconds = common
-        together = len(pods)
+        together, since_epoch = len(pods), self._since_epoch
+        popped, decided = self._wall(popped), self._wall(decided)
         self._taken += together
         for number, ns, name, uid, attempt, cls, evaluated, feasible, node, total, at, more in pods:
             before = self._open.pop(uid, None)
@@ -184,7 +195,7 @@ class DecisionLog:
             self._open[uid] = [
                 number, ns, name, uid, attempt, profile, cls, term, revision,
                 evaluated, feasible, node, total, together, rotation, draws,
-                at, popped, decided, seconds, "", "", 0.0, more,
+                round(at + since_epoch, 6), popped, decided, seconds, "", "", 0.0, more,
             ]  # fmt: skip
 
     def _end(
@@ -193,13 +204,13 @@ class DecisionLog:
         uid: str,
         outcome: str,
         message: str,
-        now: float,
+        ended: float,
         more: dict[str, Any] | None,
     ) -> None:
         row = self._open.pop(uid, None)
         if row is None:
             return
-        row[OUTCOME], row[MESSAGE], row[ENDED] = outcome, message, now
+        row[OUTCOME], row[MESSAGE], row[ENDED] = outcome, message, ended
         if more:
             row[MORE] = {**(row[MORE] or {}), **more}
         if uid in self._written_open:
@@ -217,11 +228,7 @@ class DecisionLog:
         self._written_open.update(row[UID] for row in overdue)
         return overdue
 
-    def _write_rows(self, rows: list[list[Any]], wall: float) -> None:
-        for row in rows:
-            for place in TIMES:
-                if row[place]:
-                    row[place] = round(row[place] + wall, 6)
+    def _write_rows(self, rows: list[list[Any]]) -> None:
         ends = [row[ENDED] or row[DECIDED] for row in rows]
         pods = (pod_mark(row[NAMESPACE], row[NAME]) for row in rows)
         self._write(self._frames.rows(rows, (min(ends), max(ends)), pods), len(rows))

@@ -24,7 +24,7 @@ FIELDS: Final = (
 )  # fmt: skip
 NAMESPACE, NAME, UID = 1, 2, 3
 QUEUED, POPPED, DECIDED, OUTCOME, MESSAGE, ENDED, MORE = 16, 17, 18, 20, 21, 22, 23
-#: Places of times: monotonic seconds at first, Unix seconds in the log, 0.0 where unset.
+#: Places of times: Unix seconds, 0.0 where unset; monotonic seconds in what is handed over.
 TIMES: Final = (QUEUED, POPPED, DECIDED, ENDED)
 _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 
