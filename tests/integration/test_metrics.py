@@ -31,6 +31,8 @@ NOT_HERE = {
     "podsched_missed_wakeups_total",
     "rest_client_request_retries_total",
     "rest_client_rate_limiter_duration_seconds",
+    "podsched_shadow_decisions_total",
+    "podsched_config_reloads_total",
 }
 
 
