@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any, cast
+
 import pytest
 
-from podsched.app.replica_lease import lease_name
+from podsched.app.replica_lease import ReplicaLease, lease_name
+from podsched.client.api_client import ApiClient
 
 
 @pytest.mark.parametrize(
@@ -18,3 +22,21 @@ from podsched.app.replica_lease import lease_name
 )
 def test_a_replicas_lease_has_a_name_that_objects_may_have(replica: str, lease: str) -> None:
     assert lease_name(replica) == lease
+
+
+@pytest.mark.looptime
+async def test_what_changes_all_the_time_is_written_with_the_rest_when_that_is_due() -> None:
+    written: list[str] = []
+
+    class Client:
+        async def patch(self, kind: str, name: str, patch: Any, namespace: str) -> None:
+            written.append(patch["metadata"]["annotations"]["podsched.io/load"])
+
+    clock = asyncio.get_running_loop().time
+    about = lambda: {"state": "leading", "load": f"{clock():.1f}"}  # noqa: E731
+    lease = ReplicaLease(cast(ApiClient, Client()), "scheduler-0", "scheduler-0_1", about)
+    running = asyncio.create_task(lease.run())
+    await asyncio.sleep(1)
+    assert len(written) == 1, "not for each change of the load"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -85,12 +85,14 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
     cluster = LocalCluster(LocalClusterOptions(Path("/data"), nodes=1))
     cluster.api_addresses = [server]
     cluster.kubeconfig = Path("/data/kubeconfig")
+    cluster.page = "http://127.0.0.1:7480/"
     text = ready_text(cluster)
     assert text.splitlines() == [
         "podsched is ready",
         f"  API      {server}",
         "  running  3 scheduler replicas, 1 hollow node",
         "  logs     /data/logs",
+        "  page     http://127.0.0.1:7480/",
         "  kubectl  export KUBECONFIG=/data/kubeconfig",
         "In another terminal:",
         *first,

@@ -44,7 +44,9 @@ def test_an_api_server_without_tls_beyond_loopback_is_refused(
     ("command", "option"),
     [
         ("apiserver", "--health-listen"),
+        ("apiserver", "--web-listen"),
         ("scheduler", "--health-listen"),
+        ("scheduler", "--web-listen"),
         ("scheduler", "--listen-peers"),
         ("agent", "--health-listen"),
     ],
@@ -67,6 +69,7 @@ def test_other_listeners_without_tls_beyond_loopback_are_refused(
         ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}", "--insecure-listen"),
         ("scheduler", f"--health-listen={OPEN}", "--insecure-listen"),
         ("scheduler", f"--listen-peers={OPEN}", "--insecure-listen"),
+        ("scheduler", f"--web-listen={OPEN}", "--insecure-listen"),
         ("agent", f"--health-listen={OPEN}", "--insecure-listen"),
     ],
     ids=" ".join,
@@ -81,8 +84,8 @@ def test_loopback_is_served_as_it_is_and_a_flag_allows_the_rest(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}"),
-        ("scheduler", f"--listen-peers={OPEN}", f"--health-listen={OPEN}"),
+        ("apiserver", f"--listen={OPEN}", f"--health-listen={OPEN}", f"--web-listen={OPEN}"),
+        ("scheduler", f"--listen-peers={OPEN}", f"--health-listen={OPEN}", f"--web-listen={OPEN}"),
         ("agent", f"--health-listen={OPEN}"),
     ],
     ids=" ".join,
