@@ -298,6 +298,11 @@ class Columns:
         return self._table.live_rows
 
     @property
+    def free_rows(self) -> list[int]:
+        """Rows without a node, the one that the next node gets last."""
+        return self._table.free_rows
+
+    @property
     def ordered_rows(self) -> Rows:
         """The live rows in kube-scheduler's order: round robin over zones (nodeTree)."""
         return self._table.ordered_rows

@@ -100,6 +100,11 @@ class NodeTable:
     def is_full(self) -> bool:
         return not self._free
 
+    @property
+    def free_rows(self) -> list[int]:
+        """Rows without a node, the one that the next node gets last."""
+        return list(self._free)
+
     def grow(self, size: int) -> None:
         """Make room for ``size`` rows."""
         columns: list[Column[Any]] = [

@@ -17,10 +17,9 @@ from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.replay_options import Trace
 from podsched.cli.replay_report import differences, document, span, summaries
+from podsched.cli.replay_verification import own_config, verify_decisions
 from podsched.cli.timeouts import seconds_or_fail
-from podsched.config.errors import ConfigError
-from podsched.config.load import SchedulerConfiguration, default_config, load_config
-from podsched.engine.runtime.user_plugins import user_plugin_specs
+from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.plugins.registry import factories
 from podsched.replay.charts import chart
 from podsched.replay.comparison import Run, compare, run_of
@@ -50,6 +49,7 @@ def replay(
     trace: given.TraceFormat = None,
     duration: given.For = "",
     plot: given.Plot = None,
+    verify: given.Verify = False,
     as_json: given.AsJson = False,
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
@@ -62,6 +62,13 @@ def replay(
     """
     configure_logging("text", "error")
     difference = _nodes(nodes)
+    if verify:
+        if difference or trace is not None or plot is not None:
+            fail("--verify is for a recording as it is: leave out the other options", USAGE)
+        verify_decisions(
+            file, _read(file), None if config is None else read_config(config), as_json
+        )
+        return
     source = _recorded(file) if trace is None else _traced(trace, file, duration)
     if trace is None and duration:
         fail("--for is for traces: add --trace", USAGE)
@@ -92,13 +99,17 @@ def _measured(histories: Sequence[tuple[str, History]]) -> list[Run]:
     return [run_of(name, history, large) for name, history in histories]
 
 
-def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
-    """Return the workload of a recording and the configuration in it; exit if it is broken."""
+def _read(file: Path) -> Recording:
     try:
-        recording = read_recording(file)
+        return read_recording(file)
     except BadRecording as error:
         fail(str(error), USAGE)
-    config = _own_config(recording)
+
+
+def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
+    """Return the workload of a recording and the configuration in it; exit if it is broken."""
+    recording = _read(file)
+    config = own_config(recording)
     workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
     if not recording.ended:
         warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")
@@ -122,16 +133,6 @@ def _nodes(text: str) -> int:
     if not re.fullmatch("[+-][0-9]{1,6}", text):
         fail(f'--nodes: "{text}" is neither +N nor -N', USAGE)
     return int(text)
-
-
-def _own_config(recording: Recording) -> SchedulerConfiguration:
-    document = recording.header.get("configuration")
-    if document is None:
-        return default_config()
-    try:
-        return load_config(document, known_plugins=user_plugin_specs())
-    except ConfigError as error:
-        fail(f"the configuration in the recording cannot be used: {error}")
 
 
 def _resized(workload: Workload, difference: int) -> Workload:

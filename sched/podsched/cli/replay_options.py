@@ -47,3 +47,7 @@ Plot = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print everything as JSON, every pod that differs.")
 ]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify", help="Make each recorded decision again, and compare it bit by bit."),
+]

@@ -72,6 +72,13 @@ class Chance:
         self.draws += 1
         return self._source.random()
 
+    def go_to(self, draws: int) -> None:
+        """Go on as if so many numbers had been drawn."""
+        if draws < self.draws:
+            self.draws, self._source = 0, random.Random(self.seed)
+        while self.draws < draws:
+            self.random()
+
 
 @dataclass(slots=True)
 class PluginHandle:
@@ -150,6 +157,8 @@ class SchedulingState:
     chance: Chance = field(default_factory=lambda: Chance(0))
     #: Everything up to it has been taken over: what a decision made now is based on.
     revision: int = 0
+    #: Changes after it that have been taken over as well, as parts of a large response.
+    beyond: int = 0
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Take over a batch of the informer; ``now`` is the queue's monotonic time.
@@ -172,6 +181,7 @@ class SchedulingState:
         self._handled(sort, count, began)
         # A part of a list is newer than what its batch says; too old a revision does no harm.
         self.revision = batch.revision
+        self.beyond = self.beyond + _cached(batch.events) if batch.partial else 0
 
     def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
         ended = time.monotonic()
@@ -219,6 +229,10 @@ class SchedulingState:
             self.queue.add(new, now)
         else:
             self.queue.update(old, new, now)
+
+
+def _cached(events: Iterable[Event]) -> int:
+    return sum(event.kind not in _NOT_CACHED for event in events)
 
 
 def fault_of(event: Event) -> PodFault:

@@ -86,6 +86,8 @@ class Recording:
     checkpoints: list[Note] = field(default_factory=list)
     ended: str = ""
     seconds: float = 0.0
+    #: Everything up to it is there.
+    last_revision: int = 0
 
     @property
     def began(self) -> float:
@@ -137,9 +139,9 @@ class RecordingWriter:
         self._raw.flush()
         self.size = self._raw.tell()
 
-    def close(self, at: float, why: str) -> None:
-        """Write the end."""
-        self._write({"t": round(at, 6), "end": why})
+    def close(self, at: float, why: str, revision: int = 0) -> None:
+        """Write the end, up to which revision everything is there."""
+        self._write({"t": round(at, 6), "end": why, "r": revision})
         self._file.close()
         self.size = self._raw.tell()
         self._raw.close()
@@ -224,17 +226,19 @@ def _take(recording: Recording, line: Mapping[str, Any]) -> None:
         item = _item(line["object"])
         kind = find_kind(line["object"]["kind"]).name
         type_, revision = _TYPES[line["e"]], int(line["r"])
+        recording.last_revision = max(recording.last_revision, revision)
         recording.changes.append(Change(at, revision, type_, kind, object_key(item), item))
     elif "object" in line:
         recording.objects.append(_item(line["object"]))
     elif "synced" in line:
-        recording.revision = int(line["synced"])
+        recording.revision = recording.last_revision = int(line["synced"])
     elif "decision" in line:
         recording.decisions.append(Note(at, len(recording.changes), line["decision"]))
     elif "checkpoint" in line:
         recording.checkpoints.append(Note(at, len(recording.changes), line["checkpoint"]))
     elif "end" in line:
         recording.ended = str(line["end"])
+        recording.last_revision = max(recording.last_revision, int(line.get("r", 0)))
 
 
 def _item(document: Mapping[str, Any]) -> AnyObject:

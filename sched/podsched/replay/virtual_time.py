@@ -44,6 +44,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return virtual seconds since the loop was made."""
         return self._virtual.now
 
+    def advance(self, seconds: float) -> None:
+        """Put the clock forward while nothing else runs."""
+        self._virtual.now += seconds
+
 
 def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in a loop of its own. Raises what it raises, or Stuck."""

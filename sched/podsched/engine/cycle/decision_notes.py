@@ -121,7 +121,7 @@ class DecisionNotes:
         """Note decisions that were made together since ``began``."""
         if self._sink is None:
             return
-        more = self._more()
+        more, beyond = self._more(), self._state.beyond
         count = len(decisions)
         number = self._sink.numbers(count)
         revision, each = self._state.revision, (now - began) / max(count, 1)
@@ -139,7 +139,8 @@ class DecisionNotes:
                     number, cls.namespace, info.name, info.uid, queued.attempts,
                     cls.compiled.get(_DIGEST) or digest(cls),
                     decision.evaluated, decision.feasible, decision.node_name, decision.total,
-                    queued.timestamp, more.get(at),
+                    queued.timestamp,
+                    {**more.get(at, {}), "beyond": beyond} if beyond else more.get(at),
                 )
             )  # fmt: skip
         self._sink.put(("decided", common, pods), count)
@@ -180,8 +181,9 @@ class DecisionNotes:
     ) -> None:
         """Note how an attempt ended that did not bind its pod; ``more``: fields of the record."""
         if self._sink is not None:
-            now = self._clock()
-            self._sink.put(("ended", queued.info.uid, outcome, message, now, more or None))
+            now, after = self._clock(), self._sink.numbers(0)
+            facts = {**more, "ended_after": after}
+            self._sink.put(("ended", queued.info.uid, outcome, message, now, facts))
 
 
 def digest(cls: PodClass) -> str:

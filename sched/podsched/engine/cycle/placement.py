@@ -193,6 +193,10 @@ class Placer:
         """Where the next search for feasible nodes starts."""
         return self._rotation.start
 
+    @rotation.setter
+    def rotation(self, start: int) -> None:
+        self._rotation.start = start
+
     def decide(
         self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
     ) -> list[Decision]:

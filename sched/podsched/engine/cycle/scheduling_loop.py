@@ -53,6 +53,7 @@ class SchedulingLoop:
 
     def __init__(self, parts: LoopParts) -> None:
         self._state = parts.state
+        self._placer = parts.placer
         self._meter = parts.meter
         self._settings = parts.settings
         # Extenders are asked about whole pods, and may say something else for each class.
@@ -133,6 +134,11 @@ class SchedulingLoop:
         """Tasks of the binding cycle: batches of bindings, and pods at Permit or PreBind."""
         return self.binding.under_way
 
+    @property
+    def rotation(self) -> int:
+        """Where the next search for feasible nodes starts."""
+        return self._placer.rotation
+
     # ------------------------------------------------------------------ the loop
 
     async def finish(self) -> int:
@@ -176,7 +182,7 @@ class SchedulingLoop:
                 self._failures.report_set_aside()
                 batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
             if batch:
-                await self._schedule(batch, now)
+                await self.schedule(batch, now)
                 # Bindings are sent when others get a turn. After every pod, where each is of
                 # another kind, each would be a call of its own.
                 decided += len(batch)
@@ -188,7 +194,7 @@ class SchedulingLoop:
                 wakeup = queue.next_wakeup(now)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
 
-    async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
+    async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""
         suspected = self._state.set_aside.blame.is_suspected
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]

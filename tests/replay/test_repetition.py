@@ -1,0 +1,199 @@
+"""Recorded decisions are made again, bit by bit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from podsched.config.load import default_config, load_config
+from podsched.engine.checkpoint import checkpoint_of
+from podsched.engine.decisions.frames import FrameWriter
+from podsched.engine.decisions.log import DecisionLog, facts_of
+from podsched.engine.decisions.rows import DecisionQuery
+from podsched.engine.decisions.stores import MemoryStore
+from podsched.framework.plugin import PermitResult
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import unschedulable
+from podsched.plugins.registry import factories
+from podsched.replay.capture import Capture
+from podsched.replay.recording import Recording, RecordingWriter, read_recording
+from podsched.replay.repetition import NotRepeatable, repeat
+from podsched.replay.virtual_time import run_in_virtual_time
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import DecisionMetrics
+from support.term_world import TermWorld
+
+PODS = 220
+
+
+class Run:
+    """A term that schedules differing pods while others come, go and change; and its recording."""
+
+    def __init__(self, file: Path, seed: int, profile: Mapping[str, Any]) -> None:
+        self.file = file
+        self.chance = random.Random(seed)
+        self.profile = profile
+        self.turned_down: set[str] = set()
+        store = MemoryStore(64 << 20, FrameWriter().facts(facts_of("replica"), 0.0))
+        self.log = DecisionLog(store, DecisionMetrics(MetricRegistry()))
+
+    async def record(self) -> None:
+        """Runs it in virtual time; the recording begins when the term has been under way."""
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.script.on_permit = self.permit
+        for number in range(9):
+            world.node(f"n{number}", cpu=self.chance.choice(["4", "8"]))
+        async with world.running():
+            for number in range(40):
+                await self.step(number)
+            world.cluster.delete("Node", "n3")
+            world.cluster.delete("Node", "n1")
+            await asyncio.sleep(0.5)
+            world.node("late", cpu="8")
+            await self.recorded()
+
+    async def recorded(self) -> None:
+        world = self.world
+        writer = RecordingWriter(self.file, {"time": 0.0})
+        capture = Capture(writer, asyncio.get_running_loop().time, most_bytes=1 << 30)
+        following = asyncio.create_task(capture.watch(world.cluster))
+        await asyncio.sleep(0.1)
+        # Pods are assumed and not confirmed, nominated and being evicted as of the checkpoint.
+        for number in range(40, 60):
+            self.pod(number)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        held = checkpoint_of(world.state, rotation=world.term.rotation, number=self.log.numbers(0))
+        writer.note(0.0, "checkpoint", {**held, "term": world.fence.term})
+        for number in range(60, PODS):
+            await self.step(number)
+        for number in range(PODS, PODS + 130):  # more than an informer takes in one go
+            self.pod(number)
+        await asyncio.sleep(1)
+        found = self.log.find(DecisionQuery(limit=100_000))
+        for record in found.records:
+            writer.note(0.0, "decision", json_format.MessageToDict(record))
+        writer.close(0.0, "done", capture.progress.revision)
+        following.cancel()
+        await asyncio.wait([following])
+
+    async def step(self, number: int) -> None:
+        self.pod(number)
+        world, chance = self.world, self.chance
+        await asyncio.sleep(chance.choice([0.0, 0.0, 0.02, 0.3]))
+        bound = [pod for pod in world.cluster.objects("Pod") if pod.spec.node_name]  # type: ignore[union-attr]
+        if bound and chance.random() < 0.4:
+            gone = chance.choice(bound)
+            world.cluster.delete("Pod", f"default/{gone.metadata.name}")
+        if chance.random() < 0.05:
+            node = world.cluster.object("Node", "n5")
+            node.spec.unschedulable = not node.spec.unschedulable  # type: ignore[union-attr]
+            world.cluster.update(node)
+        if number % 70 == 69:
+            world.cluster.delete("Node", "n7")
+            await asyncio.sleep(0.2)
+            world.node("n7", cpu="4")
+
+    def pod(self, number: int) -> None:
+        chance = self.chance
+        app = f"a{number % 3}"
+        spec: dict[str, Any] = {}
+        selector = {"labelSelector": {"matchLabels": {"app": app}}}
+        if number % 5 == 0:
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 2, "topologyKey": "kubernetes.io/hostname",
+                 "whenUnsatisfiable": "ScheduleAnyway", **selector}
+            ]  # fmt: skip
+        if number % 9 == 0:
+            term = {"topologyKey": "kubernetes.io/hostname", **selector}
+            kind = "requiredDuringSchedulingIgnoredDuringExecution"
+            spec["affinity"] = {"podAntiAffinity": {kind: [term]}}
+        cpu = f"{chance.choice([300, 500, 900, 1500, 2500]) + number % 7}m"
+        priority = chance.choice([0, 0, 0, 5, 100])
+        self.world.pod(f"p{number}", cpu, priority, labels={"app": app}, **spec)
+
+    def permit(self, pod: PodInfo) -> PermitResult:
+        """Turns some pods down when they are assumed for the first time."""
+        if int(pod.name[1:]) % 23 != 7 or pod.uid in self.turned_down:
+            return PermitResult()
+        self.turned_down.add(pod.uid)
+        return PermitResult(unschedulable("no"))
+
+
+def recorded(tmp_path: Path, seed: int = 1, profile: Mapping[str, Any] | None = None) -> Recording:
+    run = Run(tmp_path / f"{seed}.rec", seed, profile or {})
+    run_in_virtual_time(run.record())
+    return read_recording(run.file)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Made once: it takes some seconds, of which the decisions are most."""
+    return recorded(tmp_path_factory.mktemp("recording"))
+
+
+def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Recording) -> None:
+    verdict = repeat(recording, default_config(), factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    assert verdict.pods > 280
+    assert verdict.placed > 100
+    assert verdict.preempting > 5
+    assert verdict.scored > 50
+    assert set(verdict.left_out) == {"before the checkpoint"}
+
+
+def test_another_configuration_decides_otherwise_and_that_is_told(recording: Recording) -> None:
+    packed = load_config(
+        {
+            "profiles": [
+                {
+                    "pluginConfig": [
+                        {
+                            "name": "NodeResourcesFit",
+                            "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+    few = replace(recording, decisions=recording.decisions[:400])
+    verdict = repeat(few, packed, factories())
+    assert any("node_name" in mismatch.fields for mismatch in verdict.mismatches)
+    assert str(verdict.mismatches[0]).startswith("decision ")
+
+
+def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
+    recording: Recording,
+) -> None:
+    decisions = list(recording.decisions[:400])
+    at = max(n for n, note in enumerate(decisions) if note.document.get("nodeName"))
+    lied = {**decisions[at].document, "nodeName": "n0", "feasibleNodes": 77}
+    decisions[at] = decisions[at]._replace(document=lied)
+    verdict = repeat(replace(recording, decisions=decisions), default_config(), factories())
+    (mismatch,) = verdict.mismatches
+    assert mismatch.number == int(lied["number"])
+    assert mismatch.fields["feasible_nodes"][0] == 77
+
+
+def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Recording) -> None:
+    one = recording.checkpoints[0]
+    other = one._replace(document={**one.document, "term": 4711})
+    verdict = repeat(replace(recording, checkpoints=[other]), default_config(), factories())
+    assert verdict.repeated == 0
+    assert list(verdict.left_out) == ["of a term that the recording has no checkpoint of"]
+
+
+def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) -> None:
+    with pytest.raises(NotRepeatable, match="no decisions"):
+        repeat(replace(recording, decisions=[]), default_config(), factories())
+    broken = recording.checkpoints[0]._replace(document={"term": 1, "number": 0})
+    with pytest.raises(NotRepeatable):
+        repeat(replace(recording, checkpoints=[broken]), default_config(), factories())
