@@ -175,12 +175,23 @@ def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
 ) -> None:
     decisions = list(recording.decisions[:400])
     at = max(n for n, note in enumerate(decisions) if note.document.get("nodeName"))
-    lied = {**decisions[at].document, "nodeName": "n0", "feasibleNodes": 77}
+    lied = {**decisions[at].document, "feasibleNodes": 77}
     decisions[at] = decisions[at]._replace(document=lied)
     verdict = repeat(replace(recording, decisions=decisions), default_config(), factories())
     (mismatch,) = verdict.mismatches
     assert mismatch.number == int(lied["number"])
     assert mismatch.fields["feasible_nodes"][0] == 77
+
+
+def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
+    recording: Recording,
+) -> None:
+    decisions = [n for n in recording.decisions if int(n.document["number"]) < 400]
+    gone = next(n for n in decisions[200:] if n.document.get("nodeName"))
+    decisions.remove(gone)
+    verdict = repeat(replace(recording, decisions=decisions), default_config(), factories())
+    assert verdict.mismatches == []
+    assert verdict.left_out["soon after a decision that is missing"] > 0
 
 
 def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Recording) -> None:
@@ -194,6 +205,7 @@ def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Record
 def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) -> None:
     with pytest.raises(NotRepeatable, match="no decisions"):
         repeat(replace(recording, decisions=[]), default_config(), factories())
-    broken = recording.checkpoints[0]._replace(document={"term": 1, "number": 0})
+    one = recording.checkpoints[0]
+    broken = one._replace(document={"term": one.document["term"], "number": 0})
     with pytest.raises(NotRepeatable):
         repeat(replace(recording, checkpoints=[broken]), default_config(), factories())

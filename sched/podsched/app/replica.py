@@ -21,6 +21,7 @@ from podsched.actors.term_actors import ActorOptions
 from podsched.api.objects import Pod
 from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend
+from podsched.app.checkpoints import Checkpoints
 from podsched.app.decision_answers import DecisionAnswers
 from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
@@ -350,10 +351,12 @@ class Replica:
             self._informer,
             self.decisions,
         )
+        checkpoints = Checkpoints(self._runner.checkpoint, lambda: to_public(reconfiguring.config))
         handlers = {
             "explain": explaining.answer,
             "decisions": DecisionAnswers(self.decisions).answer,
             "apply_config": reconfiguring.answerer(),
+            "checkpoint": checkpoints.answer,
         }
         return Answers(replica, answerer(handlers))
 

@@ -19,7 +19,7 @@ import random
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from podsched.cache.changes import Anomaly, Change
 from podsched.cache.columns import Columns
@@ -30,6 +30,7 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.engine.blame import Blame, PodFault
+from podsched.engine.checkpoint import checkpoint_of
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
@@ -195,6 +196,17 @@ class TermRunner:
         pending = loop.pending_calls if loop is not None else {}
         self._parts.meter.gauges(self.state.queue, self.state.cache, under_way, pending)
         self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))
+
+    def checkpoint(self) -> dict[str, Any] | None:
+        """Return what the term's decisions are based on besides objects.
+
+        None where none are made, or none recorded.
+        """
+        loop, sink = self._loop, self._parts.decisions
+        if loop is None or sink is None:
+            return None
+        found = checkpoint_of(self.state, rotation=loop.rotation, number=sink.numbers(0))
+        return {**found, "term": loop.term}
 
     # ------------------------------------------------------------------ terms
 

@@ -14,13 +14,15 @@ import typer
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.cli.client import Server, with_client
-from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail
+from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail
 from podsched.cli.output import say
 from podsched.cli.timeouts import seconds_or_fail
+from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, Unavailable
 from podsched.config.load import to_public
 from podsched.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
+from podsched.replay.decision_capture import DecisionCapture
 from podsched.replay.recording import RecordingWriter
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def record(
     recorder = _Recorder(file, writer, seconds, max_size << 20)
     try:
         if access is None:
-            with_client(server, lambda client: recorder.run(lambda c: c.watch(client)))
+            with_client(server, lambda client: recorder.run(lambda c: c.watch(client), client))
         else:
             _record_kubernetes(access, recorder)
     except BaseException:
@@ -98,7 +100,11 @@ class _Recorder:
         self._most = most
         self.done = False
 
-    async def run(self, work: Callable[[Capture], Coroutine[Any, Any, None]]) -> None:
+    async def run(
+        self,
+        work: Callable[[Capture], Coroutine[Any, Any, None]],
+        decisions: ApiClient | None = None,
+    ) -> None:
         """Record until the end, print what was recorded; exit if it ended too early."""
         began = time.monotonic()
 
@@ -110,14 +116,26 @@ class _Recorder:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         capture = Capture(self._writer, clock, most_bytes=self._most)
         say(f"Recording into {self._file}; Ctrl-C ends it.", error=True)
-        why = await capture.run(work(capture), self._seconds, stop)
-        self._writer.close(clock(), why)
+        progress, following = capture.progress, None
+        if decisions is None:
+            why = await capture.run(work(capture), self._seconds, stop)
+        else:
+            following = DecisionCapture(decisions, self._writer, capture, clock)
+            task = asyncio.create_task(following.run())
+            try:
+                why = await capture.run(work(capture), self._seconds, stop, following.finish)
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+        self._writer.close(clock(), why, progress.revision)
         self.done = True
-        progress = capture.progress
         say(
-            f"{self._file}: {progress.objects:,} objects and {progress.changes:,} changes in "
-            f"{clock():,.0f} s, {self._writer.size / 1024:,.0f} KiB"
+            f"{self._file}: {progress.objects:,} objects, {progress.changes:,} changes and "
+            f"{progress.decisions:,} decisions in {clock():,.0f} s, "
+            f"{self._writer.size / 1024:,.0f} KiB"
         )
+        if following is not None and following.problem:
+            warn(f"decisions are missing: {following.problem}")
         if why not in (TIME_IS_UP, INTERRUPTED):
             fail(f"the recording ended early: {why}")
 

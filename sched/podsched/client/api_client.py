@@ -35,8 +35,10 @@ from podsched.v1.frames_pb2 import RawListResponse, RawWatchResponse
 from podsched.v1.scheduling_pb2 import (
     ApplyConfigRequest,
     ApplyConfigResponse,
+    CheckpointRequest,
     ExplainRequest,
     Explanation,
+    SchedulingCheckpoint,
 )
 
 _Object = TypeVar("_Object", bound=AnyObject)
@@ -401,6 +403,15 @@ class ApiClient:
         method = "/podsched.v1.Scheduling/ApplyConfig"
         raw = await self.call(method, request, timeout=timeout)
         return _decoded(ApplyConfigResponse, raw)
+
+    async def checkpoint(self) -> SchedulingCheckpoint:
+        """Return what the leader's decisions are based on besides objects.
+
+        Raises Unavailable, or another ClientError where no decisions are recorded.
+        """
+        method = "/podsched.v1.Scheduling/Checkpoint"
+        raw = await self.call(method, CheckpointRequest(), repeatable=True)
+        return _decoded(SchedulingCheckpoint, raw)
 
     # ------------------------------------------------------------------ calling
 

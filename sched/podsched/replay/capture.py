@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from podsched.client.errors import Compacted, Unavailable
 from podsched.client.informer import Batch, EventType, WatchSource
 from podsched.engine.state import WATCHED_KINDS
 from podsched.lib.backoff import Backoff
+from podsched.lib.revisions import RevisionWaiters
 from podsched.replay.recording import RecordingWriter
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
@@ -46,6 +47,8 @@ class Progress:
     decisions: int = 0
     revision: int = 0
     synced: bool = False
+    #: The revision of the objects to begin with.
+    listed: int = 0
 
 
 class Capture:
@@ -59,33 +62,54 @@ class Capture:
         self._clock = clock
         self._most_bytes = most_bytes
         self.progress = Progress()
+        #: Set when all objects to begin with are written.
+        self.synced = asyncio.Event()
+        self._waiters = RevisionWaiters()
+
+    async def wait_for_revision(self, revision: int) -> None:
+        """Wait until everything up to a revision has been recorded."""
+        if self.progress.revision < revision:
+            await self._waiters.wait_for(revision)
 
     async def run(
-        self, work: Coroutine[Any, Any, None], seconds: float, stop: asyncio.Event
+        self,
+        work: Coroutine[Any, Any, None],
+        seconds: float,
+        stop: asyncio.Event,
+        finish: Callable[[], Awaitable[None]] | None = None,
     ) -> str:
         """Record what ``work`` takes in, until the time is up, the file full, or ``stop`` set.
 
-        Returns why it ended. Raises ClientError when nothing can be recorded to begin with.
+        Returns why it ended, after ``finish``, during which it goes on. Raises ClientError when
+        nothing can be recorded to begin with.
         """
         tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
         try:
-            while (left := seconds - self._clock()) > 0:
-                first = asyncio.FIRST_COMPLETED
-                await asyncio.wait(tasks, timeout=min(left, FLUSH_PERIOD), return_when=first)
-                self._writer.flush()
-                if stop.is_set():
-                    return INTERRUPTED
-                if tasks[0].done():
-                    if not self.progress.synced:
-                        tasks[0].result()
-                    return str(tasks[0].exception() or "the watch ended")
-                if self._writer.size >= self._most_bytes:
-                    return f"the file has {self._most_bytes >> 20} MiB"
-            return TIME_IS_UP
+            why = await self._until_the_end(tasks, seconds, stop)
+            if finish is not None:
+                await finish()
+            return why
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+
+    async def _until_the_end(
+        self, tasks: Sequence[asyncio.Task[Any]], seconds: float, stop: asyncio.Event
+    ) -> str:
+        while (left := seconds - self._clock()) > 0:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait(tasks, timeout=min(left, FLUSH_PERIOD), return_when=first)
+            self._writer.flush()
+            if stop.is_set():
+                return INTERRUPTED
+            if tasks[0].done():
+                if not self.progress.synced:
+                    tasks[0].result()
+                return str(tasks[0].exception() or "the watch ended")
+            if self._writer.size >= self._most_bytes:
+                return f"the file has {self._most_bytes >> 20} MiB"
+        return TIME_IS_UP
 
     # ------------------------------------------------------------------ a cluster of podsched's
 
@@ -109,7 +133,7 @@ class Capture:
 
     async def _watch_once(self, source: WatchSource) -> None:
         progress = self.progress
-        request = v1.WatchRequest(kinds=RECORDED_KINDS, from_revision=progress.revision)
+        request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
         request.send_initial_events = not progress.synced
         responses = source.watch(request)
         try:
@@ -120,10 +144,12 @@ class Capture:
                 for event in response.events:
                     self._take(event)
                 if response.initial_events_end:
-                    progress.synced = True
+                    progress.synced, progress.listed = True, response.revision
                     self._writer.synced(response.revision)
+                    self.synced.set()
                 if progress.synced:
                     progress.revision = response.revision
+                    self._waiters.reached(response.revision)
         finally:
             await responses.aclose()
 

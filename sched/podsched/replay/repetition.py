@@ -61,6 +61,9 @@ from podsched.v1.decisions_pb2 import DecisionRecord
 
 #: How a pod with a node loses it again.
 _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
+#: Seconds after which a pod is bound or back in the queue, so that objects tell of a decision that
+#: is missing: the last ones of a recording are, as their outcomes are not known yet.
+CONFIRMED_WITHIN: Final = 5.0
 #: Seconds of virtual time between two decisions: enough for details of each to be kept.
 _STEP: Final = 100.0
 
@@ -119,19 +122,19 @@ async def _repeat(
 ) -> Verdict:
     verdict = Verdict()
     uids = set()
-    checkpoints = {note.document["term"]: note.document for note in recording.checkpoints}
+    checkpoints = {note.document.get("term"): note.document for note in recording.checkpoints}
     terms: dict[int, _Repetition] = {}
     for record in records_of(recording):
         checkpoint = checkpoints.get(record.term)
         if checkpoint is None:
             verdict.leave_out("of a term that the recording has no checkpoint of")
-        elif record.number <= checkpoint["number"]:
+        elif record.number <= checkpoint.get("number", 0):
             verdict.leave_out("before the checkpoint")
         elif record.revision > recording.last_revision:
             verdict.leave_out("after the end of the recording")
         else:
             if record.term not in terms:
-                terms[record.term] = _Repetition(recording, checkpoint, config, factories, verdict)
+                terms[record.term] = _begun(recording, checkpoint, config, factories, verdict)
             await terms[record.term].repeat(record)
             uids.add(record.uid)
     verdict.pods = len(uids)
@@ -220,6 +223,8 @@ class _Repetition:
         #: Pods that lose their node again, after which decision, the earliest first.
         self._undone: list[tuple[int, str]] = []
         self._group: tuple[Any, ...] = ()
+        self._number: int = checkpoint["number"]
+        self._unsure_until = 0.0
         self._collector = Collector()
         self._queued: dict[str, QueuedPodInfo] = {}
         meter = CycleMeter(MetricRegistry(), Tracer())
@@ -298,8 +303,19 @@ class _Repetition:
             self._queued[record.uid] = queued = QueuedPodInfo(info, 0.0, attempts=record.attempt)
             self._clock.advance(_STEP)
             await self._loop.schedule([queued], self._clock.time())
-        self._compare(record)
+        if self._follows(record):
+            self._compare(record)
+        else:
+            self._verdict.leave_out("soon after a decision that is missing")
         self._go_on(record, info)
+
+    def _follows(self, record: DecisionRecord) -> bool:
+        """Whether all is known that a decision was based on, since none before it is missing."""
+        decided = record.decided_time.ToMicroseconds() / 1e6
+        if record.number != self._number + 1:
+            self._unsure_until = decided + CONFIRMED_WITHIN
+        self._number = record.number
+        return decided >= self._unsure_until
 
     def _place_chance(self, record: DecisionRecord) -> None:
         """Set where chance stands, which is recorded of pods that are decided on together."""

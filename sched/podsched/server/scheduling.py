@@ -22,6 +22,7 @@ from podsched.v1.scheduling_pb2 import (
     Answer,
     ApplyConfigRequest,
     ApplyConfigResponse,
+    CheckpointRequest,
     ConfigOutcome,
     ExplainRequest,
     Explanation,
@@ -54,6 +55,9 @@ class SchedulingService:
             "Decisions": unary("Decisions", bounded(DecisionsRequest), self.decisions, pipeline),
             "ApplyConfig": unary(
                 "ApplyConfig", bounded(ApplyConfigRequest), self.apply_config, pipeline
+            ),
+            "Checkpoint": unary(
+                "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
             ),
             "Answer": conversing("Answer", self.answer, pipeline),
         }
@@ -125,6 +129,12 @@ class SchedulingService:
             else answer.config
             for name, answer in answers
         ]
+
+    async def checkpoint(self, request: CheckpointRequest) -> bytes:
+        """Scheduling.Checkpoint."""
+        rights().check("get", _POD, "", "", "explain")
+        answer = await self._replicas.ask_once(Question(checkpoint=request))
+        return answer.checkpoint.SerializeToString()
 
     def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Scheduling.Answer."""

@@ -49,7 +49,7 @@ class ReplicaState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., identity: _Optional[str] = ..., leading: _Optional[bool] = ..., term: _Optional[int] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("id", "timeout_seconds", "revision", "explain", "cancel", "decisions", "apply_config")
+    __slots__ = ("id", "timeout_seconds", "revision", "explain", "cancel", "decisions", "apply_config", "checkpoint")
     ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class Question(_message.Message):
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
     APPLY_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     id: int
     timeout_seconds: float
     revision: int
@@ -64,10 +65,11 @@ class Question(_message.Message):
     cancel: bool
     decisions: _decisions_pb2.DecisionsRequest
     apply_config: ApplyConfigRequest
-    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., revision: _Optional[int] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsRequest, _Mapping]] = ..., apply_config: _Optional[_Union[ApplyConfigRequest, _Mapping]] = ...) -> None: ...
+    checkpoint: CheckpointRequest
+    def __init__(self, id: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., revision: _Optional[int] = ..., explain: _Optional[_Union[ExplainRequest, _Mapping]] = ..., cancel: _Optional[bool] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsRequest, _Mapping]] = ..., apply_config: _Optional[_Union[ApplyConfigRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[CheckpointRequest, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("id", "code", "message", "more", "explanation", "decisions", "config")
+    __slots__ = ("id", "code", "message", "more", "explanation", "decisions", "config", "checkpoint")
     ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +77,7 @@ class Answer(_message.Message):
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     id: int
     code: int
     message: str
@@ -82,7 +85,18 @@ class Answer(_message.Message):
     explanation: Explanation
     decisions: _decisions_pb2.DecisionsResponse
     config: ConfigOutcome
-    def __init__(self, id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., more: _Optional[bool] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsResponse, _Mapping]] = ..., config: _Optional[_Union[ConfigOutcome, _Mapping]] = ...) -> None: ...
+    checkpoint: SchedulingCheckpoint
+    def __init__(self, id: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., more: _Optional[bool] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., decisions: _Optional[_Union[_decisions_pb2.DecisionsResponse, _Mapping]] = ..., config: _Optional[_Union[ConfigOutcome, _Mapping]] = ..., checkpoint: _Optional[_Union[SchedulingCheckpoint, _Mapping]] = ...) -> None: ...
+
+class CheckpointRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SchedulingCheckpoint(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class ApplyConfigRequest(_message.Message):
     __slots__ = ("scheduler_configuration", "validate_only")

@@ -46,6 +46,11 @@ class SchedulingStub:
                 request_serializer=podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.SerializeToString,
                 response_deserializer=podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.FromString,
                 _registered_method=True)
+        self.Checkpoint = channel.unary_unary(
+                '/podsched.v1.Scheduling/Checkpoint',
+                request_serializer=podsched_dot_v1_dot_scheduling__pb2.CheckpointRequest.SerializeToString,
+                response_deserializer=podsched_dot_v1_dot_scheduling__pb2.SchedulingCheckpoint.FromString,
+                _registered_method=True)
         self.ApplyConfig = channel.unary_unary(
                 '/podsched.v1.Scheduling/ApplyConfig',
                 request_serializer=podsched_dot_v1_dot_scheduling__pb2.ApplyConfigRequest.SerializeToString,
@@ -73,6 +78,14 @@ class SchedulingServicer:
     def Decisions(self, request, context):
         """What was decided, as the replicas have recorded it. Needs the verb get on pods/explain, in all namespaces unless the
         request names one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Checkpoint(self, request, context):
+        """What the leader's decisions are based on besides objects, for a recording in which they can be made again.
+        FAILED_PRECONDITION: no decisions are made, or recorded. Needs the verb get on pods/explain in all namespaces.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -106,6 +119,11 @@ def add_SchedulingServicer_to_server(servicer, server):
                     servicer.Decisions,
                     request_deserializer=podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.FromString,
                     response_serializer=podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.SerializeToString,
+            ),
+            'Checkpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.Checkpoint,
+                    request_deserializer=podsched_dot_v1_dot_scheduling__pb2.CheckpointRequest.FromString,
+                    response_serializer=podsched_dot_v1_dot_scheduling__pb2.SchedulingCheckpoint.SerializeToString,
             ),
             'ApplyConfig': grpc.unary_unary_rpc_method_handler(
                     servicer.ApplyConfig,
@@ -173,6 +191,33 @@ class Scheduling:
             '/podsched.v1.Scheduling/Decisions',
             podsched_dot_v1_dot_decisions__pb2.DecisionsRequest.SerializeToString,
             podsched_dot_v1_dot_decisions__pb2.DecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Checkpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podsched.v1.Scheduling/Checkpoint',
+            podsched_dot_v1_dot_scheduling__pb2.CheckpointRequest.SerializeToString,
+            podsched_dot_v1_dot_scheduling__pb2.SchedulingCheckpoint.FromString,
             options,
             channel_credentials,
             insecure,

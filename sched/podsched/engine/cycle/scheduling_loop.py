@@ -54,6 +54,7 @@ class SchedulingLoop:
     def __init__(self, parts: LoopParts) -> None:
         self._state = parts.state
         self._placer = parts.placer
+        self._term = parts.fence.term
         self._meter = parts.meter
         self._settings = parts.settings
         # Extenders are asked about whole pods, and may say something else for each class.
@@ -133,6 +134,11 @@ class SchedulingLoop:
     def binding_tasks(self) -> int:
         """Tasks of the binding cycle: batches of bindings, and pods at Permit or PreBind."""
         return self.binding.under_way
+
+    @property
+    def term(self) -> int:
+        """The term of leadership."""
+        return self._term
 
     @property
     def rotation(self) -> int:

@@ -1,0 +1,27 @@
+"""Checkpoints of a replica's decisions, as it answers for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.api.reasons import StatusCode
+from podsched.app.answering import Unanswerable
+from podsched.app.checkpoints import Checkpoints
+from podsched.replay.decision_capture import unpacked
+from podsched.v1.scheduling_pb2 import Question
+
+
+async def test_the_checkpoint_comes_with_the_configuration() -> None:
+    taken: dict[str, Any] = {"term": 5, "revision": 7, "number": 3, "rows": ["n1"]}
+    checkpoints = Checkpoints(lambda: dict(taken), lambda: {"profiles": []})
+    (answer,) = [answer async for answer in checkpoints.answer(Question())]
+    assert unpacked(answer.checkpoint) == {**taken, "configuration": {"profiles": []}}
+
+
+async def test_who_decides_nothing_says_so() -> None:
+    checkpoints = Checkpoints(lambda: None, dict)
+    with pytest.raises(Unanswerable, match="makes no decisions") as raised:
+        [answer async for answer in checkpoints.answer(Question())]
+    assert raised.value.code is StatusCode.FAILED_PRECONDITION
