@@ -5,7 +5,7 @@ from __future__ import annotations
 from podsched.api.field_errors import FieldError
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Pod, PriorityClass
-from podsched.api.pod_defaulting import default_pod
+from podsched.api.pod_defaulting import default_pod, merge_label_keys
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -140,6 +140,21 @@ def test_label_keys_of_affinity_become_part_of_the_selector() -> None:
     merged = pod.spec.affinity.pod_anti_affinity
     (term,) = merged.required_during_scheduling_ignored_during_execution
     (expression,) = term.label_selector.match_expressions
+    assert (expression.key, expression.operator) == ("version", "In")
+    assert list(expression.values) == ["7"]
+
+
+def test_label_keys_of_spread_constraints_become_part_of_the_selector_once() -> None:
+    """Also when the pod has got another label since."""
+    pod = new_pod()
+    pod.metadata.labels["version"] = "7"
+    constraint = pod.spec.topology_spread_constraints.add(max_skew=1, topology_key="zone")
+    constraint.label_selector.match_labels["app"] = "web"
+    constraint.match_label_keys.append("version")
+    admit(pod)
+    pod.metadata.labels["version"] = "8"
+    merge_label_keys(pod.spec, pod.metadata.labels)
+    (expression,) = pod.spec.topology_spread_constraints[0].label_selector.match_expressions
     assert (expression.key, expression.operator) == ("version", "In")
     assert list(expression.values) == ["7"]
 

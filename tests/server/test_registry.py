@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node, Pod
 from podsched.api.reasons import StatusCode
 from podsched.server.entries import Entry
@@ -291,3 +292,22 @@ async def test_a_dry_run_is_refused_for_what_the_write_would_be_refused_for(worl
     (late,) = await core.registry.patch([name], old, dry_run=True)
     assert isinstance(late, ApiError)
     assert late.reason == "FENCE_LOST"
+
+
+async def test_a_pod_with_label_keys_can_be_applied_again(world: World) -> None:
+    """What its manifest leaves out of the selectors was added when it was created."""
+    item = pod(app="web", version="7")
+    constraint = item.spec.topology_spread_constraints.add(max_skew=1, topology_key="zone")
+    constraint.when_unsatisfiable = "DoNotSchedule"
+    constraint.label_selector.match_labels["app"] = "web"
+    constraint.match_label_keys.append("version")
+    spread = to_manifest(item)["spec"]["topologySpreadConstraints"]
+    await world.core.creator.create(item)
+    patch = {"metadata": {"labels": {"more": "1"}}, "spec": {"topologySpreadConstraints": spread}}
+    request = v1.PatchRequest(
+        kind="Pod", namespace="default", name="web", merge_patch=json.dumps(patch).encode()
+    )
+    outcome = (await world.core.registry.patch([request], None))[0]
+    assert isinstance(outcome, Entry)
+    (kept,) = pod_of(outcome).spec.topology_spread_constraints
+    assert [found.key for found in kept.label_selector.match_expressions] == ["version"]

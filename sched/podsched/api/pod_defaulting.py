@@ -10,7 +10,7 @@ pods that differ in the resources of their containers alone, the rest is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,7 +54,7 @@ def default_pod(
     known = default_spec(content)
     pod.spec.CopyFrom(known.spec)
     if known.keyed_terms:
-        _merge_label_keys(pod)
+        merge_label_keys(pod.spec, pod.metadata.labels)
     errors = priority_classes.admit(pod.spec)
     pod.status.Clear()
     pod.status.phase = "Pending"
@@ -86,7 +86,8 @@ def _default_spec(content: bytes) -> _DefaultedSpec:
     return _DefaultedSpec(
         spec=spec,
         qos_class=_qos_or_nothing(spec),
-        keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in _terms(spec)),
+        keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in _terms(spec))
+        or any(constraint.match_label_keys for constraint in spec.topology_spread_constraints),
         gated=bool(spec.scheduling_gates),
     )
 
@@ -208,15 +209,26 @@ def _terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
     return terms
 
 
-def _merge_label_keys(pod: o.Pod) -> None:
-    """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selector."""
-    labels: Mapping[str, str] = pod.metadata.labels
-    for term in _terms(pod.spec):
-        if not term.HasField("label_selector"):
-            continue
-        for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn")):
-            for key in keys:
-                if key in labels:
-                    term.label_selector.match_expressions.add(
-                        key=key, operator=operator, values=[labels[key]]
-                    )
+def merge_label_keys(spec: o.PodSpec, labels: Mapping[str, str]) -> None:
+    """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selectors.
+
+    Of a key for which there is a requirement already, none is added: it was when the pod was
+    created, and the pod may have got another label since.
+    """
+    for term in _terms(spec):
+        if term.HasField("label_selector"):
+            _add_requirements(term.label_selector, term.match_label_keys, "In", labels)
+            _add_requirements(term.label_selector, term.mismatch_label_keys, "NotIn", labels)
+    for constraint in spec.topology_spread_constraints:
+        if constraint.HasField("label_selector"):
+            keys = constraint.match_label_keys
+            _add_requirements(constraint.label_selector, keys, "In", labels)
+
+
+def _add_requirements(
+    selector: o.LabelSelector, keys: Iterable[str], operator: str, labels: Mapping[str, str]
+) -> None:
+    there = {(found.key, found.operator) for found in selector.match_expressions}
+    for key in keys:
+        if key in labels and (key, operator) not in there:
+            selector.match_expressions.add(key=key, operator=operator, values=[labels[key]])

@@ -22,7 +22,7 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod
-from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
+from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
 from podsched.api.priorities import PriorityClasses
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
@@ -163,6 +163,7 @@ def _complete(kind: Kind, message: AnyObject, old: AnyObject, classes: PriorityC
         return
     default_pod_spec(message.spec)
     add_default_tolerations(message.spec)
+    merge_label_keys(message.spec, old.metadata.labels)
     # Priority is decided when a pod is created; an update that leaves it out means no change.
     if not message.spec.HasField("priority") and old.spec.HasField("priority"):
         message.spec.priority = old.spec.priority

@@ -161,7 +161,10 @@ def own_constraints(pod: PodInfo) -> Constraints:
         selector = compile_selector(declared)
         matched = {k: cls.labels[k] for k in constraint.match_label_keys if k in cls.labels}
         if matched and selector.requirements is not None:
-            selector = joined(from_labels(matched), selector.requirements)
+            # API servers since 1.34 have added them when the pod was created.
+            known = from_labels(matched).requirements or ()
+            more = [item for item in selector.requirements if item not in known]
+            selector = joined(from_labels(matched), more)
         into = hard if constraint.when_unsatisfiable == DO_NOT_SCHEDULE else soft
         into.append(compiled(constraint, selector))
     return Constraints(cls.namespace, tuple(hard), tuple(soft))
