@@ -14,17 +14,19 @@ from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
 
-Decide = Callable[[ProfileRuntime, Sequence[QueuedPodInfo]], list[Decision]]
+Decide = Callable[..., list[Decision]]
 
 
 def failing_on(name: str, decide: Decide) -> Decide:
     """Decide, but raise for a pod of this name when its turn comes."""
 
-    def wrapped(runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]) -> list[Decision]:
+    def wrapped(
+        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
+    ) -> list[Decision]:
         at = next((i for i, queued in enumerate(batch) if queued.info.name == name), len(batch))
         if not at:
             raise IndexError("a bug")
-        return decide(runtime, batch[:at])
+        return decide(runtime, batch[:at], details=details)
 
     return wrapped
 
@@ -57,10 +59,10 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
     decide, faults = world.placer.decide, 1
 
     def raising_afterwards(
-        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo]
+        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
     ) -> list[Decision]:
         nonlocal faults
-        decisions = decide(runtime, batch)
+        decisions = decide(runtime, batch, details=details)
         if faults:
             faults -= 1
             raise RuntimeError("a bug")
