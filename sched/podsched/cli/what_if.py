@@ -202,7 +202,7 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
     elif scenario.drain or scenario.remove:
         yield "No pod has to move."
     if not report.outcomes:
-        if scenario.pending:
+        if scenario.pending and not report.moves:
             yield "No pod is waiting."
         return
     if report.moves or scenario.add:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import Node
 from podsched.engine.whatif.plan import differing, fingerprint, fingerprints, foresee, on_nodes
 from support.engine_world import container
 from support.whatif_world import node, owned, world
@@ -35,7 +36,7 @@ def started(item: Any) -> None:
     ("obj", "change"),
     [
         (node("a"), heartbeat),
-        (node("a"), cordoned_for_a_while),
+        (Node(), cordoned_for_a_while),
         (owned("web", "a"), started),
     ],
 )
