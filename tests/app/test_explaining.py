@@ -97,3 +97,15 @@ async def test_what_would_make_a_pod_fit_is_looked_for_when_asked_for() -> None:
     assert [change.kind for change in answer.changes] == ["requests"]
     assert answer.changes[0].examples == ["a"]
     assert not (await first(explaining(world).answer(question()))).explanation.changes
+
+
+async def test_a_standby_says_that_its_queue_is_not_the_leaders() -> None:
+    world = ExplainWorld()
+    world.pod("web")
+    informer: Any = Seen()
+    standby = ReplicaState(name="other", identity="other_1")
+    asked = Explaining(lambda: world.state, lambda: standby, informer)
+    answer = (await first(asked.answer(question()))).explanation
+    assert any("stands by" in note for note in answer.notes)
+    leader = (await first(explaining(world).answer(question()))).explanation
+    assert not leader.notes

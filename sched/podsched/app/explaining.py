@@ -33,6 +33,9 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 _REST: Final = 4.0
+_STANDBY: Final = (
+    "This replica stands by and attempts nothing: its queue does not tell what the leader's does."
+)
 #: Seconds for a replica to see what the asker has seen; standbys look four times a second.
 _CATCH_UP_SECONDS: Final = 5.0
 #: Decisions that are read to tell which pods came between.
@@ -119,6 +122,8 @@ class Explaining:
         found = explain_live(state, request, clock, self._stored(key), recorded)
         if found is None:
             raise Unanswerable(StatusCode.NOT_FOUND, f'pods "{request.name}" not found')
+        if not replica.leading and found.state == PodState.PENDING:
+            found.notes.append(_STANDBY)
         by = found.answered_by
         by.replica, by.identity = replica.name, replica.identity
         by.leading, by.term = replica.leading, replica.term
