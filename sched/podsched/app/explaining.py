@@ -22,6 +22,7 @@ from podsched.engine.decisions.log import DecisionLog
 from podsched.engine.explain.changes.question import Question as ChangesQuestion
 from podsched.engine.explain.changes.search import add_changes
 from podsched.engine.explain.decided import Recorded
+from podsched.engine.explain.expecting import add_eta
 from podsched.engine.live_explanation import Clock, explain_live, timestamp
 from podsched.engine.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
@@ -141,7 +142,13 @@ class Explaining:
             return
         runtime = state.profiles[pod.cls.scheduler_name]
         search = ChangesQuestion.on_copy(runtime, state.cache.cluster, pod)
-        await asyncio.to_thread(add_changes, answer, search)
+        stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
+
+        def look() -> None:
+            add_changes(answer, search)
+            add_eta(answer, stored, pod, time.time())
+
+        await asyncio.to_thread(look)
 
 
 def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:

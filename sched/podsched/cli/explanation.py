@@ -73,6 +73,7 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     yield _scores_heading(answer), _scores(answer.scores)
     yield "Preemption", _preemption(answer.preemption) if answer.HasField("preemption") else []
     yield "What would make it fit, the least of each kind", _changes(answer.changes)
+    yield "When", _eta(answer) if answer.HasField("eta") else []
     yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
 
 
@@ -338,6 +339,15 @@ def _changes(changes: Sequence[Change]) -> list[str]:
         doubt = ", perhaps less" if change.smaller_possible else ""
         nodes = _count(change.nodes, "node")
         lines += _wrapped(f"{change.description}{doubt}: {nodes}", "  ")
+    return lines
+
+
+def _eta(answer: Explanation) -> list[str]:
+    """Return the estimate as a sentence: its median, and the interval with four of five pods."""
+    low, median, high = (age(quantile.seconds) for quantile in answer.eta.quantiles)
+    lines = _wrapped(f"in about {median}; four of five pods like it: {low} to {high}", "  ")
+    for basis in answer.eta.basis:
+        lines += _wrapped(basis, "  ")
     return lines
 
 

@@ -21,6 +21,7 @@ from podsched.cli.replay_verification import own_config, verify_decisions
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.plugins.registry import factories
+from podsched.replay.calibration import calibrate, calibration_line
 from podsched.replay.charts import chart
 from podsched.replay.comparison import Run, compare, run_of
 from podsched.replay.history import History, large_pod
@@ -51,6 +52,7 @@ def replay(
     plot: given.Plot = None,
     verify: given.Verify = False,
     as_json: given.AsJson = False,
+    eta: given.Eta = False,
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
 
@@ -92,6 +94,8 @@ def replay(
         return
     say(f"{file.name}: {span(simulated)} replayed in {took:.1f} s\n")
     say("\n".join([*summaries(runs), *differences(runs, found)]))
+    if eta:
+        say("\n" + calibration_line(calibrate(runs[-1].history)))
 
 
 def _measured(histories: Sequence[tuple[str, History]]) -> list[Run]:

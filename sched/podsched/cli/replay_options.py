@@ -51,3 +51,8 @@ Verify = Annotated[
     bool,
     typer.Option("--verify", help="Make each recorded decision again, and compare it bit by bit."),
 ]
+
+Eta = Annotated[
+    bool,
+    typer.Option("--eta", help="Tell how well estimates of waiting times hold in the last run."),
+]

@@ -1,0 +1,237 @@
+"""When a waiting pod will get a node, as quantiles: from how fast pods like it got theirs lately.
+
+Pods are alike that ask for about the same (``shape_of``). Of the last bindings of such pods:
+
+* ``busy``: seconds in which at least one of them waited. Bindings while nobody waits say nothing
+  about how fast room comes.
+* Bindings at one time count as one event as far as they come in bursts. With ``b`` for the sizes
+  of the bursts, ``spread = sum(b^2) / sum(b)`` (the index of dispersion of a compound Poisson
+  process), ``events = bindings / spread``, of which ``MOST_EVENTS`` count at most: the past is no
+  better a guide than that. Of fewer than ``_ENOUGH`` events, the ends of such pods count instead,
+  and the seconds in which they were.
+* Pods of higher priority that come later overtake: with their rate as a share of the rate of
+  bindings, at most ``_MOST_OVERTAKING``, all takes ``1 / (1 - share)`` as long.
+
+The pod waits for the ``k``-th binding from now on, ``k`` being its rank among those that wait, less
+the room that terminating pods free soon, or for ``k / spread`` events, at least one. If events come
+at a constant but unknown rate (Poisson; the rate has a Gamma posterior with half an event as the
+prior), the wait divided by ``busy`` is BetaPrime(k / spread, events + 1/2). So few observations
+give wide intervals. The backoff that is left is a lower bound.
+
+Pods that ask for something else may go before the pod or after it, so the interval is that of pods
+like it and that of all pods together (``estimate_among``). How many pods it holds is measured by
+``podsched.replay.calibration``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+PROBABILITIES: Final = (0.1, 0.5, 0.9)
+MOST_BINDINGS: Final = 100
+MOST_EVENTS: Final = 8.0
+#: Events from which on bindings of pods that waited are all that counts.
+_ENOUGH: Final = 5.0
+_MOST_OVERTAKING: Final = 0.9
+#: Bindings as close as that, in seconds, are of one burst: times of objects have whole seconds.
+_BURST: Final = 1.0
+#: Quantiles beyond that are not told: 30 days.
+_FOREVER: Final = 30 * 86400.0
+_STEPS: Final = 60
+
+Times = npt.NDArray[np.float64]
+Shape = tuple[tuple[str, int], ...]
+
+
+def shape_of(requests: Mapping[str, int]) -> Shape:
+    """Return what pods that are alike have in common: requests, as powers of two."""
+    return tuple(sorted((name, n.bit_length()) for name, n in requests.items() if n > 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Pods of one shape: when each began to wait, was bound and ended; NaN: not yet."""
+
+    began: Times
+    bound: Times
+    ended: Times
+    priority: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The pod. ``room_soon``: seconds until terminating pods have made room for pods like it."""
+
+    began: float
+    priority: int
+    backoff: float = 0.0
+    room_soon: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds from now by probability, in ascending order, and on what they are based."""
+
+    seconds: tuple[float, ...]
+    rank: int
+    bindings: int
+    busy: float
+    spread: float
+
+
+def estimate_among(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate | None:
+    """Return the estimate from the first pods that say enough, within the bounds of all.
+
+    Pods that ask for something else may go before the pod, or after it: who is next depends on the
+    room that comes. So it may wait as short as its own kind lets it, and as long as all let it.
+    """
+    found = [known for past in pasts if (known := estimate(past, pod, now)) is not None]
+    if not found:
+        return None
+    enough = (known for known in found if known.bindings / known.spread >= _ENOUGH)
+    most = max(found, key=lambda known: known.bindings / known.spread)
+    chosen = next(enough, most)
+    low = min(known.seconds[0] for known in found)
+    high = max(known.seconds[-1] for known in found)
+    return replace(chosen, seconds=(low, *chosen.seconds[1:-1], high))
+
+
+def estimate(past: Past, pod: Waiting, now: float) -> Estimate | None:
+    """Return when the pod will be bound; None where no pod like it has been bound yet.
+
+    ``past`` has the pod itself as well.
+    """
+    waits = np.isnan(past.bound) & (past.began <= now)
+    ahead = waits & (
+        (past.priority > pod.priority)
+        | ((past.priority == pod.priority) & (past.began < pod.began))
+    )
+    rank = int(ahead.sum()) + 1
+    if rank <= len(pod.room_soon):
+        soon = sorted(pod.room_soon)[rank - 1]
+        seconds = tuple(max(pod.backoff, soon * share) for share in (0.1, 0.5, 1.0))
+        return Estimate(seconds, rank, 0, 0.0, 1.0)
+    rate = _rate(past, now)
+    if rate is None:
+        return None
+    counted = min(rate.events, MOST_EVENTS)
+    scale = rate.seconds * counted / rate.events / (1 - _overtaking(past, pod, now, rate))
+    wanted = max(1.0, (rank - len(pod.room_soon)) / rate.spread)
+    quantiles = (_quantile(p, wanted, counted + 0.5) * scale for p in PROBABILITIES)
+    limited = tuple(max(pod.backoff, min(q, _FOREVER)) for q in quantiles)
+    return Estimate(limited, rank, rate.count, rate.seconds, rate.spread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """How often room came: ``count`` times in so many seconds after ``since``."""
+
+    count: int
+    seconds: float
+    spread: float
+    since: float
+
+    @property
+    def events(self) -> float:
+        return self.count / self.spread
+
+
+def _rate(past: Past, now: float) -> _Rate | None:
+    """Return how often pods that waited were bound; of few, how often pods ended."""
+    waited = past.bound - past.began > _BURST
+    bound = _counted(past.bound[waited], now, lambda since: _busy(past, since, now))
+    if bound is not None and bound.events >= _ENOUGH:
+        return bound
+    ended = _counted(past.ended, now, lambda since: now - since)
+    if bound is None or (ended is not None and ended.events > bound.events):
+        return ended
+    return bound
+
+
+def _counted(times: Times, now: float, measure: Callable[[float], float]) -> _Rate | None:
+    """Count the last of the times; the first of them opens the window and is not counted."""
+    last = np.sort(times[times <= now])[-MOST_BINDINGS:]
+    if not len(last):
+        return None
+    since = float(last[0])
+    count, spread = _bursts(last[last > since + _BURST])
+    seconds = measure(since)
+    if not count or seconds <= 0:
+        return _Rate(1, max(now - since, _BURST), 1.0, since)
+    return _Rate(count, seconds, spread, since)
+
+
+def _busy(past: Past, since: float, now: float) -> float:
+    """Return for how many seconds after ``since`` some pod waited."""
+    begins = np.maximum(past.began, since)
+    ends = np.minimum(np.where(np.isnan(past.bound), now, past.bound), now)
+    waited = ends > begins
+    if not waited.any():
+        return 0.0
+    order = np.argsort(begins[waited], kind="stable")
+    begins, ends = begins[waited][order], np.maximum.accumulate(ends[waited][order])
+    gaps = np.maximum(0.0, begins[1:] - ends[:-1])
+    return float(ends[-1] - begins[0] - gaps.sum())
+
+
+def _bursts(times: Times) -> tuple[int, float]:
+    """Return how many bindings there are and how they spread over bursts."""
+    if not len(times):
+        return 0, 1.0
+    first = np.flatnonzero(np.diff(times, prepend=-math.inf) > _BURST)
+    sizes = np.diff(np.append(first, len(times)))
+    return len(times), float((sizes**2).sum() / sizes.sum())
+
+
+def _overtaking(past: Past, pod: Waiting, now: float, rate: _Rate) -> float:
+    """Return the arrivals of higher priority as a share of what room comes for."""
+    higher = (past.priority > pod.priority) & (past.began > rate.since) & (past.began <= now)
+    arrivals = float(higher.sum()) / max(now - rate.since, _BURST)
+    return min(_MOST_OVERTAKING, arrivals * rate.seconds / rate.count)
+
+
+# ---------------------------------------------------------------------- BetaPrime
+
+
+def _quantile(probability: float, a: float, b: float) -> float:
+    """Return a quantile of BetaPrime(a, b), by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _beta_cdf(middle, a, b) < probability:
+            low = middle
+        else:
+            high = middle
+    return high / (1 - high) if high < 1 else math.inf
+
+
+def _beta_cdf(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b).
+
+    By its continued fraction (DLMF 8.17.22), from the side on which that converges fast.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_cdf(1 - x, b, a)
+    front = a * math.log(x) + b * math.log1p(-x)
+    front += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    tiny = 1e-300
+    numerator, denominator = 1.0, 1 / max(1 - (a + b) * x / (a + 1), tiny)
+    fraction = denominator
+    for m in range(1, 300):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            denominator = 1 / ((1 + term * denominator) or tiny)
+            numerator = (1 + term / numerator) or tiny
+            fraction *= denominator * numerator
+        if abs(denominator * numerator - 1) < 1e-12:
+            break
+    return math.exp(front) * fraction / a
