@@ -22,6 +22,7 @@ from podsched.v1.scheduling_pb2 import (
     Answer,
     ApplyConfigRequest,
     ApplyConfigResponse,
+    Change,
     CheckpointRequest,
     ConfigOutcome,
     ExplainRequest,
@@ -166,6 +167,9 @@ def hide_pods(message: Message, mine: Rights) -> None:
                 _hide(each, mine)
             else:
                 hide_pods(each, mine)
+            # The description of a change names the pods that would be gone.
+            if isinstance(each, Change) and any(pod.name == HIDDEN for pod in each.pods):
+                each.description = f"delete {len(each.pods)} pods, not all of which you may get"
 
 
 def _hide(pod: Any, mine: Rights) -> None:
