@@ -28,14 +28,15 @@ from podsched.v1 import api_pb2 as v1
 from podsched.v1 import scheduling_pb2
 from support.api_objects import LOCK
 
-#: Every method of every service of the API.
+#: Replicas answer on the one, and the other asks all of them; there are none where this attacks.
+NOT_ATTACKED = frozenset({"Answer", "ApplyConfig"})
+#: Every other method of every service of the API.
 METHODS: Mapping[str, MethodDescriptor] = {
     f"/{service.full_name}/{method.name}": method
     for file in (v1.DESCRIPTOR, scheduling_pb2.DESCRIPTOR)
     for service in file.services_by_name.values()
     for method in service.methods
-    # Whoever answers questions is trusted; a configuration is no request of the API.
-    if method.name not in ("Answer", "ApplyConfig")
+    if method.name not in NOT_ATTACKED
 }
 
 
