@@ -44,6 +44,7 @@ def explanation() -> Explanation:
     answer.queue.pods_ahead.extend([other, mine])
     answer.queue.waiting["active"] = 2
     answer.preemption.candidates.add(node="n1").victims.append(other)
+    answer.changes.add(kind="pods-gone", description="delete payroll-2027").pods.append(other)
     return answer
 
 
@@ -62,6 +63,7 @@ def test_pods_that_the_caller_may_not_get_lose_their_names(monkeypatch: pytest.M
     assert answer.pod.name == "web"
     assert list(answer.queue.pods_ahead) == [hidden, explanation().pod]
     assert list(answer.preemption.candidates[0].victims) == [hidden]
+    assert answer.changes[0].description == "delete 1 of the pods, some hidden from you"
     assert b"payroll" not in answer.SerializeToString()
 
 

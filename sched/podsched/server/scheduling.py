@@ -169,7 +169,7 @@ def hide_pods(message: Message, mine: Rights) -> None:
                 hide_pods(each, mine)
             # The description of a change names the pods that would be gone.
             if isinstance(each, Change) and any(pod.name == HIDDEN for pod in each.pods):
-                each.description = f"delete {len(each.pods)} pods, not all of which you may get"
+                each.description = f"delete {len(each.pods)} of the pods, some hidden from you"
 
 
 def _hide(pod: Any, mine: Rights) -> None:
