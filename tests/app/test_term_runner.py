@@ -25,6 +25,7 @@ from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
 
@@ -314,6 +315,52 @@ async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(
     world.runner.pause(False)
     await asyncio.sleep(1)
     assert world.node_of("meanwhile") == "n1"
+
+
+class LateBinder:
+    """Binds when a second has passed, even if nobody waits for the answer any more."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+        self._late: set[asyncio.Future[Sequence[api_pb2.BatchResult]]] = set()
+
+    async def bind_pods(
+        self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
+    ) -> Sequence[api_pb2.BatchResult]:
+        late = asyncio.ensure_future(self._bind(bindings, fence))
+        self._late.add(late)
+        return await asyncio.shield(late)
+
+    async def _bind(
+        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence
+    ) -> Sequence[api_pb2.BatchResult]:
+        await asyncio.sleep(1)
+        return await self._cluster.bind_pods(bindings, fence=fence)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_a_leader_that_goes_on_soon_knows_what_was_being_bound(
+    world: World, seconds: float
+) -> None:
+    """Its new state would have room on the node otherwise, for a pod of higher priority."""
+    world.cluster.create(node("n1", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
+    world.actors.binder = LateBinder(world.cluster)
+    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
+    whole_cpu = {"containers": [container]}
+    world.lead()
+    await asyncio.sleep(0.5)
+    world.cluster.create(pod("first", {**PENDING, **whole_cpu}))
+    await asyncio.sleep(0.1)
+    world.runner.pause(True)
+    important = {"schedulerName": "default-scheduler", "priority": 10, "preemptionPolicy": "Never"}
+    world.cluster.create(pod("more-important", {**important, **whole_cpu}))
+    await asyncio.sleep(seconds)
+    world.runner.pause(False)
+    await asyncio.sleep(10)
+    assert (world.node_of("first"), world.node_of("more-important")) == ("n1", "")
+    world.cluster.create(node("n2"))
+    await asyncio.sleep(10)
+    assert world.node_of("more-important") == "n2"
 
 
 async def test_whoever_begins_to_lead_during_a_pause_waits_for_its_end(world: World) -> None:

@@ -233,7 +233,10 @@ class TermRunner:
         return not self._resumed.is_set()
 
     def pause(self, paused: bool) -> None:
-        """Decide nothing, or go on; a term that is under way keeps its lock and its fence."""
+        """Decide nothing, or go on; a term that is under way keeps its lock and its fence.
+
+        What was being bound is known of before anything else is decided, as in ``reconfigure``.
+        """
         if paused == self.paused:
             return
         _log.warning("Scheduling is paused" if paused else "Scheduling goes on")
@@ -241,8 +244,8 @@ class TermRunner:
             self._resumed.set()
             return
         self._resumed.clear()
-        if self._work is not None:
-            self._work.end()
+        if self._loop is not None and self._work is not None:
+            self._work.start(self._finish(self._loop, self._work), "finish what is under way")
 
     async def reconfigure(
         self, config: SchedulerConfiguration, extenders: Extenders | None
