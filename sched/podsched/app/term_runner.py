@@ -17,11 +17,11 @@ import asyncio
 import contextlib
 import random
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from podsched.cache.changes import Anomaly, Change
+from podsched.cache.changes import Anomaly
 from podsched.cache.columns import Columns
 from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.client.errors import FenceLost
@@ -36,7 +36,7 @@ from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer, RemoteEvaluator
 from podsched.engine.cycle.pre_bind import ClusterChanges
-from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.set_aside import SetAside
@@ -44,7 +44,6 @@ from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state, f
 from podsched.engine.writes.bind_queue import Binder
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
-from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
@@ -111,7 +110,7 @@ class RunnerParts:
     """Who keeps what is decided."""
 
 
-class TermRunner:
+class TermRunner(LoopListener):
     """One replica's scheduling state and terms.
 
     It is the ``StateListener`` of its state: what concerns assumed and waiting pods goes to the
@@ -400,21 +399,6 @@ class TermRunner:
         )
 
     # ------------------------------------------------------------------ as a StateListener
-
-    def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_assumed(pod)
-
-    def deleted_while_pending(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_pending(pod)
-
-    def changed(self, changes: Sequence[Change], now: float) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.changed(changes, now)
 
     def handled(self, sort: str, seconds: float, count: int) -> None:
         """See ``StateListener``."""

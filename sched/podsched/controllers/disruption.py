@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import (
     AnyObject,
     Pod,
@@ -29,7 +30,6 @@ from podsched.controllers.disruption_status import (
     Owner,
     member_of,
     new_status,
-    selector_of,
     status_patch,
 )
 

@@ -19,6 +19,7 @@ from podsched.api.conditions import (
     set_budget_condition,
     set_disruption_allowed,
 )
+from podsched.api.disruption_budgets import scaled_value
 from podsched.api.objects import (
     Condition,
     Pod,
@@ -27,7 +28,7 @@ from podsched.api.objects import (
     seconds_of,
     timestamp,
 )
-from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+from podsched.api.selectors import Selector
 from podsched.controllers.controller import earliest
 from podsched.v1.api_pb2 import PatchRequest
 
@@ -94,13 +95,6 @@ def member_of(pod: Pod) -> Member:
         pod.metadata.HasField("deletion_timestamp"),
         None if owner is None else Owner(owner.kind, owner.name, owner.uid),
     )
-
-
-def scaled_value(text: str, total: int) -> int:
-    """Return a number, or a percentage of ``total`` rounded up (GetScaledValueFromIntOrPercent)."""
-    if text.endswith("%"):
-        return -(-int(text[:-1]) * total // 100)
-    return int(text)
 
 
 def new_status(
@@ -193,13 +187,3 @@ def status_patch(
         resource_version=int(metadata.resource_version or 0),
         merge_patch=json.dumps({"status": content}).encode(),
     )
-
-
-def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Return what the budget selects: nothing without a selector, or with one that is broken."""
-    if not budget.spec.HasField("selector"):
-        return NOTHING
-    try:
-        return compile_selector(budget.spec.selector)
-    except SelectorError:
-        return NOTHING

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from podsched.cache.changes import Anomaly, Change
 from podsched.client.informer import Batch
 from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import SchedulerSettings
@@ -19,11 +18,10 @@ from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
-from podsched.engine.cycle.scheduling_loop import SchedulingLoop
+from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.engine.state import build_state
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
-from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.replay.history import History
 from podsched.replay.simulated_cluster import SimulatedCluster
@@ -53,7 +51,7 @@ def simulate_workload(
     return run_in_virtual_time(_Simulation(workload, config, factories, progress).run())
 
 
-class _Simulation:
+class _Simulation(LoopListener):
     """One run; it is the ``StateListener`` of its state."""
 
     def __init__(
@@ -116,29 +114,6 @@ class _Simulation:
         self._changes.notify()
         if self._loop is not None:
             self._loop.wake()
-
-    # ------------------------------------------------------------------ as a StateListener
-
-    def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_assumed(pod)
-
-    def deleted_while_pending(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_pending(pod)
-
-    def changed(self, changes: Sequence[Change], now: float) -> None:
-        """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.changed(changes, now)
-
-    def handled(self, sort: str, seconds: float, count: int) -> None:
-        """See ``StateListener``."""
-
-    def anomaly(self, anomaly: Anomaly) -> None:
-        """See ``StateListener``."""
 
 
 async def _ignore(new: Sequence[objects_pb2.Event], repeated: Sequence[objects_pb2.Event]) -> None:

@@ -27,6 +27,7 @@ from podsched.engine.cycle.failure_handler import FailureHandler
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.preemption import Evictor
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
+from podsched.engine.state import NoListener
 from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -229,3 +230,24 @@ class SchedulingLoop:
                 )
             if missed:
                 self._activator.activate([found.pod for found in missed])
+
+
+class LoopListener(NoListener):
+    """A ``StateListener`` that tells the loop, where there is one, what concerns its pods."""
+
+    _loop: SchedulingLoop | None = None
+
+    def deleted_while_assumed(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_assumed(pod)
+
+    def deleted_while_pending(self, pod: PodInfo) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.deleted_while_pending(pod)
+
+    def changed(self, changes: Sequence[Change], now: float) -> None:
+        """See ``StateListener``."""
+        if self._loop is not None:
+            self._loop.changed(changes, now)

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished, is_pod_ready
+from podsched.api.disruption_budgets import scaled_value, selector_of
 from podsched.api.objects import Pod, PodDisruptionBudget
-from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+from podsched.api.selectors import Selector
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
     read = Budget(
         meta.name,
         meta.namespace,
-        _selector(budget),
+        selector_of(budget),
         status.disruptions_allowed,
         status.current_healthy,
         status.desired_healthy,
@@ -115,23 +116,8 @@ def _read(budget: PodDisruptionBudget, running: Iterable[Pod]) -> Budget:
     covered = [pod for pod in running if read.covers(pod)]
     read.healthy = sum(map(_healthy, covered))
     if spec.HasField("min_available"):
-        read.desired = _scaled(spec.min_available, len(covered))
+        read.desired = scaled_value(spec.min_available, len(covered))
     elif spec.HasField("max_unavailable"):
-        read.desired = max(0, len(covered) - _scaled(spec.max_unavailable, len(covered)))
+        read.desired = max(0, len(covered) - scaled_value(spec.max_unavailable, len(covered)))
     read.allowed = max(0, read.healthy - read.desired) if covered else 0
     return read
-
-
-def _selector(budget: PodDisruptionBudget) -> Selector:
-    if not budget.spec.HasField("selector"):
-        return NOTHING
-    try:
-        return compile_selector(budget.spec.selector)
-    except SelectorError:
-        return NOTHING
-
-
-def _scaled(text: str, total: int) -> int:
-    """Return a number, or a percentage of ``total`` rounded up."""
-    number = int(text.removesuffix("%") or 0)
-    return -(-number * total // 100) if text.endswith("%") else number

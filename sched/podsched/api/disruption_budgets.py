@@ -1,0 +1,25 @@
+"""What a PodDisruptionBudget's spec says: which pods it is about, and numbers or percentages."""
+
+from __future__ import annotations
+
+from podsched.api.objects import PodDisruptionBudget
+from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
+
+
+def selector_of(budget: PodDisruptionBudget) -> Selector:
+    """Return what the budget selects: nothing without a selector, or with one that is broken."""
+    if not budget.spec.HasField("selector"):
+        return NOTHING
+    try:
+        return compile_selector(budget.spec.selector)
+    except SelectorError:
+        return NOTHING
+
+
+def scaled_value(text: str, total: int) -> int:
+    """Return a number, or a percentage of ``total`` rounded up (GetScaledValueFromIntOrPercent).
+
+    0 for a text without a number, which only a manifest has that no server has checked.
+    """
+    number = int(text.removesuffix("%") or 0)
+    return -(-number * total // 100) if text.endswith("%") else number
