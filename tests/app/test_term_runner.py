@@ -261,19 +261,24 @@ async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
     assert len(world.tasks) == 1, "the informer"
 
 
-async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_scheduled(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schedule, ended = SchedulingCycle.schedule, 0
+def break_decisions(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """From now on decisions that concern one pod raise; return the pods they raised for."""
+    schedule, raised = SchedulingCycle.schedule, []
 
     async def broken(cycle: SchedulingCycle, batch: Sequence[QueuedPodInfo], now: float) -> None:
-        nonlocal ended
-        if any(queued.info.name == "bad" for queued in batch):
-            ended += 1
+        if any(queued.info.name == name for queued in batch):
+            raised.append(name)
             raise IndexError("a bug")
         await schedule(cycle, batch, now)
 
     monkeypatch.setattr(SchedulingCycle, "schedule", broken)
+    return raised
+
+
+async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_scheduled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised = break_decisions(monkeypatch, "bad")
     world.cluster.create(node("n1"))
     world.lead()
     for name in ("a", "bad", "c"):
@@ -281,7 +286,7 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
     await asyncio.sleep(60)
     assert not world.running.done()
     assert [world.node_of(name) for name in ("a", "bad", "c")] == ["n1", "", "n1"]
-    assert ended <= 4, "together with others, and three times alone"
+    assert len(raised) <= 4, "together with others, and three times alone"
     stored = world.cluster.object("Pod", "default/bad")
     assert isinstance(stored, v1.Pod)
     (condition,) = stored.status.conditions
@@ -294,7 +299,7 @@ async def test_a_pod_on_which_terms_keep_ending_is_set_aside_and_the_others_are_
     world.cluster.create(pod("later", PENDING))
     await asyncio.sleep(5)
     assert world.node_of("later") == "n1"
-    assert ended <= 4, "the next term knows"
+    assert len(raised) <= 4, "the next term knows"
 
 
 async def test_a_paused_leader_decides_nothing_and_goes_on_with_the_same_term(
@@ -338,22 +343,30 @@ class LateBinder:
         return await self._cluster.bind_pods(bindings, fence=fence)
 
 
+def whole_cpu(name: str, priority: int = 0) -> v1.Pod:
+    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
+    others = {"priority": priority, "preemptionPolicy": "Never", "containers": [container]}
+    return pod(name, {**PENDING, **others})
+
+
+async def bind_late(world: World) -> None:
+    """Return while the pod "first" is being bound to a node that has room for no other."""
+    world.cluster.create(node("n1", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
+    world.actors.binder = LateBinder(world.cluster)
+    world.lead()
+    await asyncio.sleep(0.5)
+    world.cluster.create(whole_cpu("first"))
+    await asyncio.sleep(0.1)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 async def test_a_leader_that_goes_on_soon_knows_what_was_being_bound(
     world: World, seconds: float
 ) -> None:
     """Its new state would have room on the node otherwise, for a pod of higher priority."""
-    world.cluster.create(node("n1", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
-    world.actors.binder = LateBinder(world.cluster)
-    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
-    whole_cpu = {"containers": [container]}
-    world.lead()
-    await asyncio.sleep(0.5)
-    world.cluster.create(pod("first", {**PENDING, **whole_cpu}))
-    await asyncio.sleep(0.1)
+    await bind_late(world)
     world.runner.pause(True)
-    important = {"schedulerName": "default-scheduler", "priority": 10, "preemptionPolicy": "Never"}
-    world.cluster.create(pod("more-important", {**important, **whole_cpu}))
+    world.cluster.create(whole_cpu("more-important", priority=10))
     await asyncio.sleep(seconds)
     world.runner.pause(False)
     await asyncio.sleep(10)
@@ -409,6 +422,30 @@ async def test_a_pod_that_the_queue_cannot_take_is_set_aside_and_the_others_are_
     assert [world.node_of(name) for name in ("a", "bad", "c")] == ["n1", "", "n1"]
     assert len(raised) == 3
     assert len(world.runner.state.set_aside) == 1
+
+
+@pytest.mark.parametrize("bug", ["in the queue", "in a decision"])
+async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
+    """Whether the bug is met on what the informer reports or on a decision."""
+    await bind_late(world)
+    broken = {
+        "in the queue": lambda: break_queue(monkeypatch, "add", "bad"),
+        "in a decision": lambda: break_decisions(monkeypatch, "bad"),
+    }
+    raised = broken[bug]()
+    world.cluster.create(pod("bad", PENDING))
+    world.cluster.create(whole_cpu("more-important", priority=10))
+    await asyncio.sleep(0.5)
+    assert raised
+    assert (world.node_of("first"), world.node_of("more-important")) == ("", "")
+    await asyncio.sleep(30)
+    assert (world.node_of("first"), world.node_of("more-important")) == ("n1", "")
+    world.cluster.create(node("n2"))
+    await asyncio.sleep(10)
+    assert world.node_of("more-important") == "n2"
+    assert not world.running.done()
 
 
 async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(

@@ -9,12 +9,14 @@ The state is kept in standby, too, so that leading begins with work and not with
 built anew after each term, for the old one is full of assumptions that nobody will confirm. That
 takes a second with 60,000 pods, so other tasks have their turns meanwhile; what the informer
 reports is applied afterwards.
+
+Guarantee: a term that begins anew, for whatever reason, decides nothing before it has seen what
+became of the bindings that it had sent: else a node might seem to have room that is taken.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import zlib
 from collections.abc import Mapping
@@ -54,8 +56,6 @@ _log = get_logger("replica")
 
 #: Seconds before a term starts over.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Seconds within which a term's last bindings should have come back.
-_SEEN_WITHIN = 5.0
 #: Milliseconds between two responses of a standby's watch: of a pod that is created and bound in
 #: between it decodes one event instead of two, and it has this much to catch up with at most.
 STANDBY_PACE_MS = 250
@@ -169,12 +169,12 @@ class TermRunner(LoopListener):
             return
         try:
             self.state.apply_batch(batch, asyncio.get_running_loop().time())
+            if self._loop is not None:
+                self._loop.wake()
         except PodFault as fault:
             self._start_over(fault)
             return
         self._changes.notify()
-        if self._loop is not None:
-            self._loop.wake()
         if self._controllers is not None:
             self._controllers.handle(batch)
 
@@ -252,8 +252,7 @@ class TermRunner(LoopListener):
         """Go on with another configuration; a term that is under way keeps its lock and its fence.
 
         Returns when nothing is done any more as the one before it says. What was being bound is
-        bound, and has been seen, before the state is built anew: else a node might seem to have
-        room that is taken.
+        bound by then.
         """
         self._parts = replace(self._parts, config=config, extenders=extenders)
         loop, work = self._loop, self._work
@@ -265,11 +264,8 @@ class TermRunner(LoopListener):
         await self._idle.wait()
 
     async def _finish(self, loop: SchedulingLoop, work: TaskSet) -> None:
-        """End what a term does, once that leaves nothing that is not known."""
-        revision = await loop.finish()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SEEN_WITHIN):
-                await self._parts.informer.wait_for_revision(revision)
+        """End what a term does, once it is known what became of all bindings."""
+        await loop.finish()
         self._begins_anew = True
         work.end()
 
@@ -336,25 +332,29 @@ class TermRunner(LoopListener):
     async def _lead(self, fence: api_pb2.Fence) -> None:
         """Schedule until the fence is lost, anew after a pause and each bug met on a pod."""
         pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        # All that earlier terms wrote has a lower revision than this term's: once the informer has
+        # come so far, nothing of it is missing. A term that begins anew has written more by itself.
+        written = int(fence.term)
         while True:
             await self._resumed.wait()
             try:
-                await self._schedule(fence)
+                await self._schedule(fence, written)
                 if not self.paused and not self._begins_anew:
                     return
             except PodFault as fault:
                 self._note(fault, "The term starts over")
+            if self._loop is not None:
+                written = max(written, self._loop.bound_until)
             self._loop = self._controllers = None
             self._build_anew()
             if not self.paused and not self._begins_anew:
                 await asyncio.sleep(pause.next_delay())
             self._begins_anew = False
 
-    async def _schedule(self, fence: api_pb2.Fence) -> None:
+    async def _schedule(self, fence: api_pb2.Fence, written: int) -> None:
+        """Schedule, once the informer has seen the revision up to which leaders wrote."""
         parts = self._parts
-        # All that earlier terms wrote has a lower revision than this term's: once the informer has
-        # come so far, nothing of it is missing.
-        await parts.informer.wait_for_revision(fence.term)
+        await parts.informer.wait_for_revision(written)
         await self._built.wait()
         if self.paused:
             return

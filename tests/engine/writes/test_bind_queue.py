@@ -273,6 +273,34 @@ async def test_calls_under_way_end_with_the_queue() -> None:
     assert not world.names
 
 
+async def test_what_was_under_way_when_the_workers_ended_is_asked_for_until_it_is_known() -> None:
+    """What was answered is not, nor what was never sent; the assignments' owner hears nothing."""
+    world = World()
+    world.submit("answered")
+    await asyncio.sleep(1.5)
+    world.submit("under-way")
+    await asyncio.sleep(0.5)
+    world.queue.submit([assignment("never-sent")], others_follow=True)
+    await world.stop()
+    world.api.faults = [OutcomeUnknown("no answer"), Unavailable("nobody answers")]
+    world.api.answer = lambda bindings: [api_pb2.BatchResult(resource_version=12)]
+    assert world.queue.revision == 0
+    await world.queue.ask_again()
+    assert world.api.batches == [["answered"], ["under-way"], *([["under-way"]] * 3)]
+    assert world.queue.revision == 12
+    assert world.names == ["answered"]
+
+
+async def test_whoever_asks_again_after_another_term_has_begun_is_told() -> None:
+    world = World()
+    world.submit("under-way")
+    await asyncio.sleep(0.5)
+    await world.stop()
+    world.api.answer = fence_lost
+    with pytest.raises(FenceLost):
+        await world.queue.ask_again()
+
+
 async def test_a_pod_that_another_scheduler_overtook_is_told_apart_from_one_that_failed(
     world: World,
 ) -> None:

@@ -115,11 +115,15 @@ class BindingCycle:
         """Batches of bindings, and pods at Permit or PreBind."""
         return self._queue.calls + len(self._cycles)
 
-    async def settled(self, patience: float) -> int:
+    @property
+    def revision(self) -> int:
+        """Whoever has seen it has seen all bindings of which it is known that they are done."""
+        return self._queue.revision
+
+    async def settled(self, patience: float) -> None:
         """Return once it is known of all assignments at Bind what became of them.
 
-        Returns a revision: whoever has seen it has seen all bindings. Pods at Permit or PreBind are
-        waited for ``patience`` seconds at most.
+        Pods at Permit or PreBind are waited for ``patience`` seconds at most.
         """
         deadline = self._clock() + patience
         while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
@@ -127,7 +131,10 @@ class BindingCycle:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_EVERY):
                     await self._room.wait()
-        return self._queue.revision
+
+    async def ask_again(self) -> None:
+        """See ``BindQueue.ask_again``."""
+        await self._queue.ask_again()
 
     def has(self, uid: str) -> bool:
         """Whether a pod is at Permit or PreBind."""

@@ -142,26 +142,32 @@ class SchedulingLoop:
         return self._term
 
     @property
+    def bound_until(self) -> int:
+        """A revision: whoever has seen it has seen all bindings of which it is known."""
+        return self.binding.revision
+
+    @property
     def rotation(self) -> int:
         """Where the next search for feasible nodes starts."""
         return self._placer.rotation
 
     # ------------------------------------------------------------------ the loop
 
-    async def finish(self) -> int:
+    async def finish(self) -> None:
         """Decide on no more pods; return once it is known of all bindings what became of them.
 
-        Returns a revision: whoever has seen it has seen them. Pods at Permit or PreBind are not
-        waited for longer than FINISH seconds; the end of the loop undoes what they assumed.
+        Pods at Permit or PreBind are not waited for longer than FINISH seconds; the end of the loop
+        undoes what they assumed.
         """
         self._decides.clear()
-        return await self.binding.settled(FINISH)
+        await self.binding.settled(FINISH)
 
     async def run(self) -> None:
         """Schedule until the term is over, or a task fails.
 
         Raises:
             FenceLost: another replica leads.
+            PodFault: a bug was met; what became of all bindings that were sent is known by then.
         """
         self._notes.begin_term()
         self.binding.start()
@@ -171,9 +177,16 @@ class SchedulingLoop:
         if self._settings.audit_period:
             self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)
         try:
-            await self._tasks.run()
+            await self._run_tasks()
         except FenceLost:
             self._meter.fence_lost()
+            raise
+
+    async def _run_tasks(self) -> None:
+        try:
+            await self._tasks.run()
+        except PodFault:
+            await self.binding.ask_again()
             raise
 
     async def _loop(self) -> None:

@@ -116,6 +116,8 @@ class BindQueue:
         self._outbox: Outbox[Assignment] = Outbox(
             self._send, most=BATCH, retry_for=RETRY_FOR, given_up=self._given_up
         )
+        #: Sent, and not answered yet, by pod.
+        self._sent: dict[str, Assignment] = {}
         self._gathered: list[Assignment] = []
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
@@ -136,6 +138,22 @@ class BindQueue:
         """Start the workers that send what is submitted."""
         for number in range(IN_FLIGHT):
             tasks.start(self._outbox.run(), f"bind {number}", endless=True)
+
+    async def ask_again(self) -> None:
+        """Find out what became of calls that were under way when the workers ended.
+
+        They may still be carried out, and take up room that the next state must know of. Sent
+        again, each gets the answer that counts: what was bound since is a success. ``Outcomes``,
+        whose state is given up, hears nothing of it.
+
+        Raises:
+            FenceLost: another replica leads.
+        """
+        asked: Outbox[Assignment] = Outbox(self._send_again, most=BATCH)
+        for uid, assignment in self._sent.items():
+            asked.put(uid, assignment)
+        while len(asked):
+            await asked.flush(BATCH)
 
     def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
         """Bind these pods as soon as a call is free; if others follow, together with them."""
@@ -164,25 +182,40 @@ class BindQueue:
             self._timer = None
 
     async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
-        bindings = [assignment.binding() for assignment in batch]
-        traceparent = joined(a.traceparent for a in batch)
+        self._sent.update((assignment.pod.uid, assignment) for assignment in batch)
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
-            results = await self._binder.bind_pods(
-                bindings, fence=self._fence, traceparent=traceparent
-            )
+            results = await self._call(batch)
         except ClientError as failure:
             self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
             raise
+        self._forget(batch)
         self._outcomes.bind_called(batch, clock() - began, "")
         self._report(batch, results)
         return results
 
+    async def _call(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._binder.bind_pods(
+            [assignment.binding() for assignment in batch],
+            fence=self._fence,
+            traceparent=joined(a.traceparent for a in batch),
+        )
+        self.revision = max([self.revision, *(result.resource_version for result in results)])
+        return results
+
+    async def _send_again(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._call(batch)
+        raise_if_fence_lost(results)
+        return results
+
+    def _forget(self, batch: Sequence[Assignment]) -> None:
+        for assignment in batch:
+            self._sent.pop(assignment.pod.uid, None)
+
     def _report(self, batch: Sequence[Assignment], results: Sequence[api_pb2.BatchResult]) -> None:
         bound = []
         for assignment, result in zip(batch, results, strict=True):
-            self.revision = max(self.revision, result.resource_version)
             if result.code == StatusCode.OK or _is_there_already(assignment, result):
                 bound.append(assignment)
             elif result.reason == StatusReason.CONFLICT and result.resource_version:
@@ -195,6 +228,7 @@ class BindQueue:
             raise_if_fence_lost(results)
 
     def _given_up(self, batch: Sequence[Assignment], failure: ClientError) -> None:
+        self._forget(batch)
         for assignment in batch:
             self._outcomes.bind_failed(assignment, error(str(failure)))
 
