@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.app import shadowing as module
 from podsched.app.shadowing import Shadowing
 from podsched.client.informer import Batch
 from podsched.config.load import default_config
-from podsched.engine.state import WATCHED_KINDS
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.telemetry.instruments import MetricRegistry

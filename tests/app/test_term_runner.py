@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
 from podsched.cache.columns import Columns
@@ -16,7 +17,6 @@ from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.state import WATCHED_KINDS
 from podsched.engine.writes.bind_queue import Binder
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet

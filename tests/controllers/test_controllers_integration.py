@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import ConfigMap, Node, ObjectMeta, Pod
 from podsched.client.errors import FenceLost, Forbidden, NotFound
 from podsched.config.settings import ControllerSettings
-from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from podsched.controllers.manager import ControllerManager
 from support.agent_world import AgentWorld, started_world
 from support.api_objects import LOCK, budget, node, pod
 from support.eventually import eventually

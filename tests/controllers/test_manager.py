@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import (
     ConfigMap,
     Namespace,
@@ -20,7 +21,7 @@ from podsched.api.objects import (
 from podsched.client.errors import FenceLost, NotFound, Unavailable, Unreadable
 from podsched.client.informer import Informer
 from podsched.config.settings import ControllerSettings
-from podsched.controllers.manager import WATCHED_KINDS, ControllerManager
+from podsched.controllers.manager import ControllerManager
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.testing.fake_cluster import FakeCluster

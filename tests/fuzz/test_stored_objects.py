@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from podsched.agent import pods
 from podsched.agent.nodes import is_ready, is_silent, repaired_conditions
 from podsched.api.defaulting import default_object
-from podsched.api.kinds import KINDS, wrap
+from podsched.api.kinds import KINDS, WATCHED_KINDS, wrap
 from podsched.api.manifest import from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.priorities import PriorityClasses
@@ -27,7 +27,7 @@ from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter
 from podsched.client.informer import EventType, Mirror
 from podsched.config.load import default_config
-from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state
+from podsched.engine.state import SchedulingState, build_state
 from podsched.plugins.registry import factories
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent

@@ -23,7 +23,7 @@ from yarl import URL
 
 from podsched.agent.agent import Agent
 from podsched.api.etcd_keys import term_key
-from podsched.api.kinds import KINDS
+from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
@@ -38,7 +38,7 @@ from podsched.config.settings import AgentSettings, ControllerSettings, Schedule
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.state import WATCHED_KINDS, build_state
+from podsched.engine.state import build_state
 from podsched.engine.writes.bind_queue import Binder
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.cache.changes import Anomaly, Change
 from podsched.client.errors import FenceLost
@@ -33,7 +34,7 @@ from podsched.engine.extenders.calls import (
 )
 from podsched.engine.extenders.wire import NodeTexts
 from podsched.engine.runtime.user_plugins import user_plugin_specs
-from podsched.engine.state import WATCHED_KINDS, build_state
+from podsched.engine.state import build_state
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import (
     CycleState,

@@ -9,14 +9,15 @@ import pytest
 from aiohttp import web
 
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import HealthServer, HealthServerError, Pages, serve_health
+from podsched.telemetry.http import Pages, serve_health
+from podsched.telemetry.http_server import HttpServer, HttpServerError
 from podsched.telemetry.instruments import Counter, MetricRegistry
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[HealthServer]:
+async def server() -> AsyncIterator[HttpServer]:
     checks = HealthChecks()
     checks.add("etcd", lambda: "no connection")
     registry = MetricRegistry()
@@ -34,12 +35,12 @@ async def server() -> AsyncIterator[HealthServer]:
     await running.stop()
 
 
-async def get(server: HealthServer, path: str) -> tuple[int, str, str]:
+async def get(server: HttpServer, path: str) -> tuple[int, str, str]:
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
         return response.status, await response.text(), response.content_type
 
 
-async def test_probes_answer_with_the_state_of_their_checks(server: HealthServer) -> None:
+async def test_probes_answer_with_the_state_of_their_checks(server: HttpServer) -> None:
     status, text, _ = await get(server, "/readyz")
     assert status == 500
     assert "[-]etcd failed: no connection" in text
@@ -50,7 +51,7 @@ async def test_probes_answer_with_the_state_of_their_checks(server: HealthServer
     assert (await get(server, "/healthz/none"))[0] == 404
 
 
-async def test_metrics_configuration_and_extra_routes_are_served(server: HealthServer) -> None:
+async def test_metrics_configuration_and_extra_routes_are_served(server: HttpServer) -> None:
     status, text, content_type = await get(server, "/metrics")
     assert (status, content_type) == (200, "text/plain")
     assert "\nscheduler_x_total 1.0\n" in text
@@ -60,7 +61,7 @@ async def test_metrics_configuration_and_extra_routes_are_served(server: HealthS
     assert (await get(server, "/debug/hello"))[1] == "hello"
 
 
-async def test_results_of_checks_are_counted_for_availability(server: HealthServer) -> None:
+async def test_results_of_checks_are_counted_for_availability(server: HttpServer) -> None:
     await get(server, "/readyz")
     await get(server, "/readyz")
     status, text, content_type = await get(server, "/metrics/slis")
@@ -74,14 +75,14 @@ async def test_results_of_checks_are_counted_for_availability(server: HealthServ
     assert "scheduler_x_total" not in text
 
 
-async def test_a_process_says_what_it_is_and_what_it_serves(server: HealthServer) -> None:
+async def test_a_process_says_what_it_is_and_what_it_serves(server: HttpServer) -> None:
     status, text, _ = await get(server, "/statusz")
     assert status == 200
     assert text.splitlines()[1] == "podsched statusz"
     assert " /metrics /metrics/slis " in text
 
 
-async def test_nothing_can_be_written(server: HealthServer) -> None:
+async def test_nothing_can_be_written(server: HttpServer) -> None:
     async with (
         aiohttp.ClientSession() as session,
         session.post(server.url + "/configz", data="x") as response,
@@ -89,12 +90,12 @@ async def test_nothing_can_be_written(server: HealthServer) -> None:
         assert response.status == 405
 
 
-async def test_it_listens_on_loopback_unless_told_otherwise(server: HealthServer) -> None:
+async def test_it_listens_on_loopback_unless_told_otherwise(server: HttpServer) -> None:
     assert server.host == "127.0.0.1"
 
 
-async def test_a_taken_port_is_named_in_the_error(server: HealthServer) -> None:
-    with pytest.raises(HealthServerError, match=rf"127\.0\.0\.1:{server.port}: .*in use"):
+async def test_a_taken_port_is_named_in_the_error(server: HttpServer) -> None:
+    with pytest.raises(HttpServerError, match=rf"127\.0\.0\.1:{server.port}: .*in use"):
         await serve_health(HealthChecks(), MetricRegistry(), port=server.port)
 
 

@@ -13,7 +13,8 @@ import pytest
 from podsched.lib.certificate_files import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import Access, HealthServer, Pages, serve_health
+from podsched.telemetry.http import Access, Pages, serve_health
+from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from support.certificates import Certificates, make_certificates
 
@@ -30,7 +31,7 @@ def files(tmp_path: Path) -> Certificates:
 
 
 @pytest.fixture
-async def server(files: Certificates) -> AsyncIterator[HealthServer]:
+async def server(files: Certificates) -> AsyncIterator[HttpServer]:
     running = await serve_health(
         HealthChecks(),
         MetricRegistry(),
@@ -41,7 +42,7 @@ async def server(files: Certificates) -> AsyncIterator[HealthServer]:
     await running.stop()
 
 
-async def status(server: HealthServer, path: str, context: ssl.SSLContext) -> int:
+async def status(server: HttpServer, path: str, context: ssl.SSLContext) -> int:
     connector = aiohttp.TCPConnector(ssl=context)
     async with (
         aiohttp.ClientSession(connector=connector) as session,
@@ -51,7 +52,7 @@ async def status(server: HealthServer, path: str, context: ssl.SSLContext) -> in
 
 
 async def test_only_probes_answer_those_without_a_certificate(
-    server: HealthServer, files: Certificates
+    server: HttpServer, files: Certificates
 ) -> None:
     assert server.url.startswith("https://")
     stranger = ssl.create_default_context(cafile=files.ca)
@@ -64,14 +65,14 @@ async def test_only_probes_answer_those_without_a_certificate(
     assert await status(server, "/configz", known) == 200
 
 
-async def test_plain_text_gets_no_answer(server: HealthServer) -> None:
+async def test_plain_text_gets_no_answer(server: HttpServer) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientError):
             await session.get(server.url.replace("https", "http") + "/readyz")
 
 
 async def test_a_certificate_of_a_strange_authority_is_refused(
-    server: HealthServer, files: Certificates, tmp_path: Path
+    server: HttpServer, files: Certificates, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
     other = make_certificates(tmp_path / "other")
@@ -81,7 +82,7 @@ async def test_a_certificate_of_a_strange_authority_is_refused(
 
 
 async def test_a_new_certificate_and_authority_are_used_from_the_next_connection_on(
-    server: HealthServer, files: Certificates, tmp_path: Path
+    server: HttpServer, files: Certificates, tmp_path: Path
 ) -> None:
     before = ConnectingContext(both(files), print).latest()
     assert await status(server, "/metrics", before) == 200
@@ -91,7 +92,7 @@ async def test_a_new_certificate_and_authority_are_used_from_the_next_connection
     assert await status(server, "/metrics", ConnectingContext(both(files), print).latest()) == 200
 
 
-async def test_broken_files_keep_what_is_in_use(server: HealthServer, files: Certificates) -> None:
+async def test_broken_files_keep_what_is_in_use(server: HttpServer, files: Certificates) -> None:
     before = ConnectingContext(both(files), print).latest()
     files.key.write_text("none")
     assert await status(server, "/metrics", before) == 200
@@ -104,7 +105,7 @@ async def test_files_that_cannot_be_used_are_named(files: Certificates) -> None:
 
 
 async def test_a_client_that_does_not_shake_hands_keeps_nobody_waiting(
-    server: HealthServer, files: Certificates
+    server: HttpServer, files: Certificates
 ) -> None:
     _, writer = await asyncio.open_connection(server.host, server.port)
     known = ConnectingContext(both(files), print).latest()

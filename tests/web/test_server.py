@@ -15,10 +15,11 @@ import aiohttp
 import pytest
 
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
+from podsched.telemetry.http_server import HttpServer, HttpServerError
 from podsched.web.access import Caller, Reply
 from podsched.web.actions import Act
 from podsched.web.feed import Feed
-from podsched.web.server import Powers, WebServer, WebServerError, serve_page
+from podsched.web.server import Powers, serve_page
 from support.certificates import make_certificates
 from support.page_world import START, World, node, pod, sighting
 
@@ -51,7 +52,7 @@ class FakeFace:
 
 
 @asynccontextmanager
-async def serving(world: World, **options: Any) -> AsyncIterator[WebServer]:
+async def serving(world: World, **options: Any) -> AsyncIterator[HttpServer]:
     seen = sighting("a_00000001", 7, since=START)
     feed = Feed(world, lambda _: seen, lambda: {"name": "test"})
     server = await serve_page(feed, world, "127.0.0.1", 0, **options)
@@ -92,7 +93,7 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(server: WebServer, **options: Any) -> AsyncIterator[Client]:
+async def client_of(server: HttpServer, **options: Any) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession(**options) as session:
         yield Client(session, server.url.rstrip("/"))
 
@@ -196,5 +197,5 @@ async def test_an_address_in_use_is_the_operators_mistake(world: World) -> None:
     async with serving(world) as server:
         port = int(server.url.rstrip("/").rpartition(":")[2])
         feed = Feed(world, lambda _: sighting(""), dict)
-        with pytest.raises(WebServerError, match="cannot serve the page on"):
+        with pytest.raises(HttpServerError, match="cannot serve the page on"):
             await serve_page(feed, world, "127.0.0.1", port)

@@ -120,6 +120,25 @@ _ALL = (
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Every kind by its name, in the order of the ``Object`` message."""
+#: What a scheduler watches, its controllers included, in one stream.
+WATCHED_KINDS = (
+    "Lease",
+    "Namespace",
+    "Node",
+    "Service",
+    "ReplicaSet",
+    "StatefulSet",
+    "ReplicationController",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+    "PodDisruptionBudget",
+    "Pod",
+)
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {

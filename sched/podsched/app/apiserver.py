@@ -17,8 +17,9 @@ from podsched.server.settings import ServerSettings
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 from podsched.telemetry.health import Probe
+from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.logs import get_logger
-from podsched.web.server import Powers, WebServer
+from podsched.web.server import Powers
 
 _log = get_logger("apiserver")
 
@@ -56,7 +57,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     )
     health = await process.serve_health()
     tasks = TaskSet("API server")
-    page: WebServer | None = None
+    page: HttpServer | None = None
     try:
         await server.start()
         tls = bool(settings.tls_cert)
@@ -87,7 +88,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
 
 async def _serve_page(
     process: Process, tasks: TaskSet, server: ApiServer, probes: Probes
-) -> WebServer | None:
+) -> HttpServer | None:
     """Serve the page, if it is wanted; what it does goes through the REST API's handlers."""
     if process.options.web_listen is None:
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.app.backend import About, Answers, Backend
 from podsched.client.call_metrics import ClientTelemetry
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import LeaderElector
 from podsched.election.lease_lock import LeaseLock
-from podsched.engine.state import WATCHED_KINDS
 from podsched.kube.access import ClusterAccess
 from podsched.kube.cluster import KubeCluster, Rates
 from podsched.kube.http import KubeHttp

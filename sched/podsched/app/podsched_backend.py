@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.app.answering import Answering
 from podsched.app.backend import About, Answers, Backend
 from podsched.app.replica_lease import ReplicaLease
@@ -15,7 +16,6 @@ from podsched.client.informer import Informer
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import LeaderElector
 from podsched.election.lock import Lock, etcd_lock
-from podsched.engine.state import WATCHED_KINDS
 from podsched.lib.tasks import TaskSet
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import EtcdStore, connect

@@ -19,7 +19,8 @@ from podsched.lib.event_loop import watch_lag
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import Access, Handler, HealthServer, Pages, serve_health
+from podsched.telemetry.http import Access, Handler, Pages, serve_health
+from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.log_output import configure_logging
 from podsched.telemetry.logs import get_logger
@@ -27,7 +28,7 @@ from podsched.telemetry.metrics import BuildMetrics, ProcessMetrics, RegistryMet
 from podsched.telemetry.tracing import Tracer, configure_tracing
 from podsched.telemetry.zpages import Component
 from podsched.web.feed import Feed
-from podsched.web.server import Powers, WebServer, serve_page
+from podsched.web.server import Powers, serve_page
 from podsched.web.sources import Sight, Source
 
 _log = get_logger("process")
@@ -75,7 +76,7 @@ class Process:
         routes: Mapping[str, Handler] | None = None,
         *,
         profiling: bool = False,
-    ) -> HealthServer:
+    ) -> HttpServer:
         """Serve health, metrics and, if they are given, the configuration and more routes."""
         options, telemetry = self.options, self.options.telemetry
         component = Component(f"podsched-{options.name}", __version__)
@@ -92,8 +93,8 @@ class Process:
 
     async def serve_page(
         self, tasks: TaskSet, source: Source, sight: Sight, powers: Powers
-    ) -> WebServer | None:
-        """Serve the page, if it is wanted. Raises WebServerError, CertificateError."""
+    ) -> HttpServer | None:
+        """Serve the page, if it is wanted. Raises HttpServerError, CertificateError."""
         options = self.options
         if options.web_listen is None:
             return None

@@ -47,6 +47,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
+from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import (
@@ -58,7 +59,7 @@ from podsched.telemetry.metrics import (
 from podsched.telemetry.pod_resources import pod_resources
 from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
-from podsched.web.server import Powers, WebServer
+from podsched.web.server import Powers
 from podsched.web.sources import Replica as PageReplica
 from podsched.web.sources import Sight, Sighting
 
@@ -153,7 +154,7 @@ class Replica:
         self._racing = False
         self._source = InformerSource(self._informer)
         self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
-        self._page: WebServer | None = None
+        self._page: HttpServer | None = None
         self._config_metrics = ConfigMetrics(process.registry)
         self._shadowing = self._shadow(options.shadow)
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.cache.changes import Anomaly
 from podsched.cache.columns import Columns
 from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
@@ -42,7 +43,7 @@ from podsched.engine.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import Extenders
 from podsched.engine.set_aside import SetAside
-from podsched.engine.state import WATCHED_KINDS, SchedulingState, build_state, fault_of
+from podsched.engine.state import SchedulingState, build_state, fault_of
 from podsched.engine.writes.bind_queue import Binder
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory

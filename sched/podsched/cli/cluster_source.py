@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.defaulting import default_object
-from podsched.api.kinds import KINDS
+from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.objects import (
     AnyObject,
     LimitRange,
@@ -28,7 +28,6 @@ from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import read_known
 from podsched.client.api_client import ApiClient
-from podsched.engine.state import WATCHED_KINDS
 
 #: Kinds that no scheduling decision depends on.
 _IRRELEVANT = frozenset({"ConfigMap", "Event", "Lease", "ResourceQuota"})

@@ -24,15 +24,13 @@ from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.access.settings import AccessError
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
-from podsched.telemetry.http import HealthServerError
+from podsched.telemetry.http_server import HttpServerError
 from podsched.telemetry.logs import masked
-from podsched.web.server import WebServerError
 
 LOOPBACK = "127.0.0.1:0"
 _OPERATORS_MISTAKES = (
     StoreError,
-    HealthServerError,
-    WebServerError,
+    HttpServerError,
     ConfigError,
     PluginError,
     CertificateError,

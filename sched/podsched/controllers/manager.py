@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import AnyObject
 from podsched.client.cluster import ControlledCluster, InformerPort
 from podsched.client.informer import Batch
@@ -32,25 +33,6 @@ from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.v1.api_pb2 import Fence
 
-WATCHED_KINDS = (
-    "Lease",
-    "Namespace",
-    "Node",
-    "Service",
-    "ReplicaSet",
-    "StatefulSet",
-    "ReplicationController",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "StorageClass",
-    "CSINode",
-    "CSIDriver",
-    "CSIStorageCapacity",
-    "VolumeAttachment",
-    "PodDisruptionBudget",
-    "Pod",
-)
-"""The kinds that the informer has to watch."""
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
 _log = get_logger("controllers")
 #: Seconds in which changes gather before they are worked on.

@@ -36,25 +36,6 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 
-#: What the scheduler watches, in one stream.
-WATCHED_KINDS = (
-    "Lease",
-    "Namespace",
-    "Node",
-    "Service",
-    "ReplicaSet",
-    "StatefulSet",
-    "ReplicationController",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
-    "StorageClass",
-    "CSINode",
-    "CSIDriver",
-    "CSIStorageCapacity",
-    "VolumeAttachment",
-    "PodDisruptionBudget",
-    "Pod",
-)
 _NOT_CACHED = frozenset({"Lease"})
 _ACTIONS = {EventType.ADDED: "Add", EventType.MODIFIED: "Update", EventType.DELETED: "Delete"}
 

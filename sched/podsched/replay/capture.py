@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from podsched.api.kinds import KINDS
+from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.objects import AnyObject
 from podsched.client.cluster import InformerPort
 from podsched.client.errors import Compacted, Unavailable
 from podsched.client.informer import Batch, EventType, WatchSource
-from podsched.engine.state import WATCHED_KINDS
 from podsched.lib.backoff import Backoff
 from podsched.lib.revisions import RevisionWaiters
 from podsched.replay.recording import RecordingWriter

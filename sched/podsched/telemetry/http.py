@@ -15,8 +15,9 @@ from typing import Any
 
 from aiohttp import web
 
-from podsched.lib.tls_contexts import ServingContext, TlsFiles
+from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import Answer, HealthChecks, Probe
+from podsched.telemetry.http_server import HttpServer, serve_application
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import HealthMetrics
@@ -61,29 +62,6 @@ class Pages:
     """Whether to serve /debug/pprof/ and to let clients PUT /debug/flags/v."""
 
 
-class HealthServerError(Exception):
-    """The health server cannot listen on the host and port chosen by the user."""
-
-
-class HealthServer:
-    """A running server, listening on ``host`` and ``port``."""
-
-    def __init__(self, runner: web.AppRunner, host: str, port: int, scheme: str) -> None:
-        self._runner = runner
-        self._scheme = scheme
-        self.host = host
-        self.port = port
-
-    @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self._scheme}://{host}:{self.port}"
-
-    async def stop(self) -> None:
-        """Stop listening and close all connections; requests in progress get two seconds."""
-        await self._runner.cleanup()
-
-
 def text_page(text: Callable[[], Awaitable[str]]) -> Handler:
     """Return the handler of a page of text."""
 
@@ -101,25 +79,18 @@ async def serve_health(
     *,
     pages: Pages | None = None,
     access: Access | None = None,
-) -> HealthServer:
+) -> HttpServer:
     """Start the server; port 0 picks a free one.
 
-    Raises ``HealthServerError`` if the address cannot be used, ``CertificateError`` for the files.
+    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` for the files.
     """
     access = access or Access()
-    secured = ServingContext(access.tls, _keep).context if access.tls else None
     demanding = access.tls is not None and (access.demanding or bool(access.tls.authorities))
     app = web.Application(middlewares=[_certificate_demanded(access)] if demanding else [])
     _add_routes(app.router, checks, registry, pages or Pages())
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, ssl_context=secured).start()
-    except OSError as error:
-        await runner.cleanup()
-        reason = error.strerror or str(error)
-        raise HealthServerError(f"cannot serve health on {host}:{port}: {reason}") from error
-    return HealthServer(runner, host, runner.addresses[0][1], "https" if secured else "http")
+    return await serve_application(
+        app, host, port, access.tls, _log, what="health", shutdown_seconds=_SHUTDOWN_SECONDS
+    )
 
 
 def _add_routes(
@@ -140,10 +111,6 @@ def _add_routes(
         router.add_get(path, handler)
     for path, handler in (PUT if pages.profiling else {}).items():
         router.add_put(path, handler)
-
-
-def _keep(problem: str) -> None:
-    _log.warning("Keeping the certificates in use", error=problem)
 
 
 def _certificate_demanded(access: Access) -> Any:

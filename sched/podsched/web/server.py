@@ -21,7 +21,8 @@ from typing import Any, Final
 import orjson
 from aiohttp import hdrs, web
 
-from podsched.lib.tls_contexts import ServingContext, TlsFiles
+from podsched.lib.tls_contexts import TlsFiles
+from podsched.telemetry.http_server import HttpServer, serve_application
 from podsched.telemetry.logs import get_logger
 from podsched.web.access import (
     HEADERS,
@@ -62,10 +63,6 @@ _MAY: Final = {
 }
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class WebServerError(Exception):
-    """The page cannot be served at the host and port chosen by the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,18 +255,6 @@ def _read_files() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-class WebServer:
-    """The running server. url: where the page is."""
-
-    def __init__(self, runner: web.AppRunner, url: str) -> None:
-        self._runner = runner
-        self.url = url
-
-    async def stop(self) -> None:
-        """Stop listening and close all connections."""
-        await self._runner.cleanup()
-
-
 async def serve_page(
     feed: Feed,
     source: Source,
@@ -279,28 +264,24 @@ async def serve_page(
     powers: Powers | None = None,
     tls: TlsFiles | None = None,
     demanding: bool = False,
-) -> WebServer:
+) -> HttpServer:
     """Serve the page; port 0 picks a free one.
 
-    Raises ``WebServerError`` if the address cannot be used, ``CertificateError`` for the files.
+    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` for the files.
     """
-    secured = ServingContext(tls, _keep).context if tls else None
     certified = tls is not None and (demanding or bool(tls.authorities))
     app = web.Application(middlewares=[_guard(own_names(host))], client_max_size=1 << 16)
     app.add_routes(Page(feed, source, powers or Powers(), certified).routes())
-    runner = web.AppRunner(
-        app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True
+    return await serve_application(
+        app,
+        host,
+        port,
+        tls,
+        _log,
+        what="the page",
+        shutdown_seconds=_SHUTDOWN_SECONDS,
+        cancel_handlers=True,
     )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, ssl_context=secured).start()
-    except OSError as error:
-        await runner.cleanup()
-        reason = error.strerror or str(error)
-        raise WebServerError(f"cannot serve the page on {host}:{port}: {reason}") from error
-    shown = f"[{host}]" if ":" in host else host
-    scheme = "https" if secured else "http"
-    return WebServer(runner, f"{scheme}://{shown}:{runner.addresses[0][1]}/")
 
 
 def _guard(hosts: frozenset[str]) -> Any:
@@ -321,7 +302,3 @@ def _guard(hosts: frozenset[str]) -> Any:
         return response
 
     return answer
-
-
-def _keep(problem: str) -> None:
-    _log.warning("Keeping the certificates in use", error=problem)

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.http import HealthServer, Pages, serve_health
+from podsched.telemetry.http import Pages, serve_health
+from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.log_output import configure_logging
 from podsched.telemetry.logs import get_logger
@@ -20,24 +21,24 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[HealthServer]:
+async def server() -> AsyncIterator[HttpServer]:
     running = await serve_health(HealthChecks(), MetricRegistry(), pages=Pages(profiling=True))
     yield running
     await running.stop()
 
 
-async def get(server: HealthServer, path: str) -> tuple[int, bytes]:
+async def get(server: HttpServer, path: str) -> tuple[int, bytes]:
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
         return response.status, await response.read()
 
 
-async def put(server: HealthServer, text: str) -> tuple[int, str]:
+async def put(server: HttpServer, text: str) -> tuple[int, str]:
     url = f"{server.url}/debug/flags/v"
     async with aiohttp.ClientSession() as session, session.put(url, data=text) as response:
         return response.status, await response.text()
 
 
-async def test_every_profile_of_the_index_is_served(server: HealthServer) -> None:
+async def test_every_profile_of_the_index_is_served(server: HttpServer) -> None:
     status, text = await get(server, "/debug/pprof/")
     assert status == 200
     assert b"profile" in text
@@ -50,12 +51,12 @@ async def test_every_profile_of_the_index_is_served(server: HealthServer) -> Non
 
 
 @pytest.mark.parametrize("seconds", ["0", "301", "nan", "x", "-1"])
-async def test_the_time_of_a_profile_is_bounded(server: HealthServer, seconds: str) -> None:
+async def test_the_time_of_a_profile_is_bounded(server: HttpServer, seconds: str) -> None:
     status, text = await get(server, f"/debug/pprof/profile?seconds={seconds}")
     assert (status, text) == (400, b"seconds must be above 0 and at most 300\n")
 
 
-async def test_verbosity_is_changed_while_loggers_are_in_use(server: HealthServer) -> None:
+async def test_verbosity_is_changed_while_loggers_are_in_use(server: HttpServer) -> None:
     out = io.StringIO()
     configure_logging("text", "info", out)
     log = get_logger("x")

@@ -1,0 +1,70 @@
+"""An aiohttp application at an address, over TLS if there are certificates."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from podsched.lib.tls_contexts import ServingContext, TlsFiles
+from podsched.telemetry.logs import Logger
+
+
+class HttpServerError(Exception):
+    """The host and port chosen by the user cannot be listened on."""
+
+
+class HttpServer:
+    """A running server, listening on ``host`` and ``port``."""
+
+    def __init__(self, runner: web.AppRunner, host: str, scheme: str) -> None:
+        self._runner = runner
+        self._scheme = scheme
+        self.host = host
+        self.port: int = runner.addresses[0][1]
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self._scheme}://{host}:{self.port}"
+
+    async def stop(self) -> None:
+        """Stop listening and close all connections; requests in progress get their time."""
+        await self._runner.cleanup()
+
+
+async def serve_application(
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: TlsFiles | None,
+    log: Logger,
+    *,
+    what: str,
+    shutdown_seconds: float,
+    cancel_handlers: bool = False,
+) -> HttpServer:
+    """Serve ``app``, of which errors speak as ``what``; port 0 picks a free one.
+
+    shutdown_seconds: how long requests in progress get when it stops. cancel_handlers: whether a
+    client that goes away ends the handler of its request.
+
+    Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` for the files.
+    """
+
+    def keep(problem: str) -> None:
+        log.warning("Keeping the certificates in use", error=problem)
+
+    context = ServingContext(tls, keep).context if tls else None
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=shutdown_seconds,
+        handler_cancellation=cancel_handlers,
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=context).start()
+    except OSError as error:
+        await runner.cleanup()
+        reason = error.strerror or str(error)
+        raise HttpServerError(f"cannot serve {what} on {host}:{port}: {reason}") from error
+    return HttpServer(runner, host, "https" if tls else "http")
