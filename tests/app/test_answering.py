@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from podsched.api.reasons import StatusCode
+from podsched.app import answering as module
 from podsched.app.answering import Answering, Unanswerable, answerer
 from podsched.client.channels import ClientOptions
+from podsched.server.replicas import MAX_ANSWER_BYTES
 from podsched.v1.scheduling_pb2 import (
     Answer,
     ExplainRequest,
@@ -96,6 +98,19 @@ async def test_a_question_without_an_answer_gets_a_status(
     assert (answer.id, answer.code) == (7, code)
     assert text in answer.message
     assert "a secret" not in answer.message
+
+
+async def test_an_answer_that_the_server_would_not_take_becomes_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 5)
+    [answer] = (await conversed(answerer({"explain": two}), QUESTION)).answers
+    assert (answer.id, answer.code) == (7, StatusCode.RESOURCE_EXHAUSTED)
+    assert "the limit is 5" in answer.message
+
+
+def test_a_message_with_the_largest_answer_is_taken_by_the_server() -> None:
+    assert module.MOST_BYTES < MAX_ANSWER_BYTES - 100
 
 
 async def test_a_cancelled_question_is_not_worked_on() -> None:

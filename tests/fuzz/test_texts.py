@@ -31,8 +31,9 @@ from podsched.config.errors import ConfigError
 from podsched.config.load import load_config, to_public, to_yaml
 from podsched.config.policy_profile import policy_configuration
 from podsched.server.audit.policy import parse_policy
-from support.fuzz_requests import SEEDS, odd_text
+from support.fuzz_requests import SEEDS
 from support.fuzz_texts import AUDIT_POLICY, CONFIG, POLICY, changed, text_of
+from support.fuzz_values import odd_text
 
 pytestmark = pytest.mark.integration
 

@@ -171,7 +171,7 @@ async def test_questions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         task.cancel()
 
 
-async def test_answers_that_nobody_takes_and_that_are_too_large_are_refused(
+async def test_a_replica_that_sends_too_much_is_cut_off_before_that_is_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 100)
@@ -179,12 +179,64 @@ async def test_answers_that_nobody_takes_and_that_are_too_large_are_refused(
     leader = await connected(replicas, "leader", term=4)
     asking = asyncio.create_task(replicas.ask_once(QUESTION))
     leader.answer(await leader.questions.get(), "x" * 200)
-    with pytest.raises(ApiError, match="the limit is 100"):
+    with pytest.raises(ApiError, match="the replica has disconnected"):
         await asking
+    await leader.task
+    assert leader.failure is not None
+    assert leader.failure.code is StatusCode.RESOURCE_EXHAUSTED
+    assert "the limit is 100" in leader.failure.message
+
+
+async def test_a_replica_with_an_endless_name_is_refused() -> None:
+    replicas = Replicas()
+    endless = await connected(replicas, "x" * 300)
+    assert endless.failure is not None
+    assert endless.failure.code is StatusCode.INVALID_ARGUMENT
+    assert replicas.names() == []
+
+
+async def test_a_code_that_gRPC_does_not_have_is_an_unknown_failure() -> None:
+    replicas = Replicas()
+    leader = await connected(replicas, "leader", term=4)
+    asking = asyncio.create_task(replicas.ask_once(QUESTION))
+    question = await leader.questions.get()
+    leader.send(ReplicaMessage(answer=Answer(id=question.id, code=-7, message="y" * 100_000)))
+    with pytest.raises(ApiError, match="y") as why:
+        await asking
+    assert why.value.code is StatusCode.UNKNOWN
+    assert len(why.value.message) < 10_000
+
+
+async def test_of_a_question_with_one_answer_the_first_one_counts() -> None:
+    replicas = Replicas()
+    leader = await connected(replicas, "leader", term=4)
+    asking = asyncio.create_task(replicas.ask_once(QUESTION))
+    question = await leader.questions.get()
+    for number in range(3):
+        leader.answer(question, str(number), more=True)
+    async with asyncio.timeout(1):
+        assert (await asking).explanation.message == "0"
+    assert (await leader.questions.get()).cancel
+
+
+async def test_an_answer_that_no_client_could_show_is_an_error() -> None:
+    replicas = Replicas()
+    leader = await connected(replicas, "leader", term=4)
+    asking = asyncio.create_task(replicas.ask_once(QUESTION))
+    answer = Answer(id=(await leader.questions.get()).id)
+    answer.explanation.answered_by.time.seconds = 2**60
+    leader.send(ReplicaMessage(answer=answer))
+    with pytest.raises(ApiError, match=r"nobody can read.*answeredBy.time") as why:
+        await asking
+    assert why.value.code is StatusCode.INTERNAL
+
+
+async def test_answers_that_nobody_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    replicas = Replicas()
+    leader = await connected(replicas, "leader", term=4)
     monkeypatch.setattr(module, "MAX_UNREAD", 3)
     async with aclosing(replicas.ask(QUESTION)) as answers:
         first = asyncio.create_task(anext(answers))
-        assert (await leader.questions.get()).cancel
         question = await leader.questions.get()
         leader.answer(question, "0", more=True)
         await first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server.access.identity import Authentication, Identity
@@ -180,10 +181,18 @@ async def test_decisions_need_a_right_in_the_namespaces_asked_about() -> None:
         await service().decisions(DecisionsRequest())
 
 
-@pytest.mark.parametrize("request_", [DecisionsRequest(name="a"), DecisionsRequest(limit=1001)])
-async def test_questions_about_decisions_are_checked(request_: DecisionsRequest) -> None:
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (DecisionsRequest(name="a"), "a name needs a namespace"),
+        (DecisionsRequest(limit=1001), "not between 0 and 1000"),
+        (DecisionsRequest(since=Timestamp(seconds=2**60)), "since.*year 9999"),
+        (DecisionsRequest(until=Timestamp(nanos=10**9)), "until.*year 9999"),
+    ],
+)
+async def test_questions_about_decisions_are_checked(request_: DecisionsRequest, why: str) -> None:
     set_rights(OWN)
-    with pytest.raises(ApiError, match=r"a name needs a namespace|not between 0 and 1000"):
+    with pytest.raises(ApiError, match=why):
         await service().decisions(request_)
 
 

@@ -23,11 +23,9 @@ from support.fuzz_requests import (
     NAMESPACES,
     RAW_JSON,
     SEEDS,
-    SELECTORS,
     TOKENS,
-    odd_text,
-    odd_value,
 )
+from support.fuzz_values import SELECTORS, odd_text, odd_value
 
 _METHODS = (*("GET", "POST", "PUT", "PATCH", "PATCH", "DELETE") * 5, "HEAD", "OPTIONS", "TRACE")
 _RESOURCES = [

@@ -27,17 +27,26 @@ from podsched.api.objects import AnyObject
 from podsched.v1 import api_pb2 as v1
 from podsched.v1 import scheduling_pb2
 from support.api_objects import LOCK
+from support.fuzz_texts import configuration
+from support.fuzz_values import (
+    DOUBLES,
+    INTEGERS,
+    QUANTITIES,
+    SELECTORS,
+    TEXTS,
+    WORDS,
+    places,
+)
 
-#: Replicas answer on the one, and the other asks all of them; there are none where this attacks.
-NOT_ATTACKED = frozenset({"Answer", "ApplyConfig"})
-#: Every other method of every service of the API.
+#: Every method of every service of the API.
 METHODS: Mapping[str, MethodDescriptor] = {
     f"/{service.full_name}/{method.name}": method
     for file in (v1.DESCRIPTOR, scheduling_pb2.DESCRIPTOR)
     for service in file.services_by_name.values()
     for method in service.methods
-    if method.name not in NOT_ATTACKED
 }
+#: By which replicas take questions.
+ANSWER = "/podsched.v1.Scheduling/Answer"
 
 
 class FuzzRequest(NamedTuple):
@@ -66,46 +75,10 @@ def seeds() -> list[AnyObject]:
 
 
 SEEDS = seeds()
+_PODS = [seed for seed in SEEDS if seed.DESCRIPTOR.name == "Pod"]
 
-_INTEGERS = (
-    0,
-    1,
-    -1,
-    2,
-    7,
-    100,
-    1000,
-    2**31 - 1,
-    -(2**31),
-    253402300800,
-    2**53,
-    2**63 - 1,
-    -(2**63),
-)
-_DOUBLES = (0.0, -1.5, 1e308, float("nan"), float("inf"), float("-inf"), 5e-324)
 _SECONDS = (0, 1, -1, 253402300799, 253402300800, -62135596800, -62135596801, 2**63 - 1, -(2**63))
 _NANOS = (0, 0, 1, 999_999_999, 10**9, -1, 2**31 - 1)
-_TEXTS = (
-    "", "a", "A", "0", "-1", "9" * 20, "9" * 5000, "1e400", "9" * 40 + "!", "NaN", "true", "null",
-    "x" * 63, "x" * 64, "x" * 254, "y" * 70_000, "a/b", "a/b/c", "/", "..", ".", "../../etc/passwd",
-    "%00", "%s%n", "\x00", "\x1b]0;title\x07\x1b[31m", "line\nbreak\r\n", "\u202eabc", "\u2028",
-    "\U0001f600" * 50, "\uffff", "\ufeff", "\u0663", "ﬁ", "İ", "a b", " ", "'\"`", "{}", "[]",
-    "*",
-    "=", "127.0.0.1:99999999", "http://user:password@host/", "2026-01-01T00:00:00Z",
-    "10000-01-01T00:00:00Z", "${jndi:x}", "\\", "\\ud800", ",", "a,b",
-)  # fmt: skip
-_QUANTITIES = (
-    "0", "1", "-1", "100m", "1.5Gi", "1e3", "1e9999", "1e-9999", "9" * 127, "9" * 5000, "Ki",
-    ".", "+.5n", "1E", "8Ei", "9223372036854775807", "9223372036854775808", "1" + "0" * 40,
-    "0x10", "1 Gi",
-)  # fmt: skip
-SELECTORS = (
-    "", "app=web", "app==web,zone", "!app", "app in (web,db)", "app notin ()", "app in (", ",",
-    "a=", "=a", "app>5", "app<9999999999999999999999", "a" * 5000 + "=b", "(" * 3000,
-    "a," * 3000, "metadata.name=plain", "spec.nodeName!=", "status.phase=Running",
-    "metadata.labels=a", "metadata.creationTimestamp=1", "spec.nodeName.x=1", "a.b.c",
-    "metadata.name=a\\", "\\,=\\,",
-)  # fmt: skip
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal", "in", "")
 _RESOURCES = (
     "cpu",
@@ -117,14 +90,6 @@ _RESOURCES = (
     "",
     "CPU",
 )
-_WORDS = (
-    "NoSchedule", "NoExecute", "PreferNoSchedule", "DoNotSchedule", "ScheduleAnyway", "Always",
-    "Never", "Honor", "Ignore", "Running", "Failed", "Succeeded", "Pending", "Bound",
-    "Available", "Ready", "True", "False", "Unknown", "TCP", "SCTP", "WaitForFirstConsumer",
-    "Immediate", "AlwaysAllow", "ReadWriteOnce", "ReadWriteOncePod", "100%", "50%", "-5%",
-    "1000000000000%", "10", "zone", "kubernetes.io/hostname", "default-scheduler",
-    "PodScheduled", "DisruptionTarget",
-)  # fmt: skip
 _KINDS = (*KINDS, "pods", "po", "", "Secret", "POD", "List")
 NAMES = (*tuple(sorted({seed.metadata.name for seed in SEEDS})), "absent", "kube-scheduler")
 NAMESPACES = (
@@ -142,6 +107,7 @@ _BY_FIELD: Mapping[str, tuple[str, ...]] = {
     "label_selector": SELECTORS, "field_selector": SELECTORS, "operator": _OPERATORS,
     "kinds": _KINDS, "lock": (LOCK, "", "/", "a", "a/b/c", "kube-system/other"),
     "claim_name": NAMES, "volume_name": NAMES, "storage_class_name": NAMES,
+    "replica": ("", "replica-1", "odd", "absent"), "identity": ("replica-1", "odd", ""),
 }  # fmt: skip
 _CURSORS = (
     '{"rv":1e400,"start":""}', '{"rv":9223372036854775808,"start":"a"}', "[" * 2000,
@@ -183,16 +149,8 @@ DIRECTIVES: tuple[Mapping[str, Any], ...] = (
 _LARGE = 500_000
 
 
-def odd_text(rng: random.Random) -> str:
-    """A text that nobody expects."""
-    return rng.choice(rng.choice((_TEXTS, _QUANTITIES, SELECTORS, _WORDS)))
-
-
-def odd_value(rng: random.Random) -> Any:
-    """A value of JSON that nobody expects."""
-    return rng.choice(
-        (odd_text(rng), rng.choice(_INTEGERS), rng.choice(_DOUBLES), None, True, [], {})
-    )
+#: Levels of a message that are filled.
+_FULL = 1
 
 
 class Fuzzer:
@@ -216,14 +174,31 @@ class Fuzzer:
             raw = self._damaged(raw)
         return FuzzRequest(method, raw)
 
+    def answer(self, question: scheduling_pb2.Question) -> bytes:
+        """An answer of a replica to a question, or something else."""
+        message = scheduling_pb2.ReplicaMessage()
+        answer = message.answer
+        self._fill(answer)
+        if self.rng.random() < 0.7:
+            answer.ClearField("code")
+        for _ in range(self.rng.choice((0, 1, 2, 4))):
+            self._mutate(message)
+        if self.rng.random() < 0.9:
+            message.answer.id = question.id
+        raw = message.SerializeToString()
+        return self._damaged(raw) if self.rng.random() < 0.03 else raw
+
     # ------------------------------------------------------------------ ordinary requests
 
-    def _fill(self, message: Message) -> None:
-        """Set the fields of a request as a client would."""
+    def _fill(self, message: Message, depth: int = 0) -> None:
+        """Set the fields of a request as a client would; of what is deep, only some."""
         rng = self.rng
-        target = rng.choice(SEEDS)
-        for field in message.DESCRIPTOR.fields:
+        asks = message.DESCRIPTOR.file is scheduling_pb2.DESCRIPTOR
+        target = rng.choice(_PODS if asks else SEEDS)
+        for field in _one_of_each(message.DESCRIPTOR, rng):
             inner = field.message_type
+            if depth > _FULL and self.rng.random() < 0.7:
+                continue
             if (
                 inner is v1.Object.DESCRIPTOR
                 or inner is v1.Object.DESCRIPTOR.fields[0].message_type
@@ -232,20 +207,25 @@ class Fuzzer:
             elif inner is v1.Fence.DESCRIPTOR:
                 if rng.random() < 0.5:
                     getattr(message, field.name).CopyFrom(v1.Fence(lock=LOCK, term=self._term))
+            elif _is_map(field):
+                self._change_map(getattr(message, field.name), field)
+            elif inner is not None and inner.full_name in _SPECIAL:
+                if rng.random() < 0.2:
+                    self._change(message, field)
             elif inner is not None and field.is_repeated:
                 for _ in range(rng.choice((1, 1, 2, 5))):
-                    self._fill(getattr(message, field.name).add())
+                    self._fill(getattr(message, field.name).add(), depth + 1)
             elif inner is not None:
-                if field.name == "binding" or rng.random() < 0.3:
-                    self._fill(getattr(message, field.name))
+                chosen = field.name == "binding" or field.containing_oneof is not None
+                if chosen or rng.random() < 0.3:
+                    self._fill(getattr(message, field.name), depth + 1)
             else:
                 self._fill_scalar(message, field, target)
 
     def _fill_objects(self, message: Message, field: FieldDescriptor) -> None:
         wrapped = field.message_type is v1.Object.DESCRIPTOR
-        pods = [seed for seed in SEEDS if seed.DESCRIPTOR.name == "Pod"]
         for _ in range(self.rng.choice((1, 1, 2, 5)) if field.is_repeated else 1):
-            item = self.object(self.rng.choice(SEEDS if wrapped else pods))
+            item = self.object(self.rng.choice(SEEDS if wrapped else _PODS))
             value: Message = wrap(item) if wrapped else item
             if field.is_repeated:
                 getattr(message, field.name).append(value)
@@ -272,6 +252,10 @@ class Fuzzer:
             getattr(message, field.name).extend(rng.choices(tuple(KINDS), k=rng.randrange(4)))
         elif field.name in ("namespace", "name"):
             setattr(message, field.name, getattr(target.metadata, field.name))
+        elif field.name == "scheduler_configuration":
+            setattr(message, field.name, configuration(rng))
+        elif field.name == "replica" and rng.random() < 0.6:
+            setattr(message, field.name, rng.choice(_BY_FIELD["replica"]))
         elif field.name == "node_name":
             setattr(message, field.name, rng.choice(("node-1", "node-2", "absent")))
         elif field.name == "continue":
@@ -310,11 +294,11 @@ class Fuzzer:
             raw.append(rng.choice(RAW_JSON))
             holder[key] = f"@@{len(raw) - 1}@@"
         elif chance < 0.7:
-            holder[key] = rng.choice((*_TEXTS, *_INTEGERS, *_QUANTITIES, None, True))
+            holder[key] = rng.choice((*TEXTS, *INTEGERS, *QUANTITIES, None, True))
         elif chance < 0.85 and isinstance(holder, dict):
             holder.update(rng.choice(DIRECTIVES))
         elif isinstance(holder, dict):
-            key = rng.choice((*_TEXTS, *_LISTS))
+            key = rng.choice((*TEXTS, *_LISTS))
             holder[key] = rng.choice((1, "x", None, {}, [], [{"name": "x"}], ["x"]))
         else:
             times = rng.choice((2, 50, 500))
@@ -381,15 +365,15 @@ class Fuzzer:
         rng = self.rng
         entry = field.message_type.fields_by_name["value"]
         for index in range(rng.choice((1, 1, 1, 3, 300))):
-            key = rng.choice((*_RESOURCES, *_WORDS, *_TEXTS, *value)) + (
-                str(index) if index else ""
-            )
+            key = rng.choice((*_RESOURCES, *WORDS, *TEXTS, *value)) + (str(index) if index else "")
             if entry.message_type is not None:
                 self._set_message(value[key])
+            elif entry.type != FieldDescriptor.TYPE_STRING:
+                value[key] = self._scalar(entry)
             elif field.name in ("labels", "annotations", "match_labels", "node_selector"):
-                value[key] = rng.choice((*_WORDS, *_TEXTS))
+                value[key] = rng.choice((*WORDS, *TEXTS))
             else:
-                value[key] = rng.choice((*_QUANTITIES, *_TEXTS))
+                value[key] = rng.choice((*QUANTITIES, *TEXTS))
 
     def _change_list(self, value: Any, field: FieldDescriptor) -> None:
         rng = self.rng
@@ -421,16 +405,16 @@ class Fuzzer:
         rng = self.rng
         chance = rng.random()
         if chance < 0.4:
-            nested: Any = rng.choice(_TEXTS)
+            nested: Any = rng.choice(TEXTS)
             for _ in range(rng.choice((2, 20, 24, 25, 30))):
                 nested = {"a": nested} if rng.random() < 0.7 else [nested]
             value.update({"a": nested})
         elif chance < 0.6:
-            value.fields["n"].number_value = rng.choice(_DOUBLES)
+            value.fields["n"].number_value = rng.choice(DOUBLES)
         elif chance < 0.7:
             value.fields["nothing"].SetInParent()
         else:
-            value.update({text: rng.choice((1, "x", None, True, [], {})) for text in _TEXTS[:9]})
+            value.update({text: rng.choice((1, "x", None, True, [], {})) for text in TEXTS[:9]})
 
     def _scalar(self, field: FieldDescriptor) -> Any:
         rng = self.rng
@@ -438,15 +422,15 @@ class Fuzzer:
             known = _BY_FIELD.get(field.name)
             if known is not None and rng.random() < 0.6:
                 return rng.choice(known)
-            return rng.choice(rng.choice((_TEXTS, _WORDS, _QUANTITIES, _TEXTS)))
+            return rng.choice(rng.choice((TEXTS, WORDS, QUANTITIES, TEXTS)))
         if field.type == FieldDescriptor.TYPE_BYTES:
             return rng.choice((b"", b"{", b"\xff\xfe", b'{"a":1}', *map(str.encode, RAW_JSON)))
         if field.type == FieldDescriptor.TYPE_BOOL:
             return rng.random() < 0.5
         if field.cpp_type in (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT):
-            return rng.choice(_DOUBLES)
+            return rng.choice(DOUBLES)
         low, high = _RANGES[field.cpp_type]
-        return min(max(rng.choice(_INTEGERS), low), high)
+        return min(max(rng.choice(INTEGERS), low), high)
 
     # ------------------------------------------------------------------ bytes
 
@@ -469,6 +453,15 @@ class Fuzzer:
         return bytes(damaged)
 
 
+def _one_of_each(descriptor: Descriptor, rng: random.Random) -> Iterator[FieldDescriptor]:
+    """Every field of a message, but of those that exclude one another only one."""
+    chosen = {group.name: rng.choice(group.fields) for group in descriptor.oneofs}
+    for field in descriptor.fields:
+        group = field.containing_oneof
+        if group is None or chosen[group.name] is field:
+            yield field
+
+
 _SPECIAL = (Timestamp.DESCRIPTOR.full_name, Struct.DESCRIPTOR.full_name)
 _RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -482,15 +475,3 @@ _RANGES = {
 def _is_map(field: FieldDescriptor) -> bool:
     inner: Descriptor | None = field.message_type
     return inner is not None and inner.GetOptions().map_entry
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a JSON value: the dict or list, and the key or index."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        items = part.items() if isinstance(part, dict) else enumerate(part)
-        for key, item in items:
-            yield part, key
-            if isinstance(item, (dict, list)):
-                waiting.append(item)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from support.fuzz_requests import odd_text, odd_value, places
+from support.fuzz_values import odd_text, odd_value, places
 
 CONFIG: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -155,6 +155,21 @@ def changed(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
         if not result:
             break
     return result
+
+
+def configuration(rng: random.Random) -> str:
+    """A configuration that schedulers may be able to go on with, as text.
+
+    Without what cannot change, and mostly for the pods that there are. Without extenders: whoever
+    is not there is no fault of what is attacked.
+    """
+    document = {key: CONFIG[key] for key in ("apiVersion", "kind", "percentageOfNodesToScore")}
+    profiles = copy.deepcopy(CONFIG["profiles"])
+    if rng.random() < 0.8:
+        profiles[0]["schedulerName"] = "default-scheduler"
+    document["profiles"] = profiles
+    text = text_of(document if rng.random() < 0.3 else changed(document, rng), rng)
+    return text.encode("utf-8", "replace").decode()
 
 
 def text_of(document: dict[str, Any], rng: random.Random) -> str:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import aiohttp
 import grpc
@@ -37,11 +38,13 @@ from podsched.config.load import default_config
 from podsched.config.settings import AgentSettings, ControllerSettings, SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
+from podsched.engine.decisions.log import open_log
 from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.state import build_state
 from podsched.engine.writes.bind_queue import Binder
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
+from podsched.server import replicas
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
 from podsched.store.protocol import Put
@@ -52,16 +55,20 @@ from podsched.v1 import api_pb2 as v1
 from support.api_objects import LOCK
 from support.api_servers import start_api_server
 from support.fuzz_http import HttpRequest
-from support.fuzz_requests import METHODS, SEEDS, FuzzRequest
+from support.fuzz_replicas import Pretenders, answering
+from support.fuzz_requests import ANSWER, METHODS, SEEDS, Fuzzer, FuzzRequest
 
 #: No answer to any request: the server is at fault, or gone.
 FAULTS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
-#: What questions to replicas are answered here, where none is connected.
-_NOBODY = "no scheduler replica"
+#: What the server says of a fault of its own. Other words may be those of a program that says to
+#: be a replica.
+_INCIDENT = "internal error "
 _FAULT_NUMBERS = (2, 4, 12, 13, 14, 15)
 #: Seconds of processor time that a request may take, whatever is in it.
 MOST_SECONDS = 2.0
 _DEADLINE = 30.0
+#: Who is asked and does not answer should not cost the attack ten seconds.
+_ANSWER_SECONDS = 1.0
 ALREADY_EXISTS = 6
 _BUILT_IN = {"Namespace", "PriorityClass"}
 
@@ -96,9 +103,13 @@ class FuzzWorld:
         self._channel = grpc.aio.insecure_channel(
             server.address, options=[("grpc.max_receive_message_length", -1)]
         )
+        self.pretenders = Pretenders(self._channel, Fuzzer(term))
         self._informer = client.informer(WATCHED_KINDS)
         self._everything = client.informer(tuple(KINDS))
         self._tasks = TaskSet("the readers")
+        decisions = open_log("memory", 1 << 20, "replica-1", MetricRegistry())
+        assert decisions is not None
+        self._decisions = decisions
         parts = RunnerParts(
             "replica-1",
             default_config(),
@@ -110,6 +121,7 @@ class FuzzWorld:
             _NoActors(client),
             None,
             CycleMeter(MetricRegistry(), Tracer()),
+            decisions=self._decisions,
         )
         self.runner = TermRunner(parts, self._tasks)
         self._agent = Agent(
@@ -129,6 +141,11 @@ class FuzzWorld:
         tasks.start(self._informer.run(self.runner.handle), "informer", endless=True)
         tasks.start(self._everything.run(_ignore), "informer of all kinds", endless=True)
         tasks.start(self.runner.recorder.run(), "events", endless=True)
+        answers = answering(
+            self._server.address, self.runner, self._informer, self._decisions, self.term
+        )
+        tasks.start(answers.run(), "answers", endless=True)
+        self._decisions.start()
         self._readers = asyncio.create_task(tasks.run())
         self.runner.start_term(v1.Fence(lock=LOCK, term=self.term))
         await self._agent.start()
@@ -136,13 +153,17 @@ class FuzzWorld:
     async def send(self, request: FuzzRequest) -> None:
         """Send a request and judge the answer."""
         began = time.process_time()
-        if METHODS[request.method].server_streaming:
+        if request.method == ANSWER:
+            code, detail = await self.pretenders.add(request.raw)
+        elif METHODS[request.method].server_streaming:
             code, detail = await self._stream(request)
         else:
             code, detail = await self._unary(request)
         took = time.process_time() - began
         self.codes[code] += 1
-        if code in FAULTS and not detail.startswith(_NOBODY):
+        asked = METHODS[request.method].containing_service.name == "Scheduling"
+        blamed = asked and self.pretenders.answer and not detail.startswith(_INCIDENT)
+        if code in FAULTS and not blamed:
             self._finding(f"{code}: {detail}", request)
         if took > MOST_SECONDS:
             self._finding(f"{took:.1f} s of processor time", request)
@@ -207,6 +228,7 @@ class FuzzWorld:
             await self._informer.wait_for_revision(revision)
             await self._everything.wait_for_revision(revision)
         await asyncio.sleep(0.05)
+        await self.pretenders.close()
         self._check_readers()
         await self.stop_readers()
         listed = await self._list()
@@ -289,7 +311,9 @@ class FuzzWorld:
 
     async def close(self) -> None:
         """Stop everything that ``start`` has started."""
+        await self.pretenders.close()
         await self.stop_readers()
+        await asyncio.to_thread(self._decisions.close)
         await self._channel.close()
         await self._http.close()
 
@@ -310,7 +334,7 @@ async def fuzz_world() -> AsyncIterator[FuzzWorld]:
     """A world with seeds in it; in the end it is checked and taken down."""
     loop = asyncio.get_running_loop()
     store = MemoryStore()
-    with capture_logs() as lines:
+    with patch.object(replicas, "ANSWER_SECONDS", _ANSWER_SECONDS), capture_logs() as lines:
         server = await start_api_server(
             ServerSettings(bookmark_seconds=0.05, kube_listen="127.0.0.1:0"), store
         )

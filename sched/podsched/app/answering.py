@@ -30,6 +30,8 @@ _log = get_logger("replica")
 #: Seconds between two messages that say who this is; a change is told within ``_LOOK_EVERY``.
 STATE_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.1
+#: Bytes of one answer; an API server takes 4 MiB of one message.
+MOST_BYTES: Final = (4 << 20) - (1 << 10)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _CONNECT_SECONDS: Final = 5.0
 
@@ -123,8 +125,15 @@ class Answering:
     ) -> None:
         try:
             async for answer in self._answers(question):
+                size = answer.ByteSize()
+                if size > MOST_BYTES:
+                    # The server would end the stream, and with it all other questions.
+                    why = f"the answer has {size} bytes, the limit is {MOST_BYTES}"
+                    answer = Answer(code=StatusCode.RESOURCE_EXHAUSTED, message=why)
                 answer.id = question.id
                 await stream.send(ReplicaMessage(answer=answer))
+                if answer.code:
+                    return
         except ClientError:
             return  # The stream has broken, which its reader reports.
         finally:

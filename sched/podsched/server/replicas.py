@@ -14,12 +14,14 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS
 from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.validation.storable import validate_storable
 from podsched.server import errors
 from podsched.server.access.rights import rights
 from podsched.server.errors import ApiError
@@ -34,12 +36,19 @@ MAX_REPLICAS: Final = 32
 MAX_QUESTIONS: Final = 32
 #: Answers to one question that nobody has taken yet.
 MAX_UNREAD: Final = 64
-#: Bytes of one answer: an explanation with all that can be asked for has some 200 KB.
+#: Bytes of one message: an explanation with all that can be asked for has some 200 KB. More ends
+#: the stream before it is decoded, for it could unfold to gigabytes; replicas look first.
 MAX_ANSWER_BYTES: Final = 4 << 20
+#: Characters of a replica's name and of its identity, and of what it says about a failure.
+MAX_NAME: Final = 253
+_MAX_WORDS: Final = 4000
 #: Seconds to wait for an answer, and for the next one.
 ANSWER_SECONDS: Final = 10.0
 #: Seconds without a word from a replica after which it is not asked; it speaks every second.
 SILENCE: Final = 5.0
+
+
+_CODES: Final = frozenset(StatusCode)
 
 
 class _Connected:
@@ -78,19 +87,21 @@ class _Connected:
         if self.inboxes.pop(number, None) is not None:
             self.outbox.put_nowait(Question(id=number, cancel=True))
 
-    def take(self, answer: Answer, size: int) -> None:
+    def take(self, answer: Answer) -> None:
         """Hand on an answer, if somebody waits for it."""
         inbox = self.inboxes.get(answer.id)
         if inbox is None:
             return
-        refusal = ""
-        if size > MAX_ANSWER_BYTES:
-            refusal = f"the answer has {size} bytes, the limit is {MAX_ANSWER_BYTES}"
-        elif inbox.qsize() >= MAX_UNREAD:
-            refusal = "answers come faster than they are read"
-        if refusal:
+        refusal = None
+        if inbox.qsize() >= MAX_UNREAD:
+            why = "answers come faster than they are read"
+            refusal = _failure(StatusCode.RESOURCE_EXHAUSTED, why)
+        elif wrong := validate_storable(answer):
+            why = f"replica {self.state.name} has sent what nobody can read: {wrong[0]}"
+            refusal = _failure(StatusCode.INTERNAL, why)
+        if refusal is not None:
             self.cancel(answer.id)
-            answer = _failure(StatusCode.RESOURCE_EXHAUSTED, refusal)
+            answer = refusal
         elif not answer.more:
             del self.inboxes[answer.id]
         inbox.put_nowait(answer)
@@ -149,17 +160,14 @@ class Replicas:
         try:
             async for raw in messages:
                 replica.heard = time.monotonic()
-                try:
-                    message = ReplicaMessage.FromString(raw)
-                except DecodeError:
-                    raise errors.bad_request("the message cannot be decoded") from None
+                message = _decoded(raw)
                 if message.HasField("state"):
                     if replica not in self._connected:
                         _log.info("A replica answers questions", replica=message.state.identity)
                     self._connected.add(replica)
                     replica.state = message.state
                 elif message.HasField("answer"):
-                    replica.take(message.answer, len(raw))
+                    replica.take(message.answer)
         finally:
             replica.outbox.put_nowait(None)
 
@@ -184,7 +192,7 @@ class Replicas:
                         f"within {ANSWER_SECONDS:g} s",
                     ) from None
                 if answer.code:
-                    raise _failed(StatusCode(answer.code), answer.message)
+                    raise _failed(answer.code, answer.message[:_MAX_WORDS])
                 yield answer
                 if not answer.more:
                     return
@@ -193,8 +201,8 @@ class Replicas:
 
     async def ask_once(self, question: Question, name: str = "") -> Answer:
         """Return the only answer to a question, as ``ask``."""
-        answers = [answer async for answer in self.ask(question, name)]
-        return answers[-1]
+        async with aclosing(self.ask(question, name)) as answers:
+            return await anext(answers)
 
     async def ask_all(self, question: Question) -> list[tuple[str, Answer | ApiError]]:
         """Return by identity what each replica answers, the leader first. Raises ApiError.
@@ -233,7 +241,21 @@ class Replicas:
         return found
 
 
-def _failed(code: StatusCode, message: str) -> ApiError:
+def _decoded(raw: bytes) -> ReplicaMessage:
+    """Return what a replica has sent. Raises ApiError."""
+    if len(raw) > MAX_ANSWER_BYTES:
+        raise errors.too_large(f"the message has {len(raw)} bytes, the limit is {MAX_ANSWER_BYTES}")
+    try:
+        message = ReplicaMessage.FromString(raw)
+    except DecodeError:
+        raise errors.bad_request("the message cannot be decoded") from None
+    for field in ("name", "identity"):
+        if len(getattr(message.state, field)) > MAX_NAME:
+            raise errors.bad_request(f"more than {MAX_NAME} characters", f"state.{field}")
+    return message
+
+
+def _failed(number: int, message: str) -> ApiError:
     reasons = {
         StatusCode.NOT_FOUND: StatusReason.NOT_FOUND,
         StatusCode.INVALID_ARGUMENT: StatusReason.BAD_REQUEST,
@@ -241,4 +263,6 @@ def _failed(code: StatusCode, message: str) -> ApiError:
         StatusCode.UNIMPLEMENTED: StatusReason.BAD_REQUEST,
         StatusCode.RESOURCE_EXHAUSTED: StatusReason.TOO_LARGE,
     }
+    # As gRPC takes a number that it does not know.
+    code = StatusCode(number) if number in _CODES else StatusCode.UNKNOWN
     return ApiError(code, reasons.get(code, StatusReason.UNAVAILABLE), message)

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.message import Message
 
 from podsched.api.kinds import KINDS
+from podsched.api.validation.storable import validate_storable
 from podsched.server import errors
 from podsched.server.access.rights import Rights, rights
 from podsched.server.calls import conversing, unary
@@ -100,6 +101,8 @@ class SchedulingService:
             raise errors.bad_request("a name needs a namespace", "namespace")
         if not 0 <= request.limit <= MAX_DECISIONS:
             raise errors.bad_request(f"not between 0 and {MAX_DECISIONS}", "limit")
+        if wrong := validate_storable(request):
+            raise errors.bad_request(str(wrong[0]), wrong[0].path)
         rights().check("get", _POD, request.namespace, request.name, "explain")
         question = Question(decisions=request)
         if request.replica:
