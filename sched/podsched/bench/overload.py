@@ -34,6 +34,10 @@ from podsched.v1 import api_pb2 as v1
 
 NODES, PODS, EXISTING = 20, 2000, 5000
 ROUNDS = 3
+#: Seconds of flood before the first phase, after which what the server's bounds allow is in use.
+FILL = 45.0
+#: etcd gives back what it keeps of the past soon, so that only the flood can make it grow.
+_SERVER = ("--etcd-compaction-interval=10",)
 #: Least seconds of a phase, and for which a flood runs before it is measured.
 PHASE_SECONDS, WARM_UP = 8.0, 3.0
 #: Seconds that the ordinary client waits between two calls, and at most for an answer.
@@ -51,12 +55,15 @@ async def run_overload(
     """
     phases: list[Phase] = []
     async with (
-        bench_cluster(replace(options, evaluator="local")) as cluster,
+        bench_cluster(replace(options, evaluator="local", api_arguments=_SERVER)) as cluster,
         ApiClient(cluster.server, ClientOptions(timeout=PATIENCE)) as client,
     ):
         counter = BoundCounter()
         async with watching(client, counter):
             await _prepare(client)
+            progress("filling", 0, 1)
+            async with _flood(cluster.server, {}):
+                await asyncio.sleep(FILL)
             for number in range(2 * ROUNDS):
                 progress("phases", number, 2 * ROUNDS)
                 part = _Part(client, cluster.server, counter, number, nodes or NODES, pods or PODS)
@@ -65,7 +72,11 @@ async def run_overload(
 
 
 async def _prepare(client: ApiClient) -> None:
-    """Create what lists are long of, and the namespaces of the floods."""
+    """Create what lists are long of, and the namespaces of the floods.
+
+    And a node on which no pod may be: without any, pods wait for backoffs instead of nodes.
+    """
+    await client.create(node("elsewhere"))
     for number in range(sum(CLIENTS.values())):
         namespace = Namespace()
         namespace.metadata.name = namespace_of(number)

@@ -27,7 +27,7 @@ from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.event_rates import EventRates
 from podsched.server.expiry import EVENT, EventExpiry
-from podsched.server.fairness.turns import account, end_turn, turn_seconds
+from podsched.server.fairness.turns import Work
 from podsched.server.namespaces import NAMESPACE, Namespaces
 from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.storage import New, Outcome, only_entry
@@ -118,7 +118,7 @@ class Creator:
         items: list[_Item] = []
         #: Namespaces of the batch itself, which later objects of it may be in.
         coming: set[str] = set()
-        turn_began, turn = time.perf_counter(), turn_seconds()
+        work = Work()
         for index, message in enumerate(messages):
             found = await self._admitted_or_error(index, message, coming)
             if isinstance(found, ApiError):
@@ -126,10 +126,9 @@ class Creator:
             else:
                 outcomes.append(None)
                 items.append(found)
-            if time.perf_counter() - turn_began > turn:
-                await end_turn(time.perf_counter() - turn_began)
-                turn_began, turn = time.perf_counter(), turn_seconds()
-        account(time.perf_counter() - turn_began)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
         await self._namespaces.provide((item.new for item in items), coming)
         items = self._with_room(items)
         for _ in range(_GENERATED_NAME_TRIES):

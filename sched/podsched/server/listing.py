@@ -22,7 +22,7 @@ from podsched.server import errors, frames
 from podsched.server.access.rights import rights
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
-from podsched.server.fairness.turns import account, end_turn, turn_seconds
+from podsched.server.fairness.turns import Work, end_turn
 from podsched.server.scope import Scope, kind_named
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
@@ -52,14 +52,13 @@ class Page(NamedTuple):
     async def encoded(self) -> bytes:
         """Return the serialized ListResponse. A page of small objects takes 20 ms, in turns."""
         items: list[bytes] = []
-        began, turn = time.perf_counter(), turn_seconds()
+        work = Work()
         for start in range(0, len(self.entries), _ENCODED_AT_ONCE):
             part = self.entries[start : start + _ENCODED_AT_ONCE]
             items += [frames.list_item(entry.wrapped()) for entry in part]
-            if time.perf_counter() - began > turn:
-                await end_turn(time.perf_counter() - began)
-                began, turn = time.perf_counter(), turn_seconds()
-        account(time.perf_counter() - began)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
         return frames.list_response(items, self.revision, self.token, self.remaining)
 
 
@@ -125,7 +124,7 @@ class Lister:
     ) -> Page:
         found: list[Entry] = []
         size = 0
-        began = time.perf_counter()
+        work = Work()
         for at, entry in enumerate(entries):
             if scope.matches(entry):
                 if _is_full(found, size, limit):
@@ -135,8 +134,8 @@ class Lister:
                 found.append(entry)
                 size += len(entry.value)
             if at % _SLICE == _SLICE - 1:
-                await end_turn(time.perf_counter() - began)
-                began = time.perf_counter()
+                await work.give_way()
+        work.end()
         return Page(found, revision, "", 0)
 
     async def _from_etcd(

@@ -12,7 +12,7 @@ compare brings the current one along, and the change is computed again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from podsched.api.etcd_keys import object_key, term_key
@@ -22,7 +22,7 @@ from podsched.server import errors
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.fairness.turns import parts_of, writing
+from podsched.server.fairness.turns import Work, parts_of, writing
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import MaybeApplied, StoreError, TooLarge
 from podsched.store.protocol import (
@@ -281,14 +281,10 @@ class ObjectStorage:
             for index, m in enumerate(mutations)
         ]
         for _ in range(_MAX_ROUNDS):
-            tries = [t for p in pending if (t := _prepare(p, mutations[p.item], outcomes))]
+            tries = await self._prepared(pending, mutations, outcomes)
             if not tries:
                 break
             guard = _guard(fence)
-            for attempt in tries:
-                if attempt.step is not None and attempt.step.value is not None:
-                    mutation = mutations[attempt.item]
-                    self._cache.note_written(mutation.kind, mutation.key, attempt.step.value)
             results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
             pending = []
             for attempt, result in zip(tries, results, strict=True):
@@ -301,6 +297,31 @@ class ObjectStorage:
             outcome or errors.conflict(m.kind, _name(m.key))
             for outcome, m in zip(outcomes, mutations, strict=True)
         ]
+
+    async def _prepared(
+        self,
+        pending: Iterable[_Attempt],
+        mutations: Sequence[Mutation],
+        outcomes: list[Outcome | None],
+    ) -> list[_Attempt]:
+        """Return the tries with their steps, computed in turns; note the outcomes known already.
+
+        An object that changes meanwhile is as one that changes before the write arrives: the write
+        compares its version.
+        """
+        tries: list[_Attempt] = []
+        work = Work()
+        for waiting in pending:
+            mutation = mutations[waiting.item]
+            attempt = _prepare(waiting, mutation, outcomes)
+            if attempt is not None:
+                tries.append(attempt)
+                if attempt.step is not None and attempt.step.value is not None:
+                    self._cache.note_written(mutation.kind, mutation.key, attempt.step.value)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+        return tries
 
     async def preview(self, mutation: Mutation) -> Entry:
         """Return what a change would make of an object as it is now. Raises ApiError."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from podsched.server.core import ServerCore
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
-from podsched.server.fairness.turns import account, end_turn, turn_seconds
+from podsched.server.fairness.turns import Work
 from podsched.server.listing import Page, inconsistent_token
 from podsched.server.rest.failures import RestError, bad_request, expired
 from podsched.server.rest.fields import checked_fields
@@ -104,14 +104,13 @@ class Reading:
     async def _items(self, target: Target, page: Page, form: Form) -> list[bytes]:
         """Return the objects of a page, encoded in turns."""
         items: list[bytes] = []
-        began, turn = time.perf_counter(), turn_seconds()
+        work = Work()
         for entry in page.entries:
             content = content_of(target.resource, entry)
             items.append(encode(partial(content) if form is Form.PARTIAL_LIST else content))
-            if time.perf_counter() - began > turn:
-                await end_turn(time.perf_counter() - began)
-                began, turn = time.perf_counter(), turn_seconds()
-        account(time.perf_counter() - began)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
         return items
 
     async def _page(self, wanted: v1.ListRequest, options: ListOptions) -> Page:

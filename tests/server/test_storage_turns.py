@@ -1,0 +1,43 @@
+"""A batch of changes does not keep others from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.kinds import KINDS
+from podsched.server.entries import Entry
+from podsched.server.fairness import turns
+from podsched.server.storage import Mutation, Step
+from support.api_objects import pod
+from support.api_world import World
+
+
+async def test_a_long_batch_of_changes_lets_others_on_in_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change takes 15 ms, and a turn ends after 20."""
+    names = [f"pod-{number}" for number in range(4)]
+    entries = await world.core.creator.create_many([pod(name) for name in names])
+    await world.core.reflector.wait_until_fresh()
+    now = 0.0
+    monkeypatch.setattr(turns.time, "perf_counter", lambda: now)
+    seen: list[str] = []
+
+    def change(entry: Entry) -> Step:
+        nonlocal now
+        now += 0.015
+        seen.append("change")
+        return Step(entry.value)
+
+    async def other() -> None:
+        seen.append("other")
+
+    mutations = [
+        Mutation(KINDS["Pod"], entry.key, change) for entry in entries if isinstance(entry, Entry)
+    ]
+    waiting = asyncio.create_task(other())
+    await world.core.storage.mutate(mutations, None)
+    await waiting
+    assert seen == ["change", "change", "other", "change", "change"]
