@@ -79,10 +79,11 @@ class World:
         self.runner = TermRunner(parts, self.tasks)
         self.tasks.start(self.informer.run(self.runner.handle), "informer")
         self.running = asyncio.create_task(self.tasks.run())
+        self.lost: list[int] = []
 
     def lead(self) -> None:
         fence = self.cluster.new_term(LOCK)
-        self.runner.start_term(fence)
+        self.runner.start_term(fence, lambda: self.lost.append(fence.term))
         # The informer sees the term with the record that every acquisition writes.
         record = Lease()
         record.metadata.namespace, record.metadata.name = "kube-system", f"term-{fence.term}"
@@ -227,6 +228,7 @@ async def test_what_comes_while_the_state_is_built_anew_is_not_lost(world: World
 async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(world: World) -> None:
     world.cluster.create(node("n1"))
     world.lead()
+    term = world.cluster.revision - 1
     await asyncio.sleep(1)
     world.cluster.new_term(LOCK)
     world.cluster.create(pod("a", PENDING))
@@ -234,10 +236,12 @@ async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(worl
     assert world.actors.ended
     assert not world.running.done()
     assert world.node_of("a") == ""
+    assert world.lost == [term], "whoever elects is told"
     world.actors.failure = asyncio.get_running_loop().create_future()
     world.lead()
     await asyncio.sleep(5)
     assert world.node_of("a") == "n1"
+    assert world.lost == [term]
 
 
 async def test_what_keeps_the_actors_of_a_term_does_not_fail_unnoticed(world: World) -> None:

@@ -202,6 +202,22 @@ async def test_a_leader_cut_off_from_the_store_stops_at_its_renew_deadline(
     assert leader.terms == sorted(set(leader.terms))
 
 
+async def test_a_leader_whose_write_was_refused_stops_before_its_next_renewal(
+    replicas: Replicas,
+) -> None:
+    """It is cut off from the store, so that nothing else tells it that another one leads."""
+    former = replicas.add("a")
+    await asyncio.sleep(1)
+    former.store.fault = Unavailable("cut off")
+    former.elector.term_is_over(former.terms[0] - 1)
+    await asyncio.sleep(0.1)
+    assert former.elector.is_leader(), "it was a write of an earlier term"
+    former.elector.term_is_over(former.terms[0])
+    await asyncio.sleep(0.01)
+    assert not former.elector.is_leader()
+    assert former.history[-1] == "deposed"
+
+
 async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas) -> None:
     """Leadership that its owner cannot act on is no leadership."""
 

@@ -28,6 +28,7 @@ from podsched.election.events import (
     StopLeading,
     StopReason,
     StopRequested,
+    TermOver,
     TimerFired,
     TryAcquire,
     Unanswered,
@@ -308,6 +309,22 @@ def test_a_holder_whose_record_or_term_is_not_its_own_stops_at_once(snapshot: Sn
     assert not isinstance(state, Leading)
 
 
+def test_a_holder_whose_write_was_refused_stops_at_once_and_reads_who_leads() -> None:
+    """It does not wait until its next renewal, which would be refused as well."""
+    state, effects = run(leading(), (100.6, TermOver(Term(10))))
+    assert effects[0] == StopLeading(StopReason.DEPOSED)
+    assert ReadRecord() in effects
+    state, effects = run(state, (100.7, Observed(seen(OTHERS, 20, term=Term(20)))))
+    assert not leads(state, 100.7)
+    assert not only(effects, TryAcquire)
+
+
+def test_a_write_of_an_earlier_term_that_is_refused_late_ends_no_later_one() -> None:
+    state, effects = run(leading(), (101, TermOver(Term(5))))
+    assert leads(state, 101)
+    assert not only(effects, StopLeading)
+
+
 def test_a_lost_answer_to_a_renewal_is_healed_by_reading() -> None:
     """The record moved by our own hand: renew again from where it is."""
     renewal = renewing()
@@ -383,6 +400,8 @@ def _every_event(state: State) -> list[Event]:
         LeaderConnectionBroken("other", Term(5), confirmed=False),
         StopRequested(),
         HandOverRequested("other"),
+        TermOver(Term(10)),
+        TermOver(Term(5)),
     ]
 
 

@@ -28,6 +28,7 @@ from podsched.election.events import (
     StartLeading,
     StopLeading,
     StopRequested,
+    TermOver,
     TimerFired,
     TryAcquire,
     Unanswered,
@@ -233,6 +234,9 @@ def _doings(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World
     name, state = replica.state.view.identity, replica.state
     if isinstance(state, Stopped):
         return
+    if isinstance(state, Leading) and state.tenure.term != world.store.term:
+        # It need not write: then it is told nothing. An API server may answer when etcd does not.
+        yield f"{name}: a write is refused", tell(world, i, TermOver(state.tenure.term))
     if next_timer(state) <= world.now and len(replica.requests) < 2:
         yield f"{name}: timer", tell(world, i, TimerFired())
     if not replica.reachable:

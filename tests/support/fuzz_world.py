@@ -147,7 +147,7 @@ class FuzzWorld:
         tasks.start(answers.run(), "answers", endless=True)
         self._decisions.start()
         self._readers = asyncio.create_task(tasks.run())
-        self.runner.start_term(v1.Fence(lock=LOCK, term=self.term))
+        self.runner.start_term(v1.Fence(lock=LOCK, term=self.term), lambda: None)
         await self._agent.start()
 
     async def send(self, request: FuzzRequest) -> None:

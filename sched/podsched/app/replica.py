@@ -255,17 +255,18 @@ class Replica:
     # ------------------------------------------------------------------ leadership
 
     def _elector(self, lock: ElectionLock) -> LeaderElector:
-        return LeaderElector(
+        elector = LeaderElector(
             lock,
             self._options.config.leader_election,
             self.identity,
             ElectionCallbacks(
-                on_started_leading=self._started_leading,
+                on_started_leading=lambda fence: self._started_leading(fence, elector),
                 on_stopped_leading=self._stopped_leading,
                 on_renewal=self._renewed,
             ),
             options=self._options.election,
         )
+        return elector
 
     async def _inform(self, requests: LeaderRequests) -> None:
         def handle(batch: Batch) -> None:
@@ -279,9 +280,9 @@ class Replica:
             await self._active.wait()
         await self._informer.run(handle)
 
-    def _started_leading(self, fence: api_pb2.Fence) -> None:
+    def _started_leading(self, fence: api_pb2.Fence, elector: LeaderElector) -> None:
         self._active.set()
-        self._runner.start_term(fence)
+        self._runner.start_term(fence, lambda: elector.term_is_over(fence.term))
 
     def _stopped_leading(self, reason: StopReason) -> None:
         if self._process.stopping.is_set():

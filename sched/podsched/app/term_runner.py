@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -210,11 +210,14 @@ class TermRunner(LoopListener):
 
     # ------------------------------------------------------------------ terms
 
-    def start_term(self, fence: api_pb2.Fence) -> None:
-        """Begin to lead; a term that still runs ends."""
+    def start_term(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
+        """Begin to lead; a term that still runs ends. ``fence_lost``: told when a write is refused.
+
+        Whoever elects need not wait then until its next renewal is refused as well.
+        """
         self.end_term()
         self._parts.informer.pace(0)
-        self._term = self._tasks.start(self._lead(fence), f"term {fence.term}")
+        self._term = self._tasks.start(self._lead(fence, fence_lost), f"term {fence.term}")
 
     def end_term(self) -> None:
         """Stop leading and start over from what the informer knows."""
@@ -330,7 +333,7 @@ class TermRunner(LoopListener):
         for batch in missed:
             self.handle(batch)
 
-    async def _lead(self, fence: api_pb2.Fence) -> None:
+    async def _lead(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
         """Schedule until the fence is lost, anew after a pause and each bug met on a pod."""
         pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         # All that earlier terms wrote has a lower revision than this term's: once the informer has
@@ -342,6 +345,10 @@ class TermRunner(LoopListener):
                 await self._schedule(fence, written)
                 if not self.paused and not self._begins_anew:
                     return
+            except FenceLost:
+                _log.warning("The fence is lost: another replica leads", term=fence.term)
+                fence_lost()
+                return
             except PodFault as fault:
                 self._note(fault, "The term starts over")
             if self._loop is not None:
@@ -353,7 +360,12 @@ class TermRunner(LoopListener):
             self._begins_anew = False
 
     async def _schedule(self, fence: api_pb2.Fence, written: int) -> None:
-        """Schedule, once the informer has seen the revision up to which leaders wrote."""
+        """Schedule, once the informer has seen the revision up to which leaders wrote.
+
+        Raises:
+            FenceLost: another replica leads.
+            PodFault: a bug was met on a pod.
+        """
         parts = self._parts
         await parts.informer.wait_for_revision(written)
         await self._built.wait()
@@ -378,8 +390,6 @@ class TermRunner(LoopListener):
         self._idle.clear()
         try:
             await tasks.run()
-        except FenceLost:
-            _log.warning("The fence is lost: another replica leads", term=fence.term)
         finally:
             self._work = None
             self._idle.set()

@@ -35,6 +35,7 @@ from podsched.election.events import (
     StopLeading,
     StopReason,
     StopRequested,
+    TermOver,
     TimerFired,
     TryAcquire,
 )
@@ -173,6 +174,10 @@ class LeaderElector:
         "": to whoever is there; if that is nobody, this one leads again half a second later.
         """
         self._post(HandOverRequested(successor))
+
+    def term_is_over(self, term: int) -> None:
+        """Stop leading in this term: a write that carried its fence was refused."""
+        self._post(TermOver(Term(term)))
 
     async def _close(self) -> None:
         try:

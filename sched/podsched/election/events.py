@@ -94,6 +94,13 @@ class HandOverRequested:
     successor: str
 
 
+@dataclass(frozen=True, slots=True)
+class TermOver:
+    """A write that carried this term was refused: the store has a later term, or none."""
+
+    term: Term
+
+
 Event = (
     Started
     | Observed
@@ -104,6 +111,7 @@ Event = (
     | LeaderConnectionBroken
     | StopRequested
     | HandOverRequested
+    | TermOver
 )
 
 

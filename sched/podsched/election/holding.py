@@ -18,6 +18,7 @@ from podsched.election.events import (
     StopLeading,
     StopReason,
     StopRequested,
+    TermOver,
     Unanswered,
     Written,
 )
@@ -47,6 +48,8 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
             return _on_stop_requested(state, event, transition)
         case HandOverRequested():
             return _on_hand_over_requested(state, event, transition)
+        case TermOver(term) if term == state.tenure.term:
+            return _stop_leading(state, StopReason.DEPOSED, transition)
     return state
 
 

@@ -36,6 +36,7 @@ others; ``states`` says what is known in each phase.
 | ACQUIRING   | StopRequested |                                 | WITHDRAWING                     |
 | LEADING     | any          | renewDeadline exceeded           | STANDBY: StopLeading            |
 | LEADING     | Observed     | record or term is not ours       | STANDBY: StopLeading            |
+| LEADING     | TermOver     | of the present term              | STANDBY: StopLeading            |
 | LEADING     | Observed     | liveness key gone, record moved  | Renew                           |
 | LEADING     | any          | renewal due                      | Renew                           |
 | LEADING     | Refused      |                                  | ReadRecord, back off            |
