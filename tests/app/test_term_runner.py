@@ -13,6 +13,7 @@ from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, T
 from podsched.cache.columns import Columns
 from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.controllers.manager import ControllerManager
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
@@ -223,6 +224,28 @@ async def test_what_comes_while_the_state_is_built_anew_is_not_lost(world: World
     assert set(state.cache.cluster.pods) == known
     assert state.cache.pod_count > 0
     state.queue.check_invariants()
+
+
+async def test_a_new_leader_schedules_before_its_controllers_begin(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has waited during a takeover comes first; the controllers follow within a second."""
+    began: list[float] = []
+
+    async def run(controllers: ControllerManager) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ControllerManager, "run", run)
+    world.cluster.create(node("n1"))
+    world.cluster.create(pod("a", PENDING))
+    await asyncio.sleep(1)
+    leads_since = asyncio.get_running_loop().time()
+    world.lead()
+    await asyncio.sleep(0.9)
+    assert (world.node_of("a"), began) == ("n1", [])
+    await asyncio.sleep(0.2)
+    assert began == [pytest.approx(leads_since + 1.0, abs=0.05)]
 
 
 async def test_a_term_that_ended_by_its_fence_leaves_the_replica_in_standby(world: World) -> None:

@@ -8,7 +8,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from podsched.config.leader_election import LeaderElectionSettings
+from podsched.election.elector import LeaderElector
+from podsched.election.lock import etcd_lock
+from podsched.election.options import ElectionCallbacks
 from podsched.election.peers import PeerListener, follow_leader
+from podsched.testing.memory_store import MemoryStore
 from support.eventually import eventually
 from support.relay import Relay
 
@@ -50,6 +55,28 @@ async def test_a_leader_that_goes_away_is_reported_as_confirmed(
     await listener.close()
     await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [True]
+
+
+@pytest.mark.parametrize("releases", [True, False])
+async def test_a_leader_that_stops_is_missed_unless_it_has_released_the_lock(
+    follow_at: Callable[[int], Follower], releases: bool
+) -> None:
+    """A claim on what it has released would be refused, and come before the one that is not."""
+    settings, store = LeaderElectionSettings(release_on_cancel=releases), MemoryStore()
+    lock = etcd_lock(store, settings, 2)
+    elector = LeaderElector(lock, settings, "leader", ElectionCallbacks())
+    running = asyncio.create_task(elector.run())
+    await eventually("it leads", elector.is_leader)
+    follower = follow_at(int(elector.state.view.candidate.address.rpartition(":")[2]))
+    await asyncio.sleep(0.05)
+    await elector.stop()
+    await running
+    if releases:
+        await eventually("the follower ends", follower.task.done)
+        assert follower.reports == []
+    else:
+        await eventually("a report", lambda: follower.reports, [True])
+    await store.close()
 
 
 async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(

@@ -185,7 +185,14 @@ class LeaderElector:
                 self._stopped_leading(StopReason.ABANDONED)
         finally:
             self._ended.set()
-            await self._listener.close()
+            await self._listener.close(released=self._has_released())
+
+    def _has_released(self) -> bool:
+        """Whether it has left the race, and the lock, as last seen, is not its own."""
+        snapshot = self._state.view.snapshot
+        if snapshot is None or not isinstance(self._state, Stopped):
+            return False
+        return snapshot.holder != self.identity
 
     async def _listen(self) -> None:
         options, view = self._options, self._state.view

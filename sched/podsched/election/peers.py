@@ -7,7 +7,9 @@ milliseconds.
 
 Guarantee: a break is reported as confirmed only if the replica of this identity was reached at this
 address before, and the address now refuses connections. A paused process, a lost network or a
-machine without power refuses nothing: those are left to the liveness key and the lease.
+machine without power refuses nothing: those are left to the liveness key and the lease. Nor is
+anything reported of a replica that has taken its leave: it has released the lock, and whoever
+claimed it as that of a dead one would be refused, and be late for what was released.
 With TLS both sides show a certificate of the same user: whoever has none of the replicas' neither
 learns an identity nor can pass for a leader. Without it a wrong report costs a term change and
 nothing else, because writes are fenced.
@@ -37,6 +39,7 @@ _HANDSHAKE = 5.0
 #: after another, so that the first tries come fast.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 2.0
 _LONGEST_IDENTITY = 512
+_LEAVE = b"released\n"
 #: Connections at a time: more than a lock has replicas, few enough for any process.
 _MOST_PEERS = 256
 
@@ -98,11 +101,13 @@ class PeerListener:
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
-    async def close(self) -> None:
-        """Refuse new connections and end those that are open."""
+    async def close(self, *, released: bool = False) -> None:
+        """Refuse new connections and end those that are open; ``released``: take leave first."""
         if self._server is not None:
             self._server.close()
         for writer in tuple(self._writers):
+            if released:
+                writer.write(_LEAVE)
             writer.close()
         if self._server is not None:
             await self._server.wait_closed()
@@ -128,6 +133,7 @@ class _Ending(Enum):
     """How one connection ended."""
 
     BROKEN = "sent its identity, then broke"
+    LEFT = "sent its identity, then took its leave"
     REFUSED = "nothing listens there"
     FAILED = "anything else"
 
@@ -144,7 +150,8 @@ async def follow_leader(
 
     report(confirmed) is called at most once for a connection that broke: with True when the address
     refuses connections since, with False when the replica answers again. While the address cannot
-    be reached at all, nothing is known and nothing reported.
+    be reached at all, nothing is known and nothing reported. Returns when the replica takes its
+    leave.
     """
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
@@ -154,6 +161,8 @@ async def follow_leader(
             broken = True
             backoff.reset()
             continue
+        if ending is _Ending.LEFT:
+            return
         if ending is _Ending.REFUSED and broken:
             broken = False
             report(True)
@@ -194,10 +203,11 @@ async def _connect_once(
         if greeting[:_LONGEST_IDENTITY].rstrip(b"\n") != identity.encode():
             return _Ending.FAILED
         back()
+        said = b""
         with contextlib.suppress(OSError):
-            while await reader.read(64):
-                pass
-        return _Ending.BROKEN
+            while some := await reader.read(64):
+                said = (said + some)[-len(_LEAVE) :]
+        return _Ending.LEFT if said == _LEAVE else _Ending.BROKEN
     except (OSError, EOFError, asyncio.LimitOverrunError):
         return _Ending.FAILED
     finally:
