@@ -27,6 +27,8 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 _WIDTH: Final = 80
+#: Seconds of an estimate that stand for later or never (the message Eta).
+_FOREVER: Final = 30 * 86400.0
 _LABEL: Final = 14
 _BAR: Final = 30
 _STATES: Final = {
@@ -344,8 +346,13 @@ def _changes(changes: Sequence[Change]) -> list[str]:
 
 def _eta(answer: Explanation) -> list[str]:
     """Return the estimate as a sentence: its median, and the interval with four of five pods."""
-    low, median, high = (age(quantile.seconds) for quantile in answer.eta.quantiles)
-    lines = _wrapped(f"in about {median}; four of five pods like it: {low} to {high}", "  ")
+    low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
+    if median >= _FOREVER:
+        text = f"in {age(low)} at the soonest; most pods like it got no node so far"
+    else:
+        end = f"{age(low)} to {age(high)}" if high < _FOREVER else f"{age(low)} or later, or never"
+        text = f"in about {age(median)}; four of five pods like it: {end}"
+    lines = _wrapped(text, "  ")
     for basis in answer.eta.basis:
         lines += _wrapped(basis, "  ")
     return lines

@@ -34,6 +34,7 @@ class PodHistory:
     preempted: bool = False
     #: Whether it was found to fit on no node at least once.
     unschedulable: bool = False
+    priority: int = 0
 
     @property
     def waited(self) -> float | None:

@@ -187,6 +187,7 @@ class SimulatedCluster:
             bound = bool(pod.spec.node_name) and not is_finished(pod)
             decided = not foreign and not pod.spec.node_name
             history = PodHistory(uid, key, requests_of(pod), now, decided=decided)
+            history.priority = item.spec.priority
             self._histories[uid] = history
             if bound:
                 self._run(pod)

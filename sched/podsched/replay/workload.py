@@ -178,6 +178,7 @@ class _Extraction:
         self._pods[object_key(pod)] = pod
         ours = scheduler_of(pod) in self._schedulers and not pod.spec.node_name
         history = PodHistory(uid, object_key(pod), requests_of(pod), at, decided=ours)
+        history.priority = pod.spec.priority
         self._histories[uid] = history
         span = run_seconds(pod)
         if ours and span is not None:

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from podsched.engine.explain.eta import Past, Waiting, _quantile, estimate, estimate_among, shape_of
+from podsched.engine.explain.eta import (
+    FOREVER,
+    Past,
+    Waiting,
+    _quantile,
+    estimate,
+    estimate_among,
+    shape_of,
+)
 
 NAN = math.nan
 
@@ -56,12 +64,6 @@ def test_more_important_pods_are_ahead() -> None:
     assert found.rank == 6
 
 
-def test_room_that_terminating_pods_free_comes_first() -> None:
-    found = estimate(steady(2), Waiting(1.0, 0, room_soon=(30.0, 20.0)), 300.0)
-    assert found is not None
-    assert found.seconds == (3.0, 15.0, 30.0)
-
-
 def test_the_backoff_that_is_left_is_a_lower_bound() -> None:
     found = estimate(steady(1), Waiting(0.0, 0, backoff=50.0), 300.0)
     assert found is not None
@@ -81,6 +83,39 @@ def test_the_interval_is_as_wide_as_pods_of_all_kinds_let_it_be() -> None:
     assert alone is not None and among is not None
     assert among.seconds[:2] == alone.seconds[:2]
     assert among.seconds[2] > alone.seconds[2]
+
+
+def overloaded(never: int) -> Past:
+    """Of 40 pods that came 10 s apart, so many get no node; the others one after 3 s."""
+    began = [10.0 * number for number in range(40)]
+    return past(began, [NAN if n % 40 < never else at + 3.0 for n, at in enumerate(began)])
+
+
+def test_where_pods_do_not_go_in_turn_the_median_is_what_others_waited() -> None:
+    known = overloaded(never=3)
+    found = estimate_among([known, known], Waiting(400.0, 0), 401.0)
+    assert found is not None
+    assert found.seconds[1] == pytest.approx(2.0)
+    assert (found.waited, found.got) == (40, 37)
+
+
+def test_an_interval_has_no_end_where_one_of_ten_pods_like_it_got_no_node() -> None:
+    known = overloaded(never=8)
+    found = estimate_among([known, known], Waiting(400.0, 0), 401.0)
+    assert found is not None
+    assert found.seconds[1] == pytest.approx(2.0)
+    assert found.seconds[2] == FOREVER
+
+
+def test_what_came_of_pods_of_its_priority_counts_before_that_of_others() -> None:
+    known = overloaded(never=0)
+    known.priority[:20] = 9
+    known.bound[:20] = known.began[:20] + 50.0
+    among = [known, known]
+    urgent = estimate_among(among, Waiting(400.0, 9), 401.0)
+    usual = estimate_among(among, Waiting(400.0, 0), 401.0)
+    assert urgent is not None and usual is not None
+    assert (urgent.seconds[1], usual.seconds[1]) == (pytest.approx(49.0), pytest.approx(2.0))
 
 
 def test_pods_are_alike_that_ask_for_about_the_same() -> None:

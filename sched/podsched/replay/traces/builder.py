@@ -109,7 +109,9 @@ class TraceBuilder:
             term.label_selector.match_labels.update(labels or {})
         pod.spec.node_name, pod.status.phase = node, "Running" if node else "Pending"
         uid, key = pod.metadata.uid, f"{_NAMESPACE}/{name}"
-        history = PodHistory(uid, key, requests_of(pod), max(at, 0.0), decided=not node)
+        history = PodHistory(
+            uid, key, requests_of(pod), max(at, 0.0), decided=not node, priority=priority
+        )
         if node:
             history.bound, history.node = 0.0, node
             self._objects.append(pod)

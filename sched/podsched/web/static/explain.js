@@ -4,6 +4,8 @@ import { h } from "./dom.js";
 import { age, amount, clock, count, percent } from "./format.js";
 
 const MOST_GROUPS = 6, MOST_SCORES = 5;
+// Seconds that stand for later or never in an estimate.
+const NEVER = 30 * 86400;
 
 /** The steps of a funnel that filter anything: pure. [{plugin, before, after, rejected, reasons}] */
 export function steps(explanation) {
@@ -128,7 +130,7 @@ function changes(all) {
 function eta(found) {
   const quantiles = found?.quantiles ?? [];
   if (!quantiles.length) return null;
-  return part("When it will run", h("p", {}, quantiles.map((one) => `${percent(one.probability)} within ${age(one.seconds ?? 0)}`).join(", ")), h("p", { class: "muted small" }, (found.basis ?? []).join(" ")));
+  return part("When it will run", h("p", {}, quantiles.map((one) => one.seconds >= NEVER ? `fewer than ${percent(one.probability)} of pods like it ever` : `${percent(one.probability)} within ${age(one.seconds ?? 0)}`).join(", ")), h("p", { class: "muted small" }, (found.basis ?? []).join(" ")));
 }
 
 function waking(events) {

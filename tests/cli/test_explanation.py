@@ -1,0 +1,27 @@
+"""What ``sched explain`` prints of an explanation."""
+
+from __future__ import annotations
+
+import pytest
+
+from podsched.cli.explanation import explanation_lines
+from podsched.v1.scheduling_pb2 import Explanation
+
+_NEVER = 30 * 86400.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        ((5, 60, 600), "in about 60s; four of five pods like it: 5s to 10m"),
+        ((5, 60, _NEVER), "in about 60s; four of five pods like it: 5s or later, or never"),
+        ((5, _NEVER, _NEVER), "in 5s at the soonest; most pods like it got no node so far"),
+    ],
+)
+def test_an_estimate_without_an_end_is_told_as_such(
+    seconds: tuple[float, float, float], text: str
+) -> None:
+    answer = Explanation()
+    for probability, at in zip((0.1, 0.5, 0.9), seconds, strict=True):
+        answer.eta.quantiles.add(probability=probability, seconds=at)
+    assert " ".join(" ".join(explanation_lines(answer, 0.0)).split()).endswith(text)
