@@ -24,6 +24,11 @@ profiles:
     pluginConfig:
       - name: NodeResourcesFit
         args: {scoringStrategy: {type: Best}}
+extenders:
+  - urlPrefix: https://extender:8888
+    filterVerb: filter
+    enableHTTPS: true
+    tlsConfig: {caFile: /nowhere/ca.crt}
 """
 
 
@@ -52,6 +57,7 @@ def test_every_mistake_is_shown_with_its_field_path(sched: Commands, tmp_path: P
         "leaderElection.leaseDuration",
         "profiles[0].plugins.score.enabled[0].name",
         "profiles[0].pluginConfig[0].args.scoringStrategy.type",
+        "extenders[0].tlsConfig.caFile",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -29,6 +30,16 @@ def test_names_of_options_are_not_cut_at_80_columns(
     }
     assert options <= shown
     assert max(len(line) for line in said.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_text_shows_a_type_of_python(
+    sched: Commands, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = getattr(COMMANDS[command], "commands", {})
+    said = [sched.ok(command, *sub, "--help") for sub in [(), *((name,) for name in groups)]]
+    assert re.findall("<(?:list|str|int|float|path)[^|>]*>", "".join(said)) == []
 
 
 def test_options_and_commands_are_grouped(sched: Commands) -> None:
@@ -60,3 +71,21 @@ def test_showing_objects_imports_neither_numpy_nor_ray_nor_what_logs_lines() -> 
     code += "print(sorted({'ray', 'numpy', 'structlog'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("drain", "n", "--dry-run"), "requires an argument: --dry-run <none|server>"),
+        (("config", "check", "--server"), "requires an argument: -s, --server HOST:PORT[,...]"),
+    ],
+)
+def test_an_option_without_its_value_tells_what_it_takes_and_where_to_read_on(
+    sched: Commands, arguments: tuple[str, ...], says: str
+) -> None:
+    done = sched(*arguments)
+    command = " ".join(word for word in arguments[:-1] if word != "n")
+    assert (done.code, done.err) == (
+        2,
+        f"error: Option '{arguments[-1]}' {says} (see sched {command} --help)\n",
+    )

@@ -170,7 +170,12 @@ def test_a_drained_node_has_no_pods_and_takes_none(sched: Commands) -> None:
     node = sched.ok("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     refused = sched("drain", node)
     assert (refused.code, len(refused.errors)) == (1, 1), "no controller would replace the pod"
-    assert "pod/web would be evicted" in sched.ok("drain", node, "--force", "--dry-run")
+    tried = sched.ok("drain", node, "--force", "--dry-run=server").splitlines()
+    assert tried == [
+        f"node/{node} cordoned (server dry run)",
+        "pod/web would be evicted (server dry run)",
+    ]
+    assert "SchedulingDisabled" not in sched.ok("get", "node", node)
     assert sched.ok("drain", node, "--force").splitlines()[-1] == f"node/{node} drained"
     assert sched("get", "pod", "web").code == 1
     assert "Ready,SchedulingDisabled" in sched.ok("get", "node", node)

@@ -117,7 +117,7 @@ class Process:
             demanding=options.health_demands_certificates,
         )
         tasks.start(feed.run(), "page", endless=True)
-        _log.info("The page is served", address=server.url)
+        _log.info("The page is served", address=f"{server.url}/")
         return server
 
 

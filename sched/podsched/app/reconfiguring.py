@@ -18,11 +18,10 @@ from podsched.app.answering import Answerer
 from podsched.config.errors import ConfigError, FieldError, forbidden
 from podsched.config.load import (
     SchedulerConfiguration,
-    load_config,
     read_document,
     to_plain,
 )
-from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
+from podsched.engine.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ConfigMetrics
@@ -97,7 +96,7 @@ class Reconfiguring:
         document = dict(read_document(text))
         now = to_plain(self.config)
         kept = {key: now[key] for key in FIXED if key in now and key not in document}
-        return load_config({**document, **kept}, known_plugins=user_plugin_specs())
+        return load_usable({**document, **kept})
 
     # ------------------------------------------------------------------ both
 
@@ -129,7 +128,6 @@ class Reconfiguring:
 
     def _checked(self, read: Callable[[], SchedulerConfiguration]) -> SchedulerConfiguration:
         config = read()
-        check_plugins(config)
         if fixed := list(_changed(to_plain(self.config), to_plain(config))):
             raise ConfigError(fixed)
         return config

@@ -367,12 +367,11 @@ class Replica:
 
         def sight(_: float) -> Sighting:
             leading = elector.is_leader()
-            page = self._page.url if self._page is not None else ""
             own = PageReplica(
                 self.identity,
                 "leading" if leading else "standby",
                 elector.term if leading else 0,
-                page,
+                self._page_address(),
                 self._load.load(),
             )
             paused = "this replica" if self._runner.paused else ""
@@ -384,6 +383,9 @@ class Replica:
     def _add_checks(self, elector: LeaderElector) -> None:
         self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
         self._process.checks.add("informer-sync", self._not_warm, {Probe.READYZ})
+
+    def _page_address(self) -> str:
+        return f"{self._page.url}/" if self._page is not None else ""
 
     def _about(self, elector: LeaderElector, health: str) -> dict[str, str]:
         leading = elector.is_leader()
@@ -404,7 +406,7 @@ class Replica:
             "priority": str(self._options.settings.leader_priority),
             "warm": "true" if self._racing and self._informer.synced.is_set() else "false",
             "health": health,
-            "page": self._page.url if self._page is not None else "",
+            "page": self._page_address(),
             "load": self._load.line(),
             "set-aside": str(len(self._runner.state.set_aside) + self._backend.set_aside),
             "seen": f"{time.time():.3f}",

@@ -223,7 +223,7 @@ class ManagedProcess:
             text = self.log_path.read_text(errors="replace")
         except OSError:
             return "(no log)"
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(text.splitlines()[-lines:]) or "(it has logged nothing)"
 
     async def stop(self, grace: float = 5.0) -> None:
         """Stop the process with SIGTERM, and with SIGKILL after ``grace`` seconds."""

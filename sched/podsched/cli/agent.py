@@ -10,22 +10,20 @@ from podsched.agent.agent import AgentError
 from podsched.agent.nodes import BadNode, nodes_of_manifests
 from podsched.api.objects import Node
 from podsched.app.process import ProcessOptions
-from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
-from podsched.cli.enums import LogFormat, LogLevel
+from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
 from podsched.cli.manifests import read_manifests
+from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.process_options import (
     LOOPBACK,
     HealthListen,
     InsecureListen,
-    LogFormatOption,
-    LogLevelOption,
-    Otlp,
     check_client_listener,
     instance_of,
     run_or_fail,
     serving_files,
     telemetry_settings,
+    with_health,
 )
 from podsched.config.settings import AgentSettings
 
@@ -83,15 +81,17 @@ NoVolumeController = Annotated[
         "--no-volume-controller", help="Do not bind claims to volumes or provision volumes."
     ),
 ]
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
+class _AgentCommand(GroupedCommand):
+    groups = (client_options, telemetry_settings)
+
+
+@app.command(cls=_AgentCommand)
 def agent(
     ctx: typer.Context,
     server: Server = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    token_file: TokenFile = None,
     nodes: Nodes = 0,
     node_cpu: NodeCpu = "4",
     node_memory: NodeMemory = "32Gi",
@@ -105,14 +105,11 @@ def agent(
     no_volume_controller: NoVolumeController = False,
     health_listen: HealthListen = LOOPBACK,
     insecure_listen: InsecureListen = False,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.INFO,
-    otlp_endpoint: Otlp = "",
 ) -> None:
     """Play hollow nodes: register them, send heartbeats, run and end pods."""
     from podsched.app.hollow import run_hollow_nodes
 
-    client = client_options(tls_ca, tls_cert, tls_key, token_file)
+    client, telemetry = ctx.obj
     tls = serving_files(client)
     check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     given = _nodes(manifests or [])
@@ -130,7 +127,7 @@ def agent(
             adopt=adopt,
             volume_controller=not no_volume_controller,
         )
-    telemetry = telemetry_settings(health_listen, log_format, log_level, otlp_endpoint, 0.0)
+    telemetry = with_health(telemetry, health_listen)
     options = ProcessOptions("agent", instance_of(node_prefix), telemetry, tls)
     try:
         run_or_fail(

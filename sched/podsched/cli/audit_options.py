@@ -67,19 +67,23 @@ AuditMaxAge = Annotated[
 
 
 def audit_settings(
-    path: Path | None, policy: Path | None, max_size: int, max_backup: int, max_age: int
+    audit_log: AuditLogFile = None,
+    audit_policy: AuditPolicyFile = None,
+    audit_log_maxsize: AuditMaxSize = 100,
+    audit_log_maxbackup: AuditMaxBackup = 10,
+    audit_log_maxage: AuditMaxAge = 0,
 ) -> AuditSettings | None:
     """Return the settings of the audit log, None for none; exit if they are invalid."""
-    if path is None:
-        if policy is not None:
+    if audit_log is None:
+        if audit_policy is not None:
             fail("--audit-policy needs --audit-log", USAGE)
         return None
     return AuditSettings(
-        path=path,
-        policy=EVERYTHING if policy is None else _policy(policy),
-        max_bytes=max_size << 20,
-        max_backups=max_backup,
-        max_days=max_age,
+        path=audit_log,
+        policy=EVERYTHING if audit_policy is None else _policy(audit_policy),
+        max_bytes=audit_log_maxsize << 20,
+        max_backups=audit_log_maxbackup,
+        max_days=audit_log_maxage,
     )
 
 

@@ -23,6 +23,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 
 _SERVICE = "/podsched.v1.Authorization/"
@@ -61,13 +62,13 @@ def whoami(server: Server = "") -> None:
 @app.command("can-i", cls=Command)
 def can_i(
     verb: Annotated[
-        str, typer.Argument(metavar="[VERB]", help="get, list, watch, create, ...; * for all.")
+        str, typer.Argument(metavar="VERB", help="get, list, watch, create, ...; * for all.")
     ] = "",
     kind: Annotated[
         str,
-        typer.Argument(metavar="[KIND[/SUBRESOURCE]]", help="pods, nodes, pods/binding, ...; *."),
+        typer.Argument(metavar="KIND[/SUBRESOURCE]", help="pods, nodes, pods/binding, ...; *."),
     ] = "",
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One object, not all.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
     as_user: User = "",
     as_group: Groups = None,
     namespace: Annotated[

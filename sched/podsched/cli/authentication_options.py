@@ -74,59 +74,65 @@ GroupsClaim = Annotated[
 ]
 
 
-class JwtOptions(NamedTuple):
-    """What was given of the options about JSON Web Tokens."""
+class TokenFlags(NamedTuple):
+    """Whose tokens are accepted, and where."""
 
-    issuer: str
-    audience: str
-    jwks: str
-    user_claim: str
-    groups_claim: str
+    file: str
+    """Hashes of tokens; "" for none."""
+    listen: str
+    jwt: JwtSettings | None
 
-    def settings(self) -> JwtSettings | None:
-        """Return whose tokens are accepted; exit if the options do not fit together."""
-        given = (self.issuer, self.audience, self.jwks)
-        if not any(given):
-            return None
+
+def token_flags(
+    token_file: TokenHashes = None,
+    token_listen: TokenListen = None,
+    jwt_issuer: Issuer = "",
+    jwt_audience: Audience = "",
+    jwt_jwks: Jwks = "",
+    jwt_user_claim: UserClaim = "sub",
+    jwt_groups_claim: GroupsClaim = "groups",
+) -> TokenFlags:
+    """Return what the options ask for; exit if those about JSON Web Tokens do not fit together."""
+    jwt = None
+    given = (jwt_issuer, jwt_audience, jwt_jwks)
+    if any(given):
         if not all(given):
             fail("--jwt-issuer, --jwt-audience and --jwt-jwks must be used together", USAGE)
-        settings = JwtSettings(**self._asdict())
-        if not settings.is_url:
-            file_or_fail("--jwt-jwks", Path(self.jwks))
-        elif not self.jwks.startswith("https:") and not _is_local(self.jwks):
+        jwt = JwtSettings(
+            issuer=jwt_issuer,
+            audience=jwt_audience,
+            jwks=jwt_jwks,
+            user_claim=jwt_user_claim,
+            groups_claim=jwt_groups_claim,
+        )
+        if not jwt.is_url:
+            file_or_fail("--jwt-jwks", Path(jwt_jwks))
+        elif not jwt_jwks.startswith("https:") and not _is_local(jwt_jwks):
             why = "whoever is on the way could put in keys: use https"
-            fail(f"--jwt-jwks {self.jwks}: {why}", USAGE)
-        return settings
+            fail(f"--jwt-jwks {jwt_jwks}: {why}", USAGE)
+    return TokenFlags(file_or_fail("--token-file", token_file), token_listen or "", jwt)
 
 
-def with_tokens(
-    settings: ServerSettings, file: Path | None, listen: str | None, jwt: JwtOptions
-) -> ServerSettings:
+def with_tokens(settings: ServerSettings, tokens: TokenFlags) -> ServerSettings:
     """Return settings that accept tokens.
 
     Exits if tokens would cross the network in clear, or if nobody could show one.
     """
-    found = replace(
-        settings,
-        token_file=file_or_fail("--token-file", file),
-        token_listen=listen or "",
-        jwt=jwt.settings(),
-    )
-    tokens = bool(found.token_file or found.jwt)
+    accepted, listen = bool(tokens.file or tokens.jwt), tokens.listen
     if listen:
         split_address("--token-listen", listen)
-    if listen and not (tokens and found.tls_client_ca):
+    if listen and not (accepted and settings.tls_client_ca):
         fail("--token-listen is for tokens beside --tls-client-ca", USAGE)
-    if tokens and found.tls_client_ca and not listen:
+    if accepted and settings.tls_client_ca and not listen:
         fail(
             "--tls-client-ca demands a certificate of everyone at --listen: give an address for "
             "clients with tokens, too, with --token-listen",
             USAGE,
         )
-    if tokens and not found.tls_cert and not is_loopback(found.host):
-        address = f"{found.host}:{found.port}"
+    if accepted and not settings.tls_cert and not is_loopback(settings.host):
+        address = f"{settings.host}:{settings.port}"
         fail(f"--listen {address}: tokens cross the network only with --tls-cert", USAGE)
-    return found
+    return replace(settings, token_file=tokens.file, token_listen=listen, jwt=tokens.jwt)
 
 
 def _is_local(url: str) -> bool:

@@ -15,7 +15,9 @@ Nodes = Annotated[
 Pods = Annotated[
     int, typer.Option(min=0, metavar="N", help="Number of measured pods; 0: as in the workload.")
 ]
-First = Annotated[int, typer.Option(min=-1, help="Number of initial pods; -1: as in the workload.")]
+First = Annotated[
+    int, typer.Option(metavar="N", min=-1, help="Number of initial pods; -1: as in the workload.")
+]
 Mode = Annotated[
     CreateMode,
     typer.Option(

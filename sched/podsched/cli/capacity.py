@@ -49,6 +49,11 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration file."),
 ]
+#: Pods beyond which nobody asks how many fit.
+MOST = 1_000_000
+Most = Annotated[
+    int, typer.Option("--max", metavar="N", min=1, max=MOST, help="Look no further than this.")
+]
 
 
 def capacity_command(
@@ -65,9 +70,7 @@ def capacity_command(
     live: Live = False,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
-    most: Annotated[
-        int, typer.Option("--max", min=1, max=1_000_000, help="Look no further than this.")
-    ] = 1_000_000,
+    most: Most = MOST,
     group_by: Annotated[
         str,
         typer.Option(

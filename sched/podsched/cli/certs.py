@@ -22,6 +22,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 
 _LONGEST_DAYS = 3650

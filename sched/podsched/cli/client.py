@@ -107,28 +107,28 @@ def endpoints(server: str) -> list[str]:
 
 
 def client_options(
-    ca: Path | None = None,
-    cert: Path | None = None,
-    key: Path | None = None,
-    token: Path | None = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    token_file: TokenFile = None,
 ) -> ClientOptions:
     """Return how to connect: with the files given here or named by the environment."""
-    given = {"--tls-ca": ca, "--tls-cert": cert, "--tls-key": key}
+    given = {"--tls-ca": tls_ca, "--tls-cert": tls_cert, "--tls-key": tls_key}
     files = {}
     for option, path in given.items():
         variable = TLS_VARIABLES[option]
         named = os.environ.get(variable, "")
         fallback = Path(named) if named else None
         files[option] = file_or_fail(option if path else variable, path or fallback)
-    tls_ca, tls_cert, tls_key = files.values()
-    if bool(tls_cert) != bool(tls_key):
+    ca, cert, key = files.values()
+    if bool(cert) != bool(key):
         fail("--tls-cert and --tls-key must be used together", USAGE)
-    if tls_cert and not tls_ca:
+    if cert and not ca:
         fail("--tls-cert needs --tls-ca: a client certificate is only used with TLS", USAGE)
     named = os.environ.get(TOKEN_VARIABLE, "")
-    option = "--token-file" if token else TOKEN_VARIABLE
-    token_file = file_or_fail(option, token or (Path(named) if named else None))
-    return ClientOptions(tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file)
+    option = "--token-file" if token_file else TOKEN_VARIABLE
+    token = file_or_fail(option, token_file or (Path(named) if named else None))
+    return ClientOptions(tls_ca=ca, tls_cert=cert, tls_key=key, token_file=token)
 
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:

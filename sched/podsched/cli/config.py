@@ -29,10 +29,9 @@ from podsched.config.load import (
     MAX_BYTES,
     SchedulerConfiguration,
     default_config,
-    load_config,
     to_yaml,
 )
-from podsched.engine.runtime.user_plugins import check_plugins, user_plugin_specs
+from podsched.engine.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.files import open_file
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
@@ -45,6 +44,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -61,8 +61,7 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
     name = source.name
     try:
         document = document_of(source)
-        config = load_config(document, name=name, known_plugins=user_plugin_specs())
-        check_plugins(config)
+        config = load_usable(document, name)
     except PluginError as exc:
         fail(f"{name}: {exc}", code)
     except ConfigError as exc:
@@ -87,7 +86,7 @@ def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
         except typer.Exit:
             # What is wrong with the file has been printed.
             raise ConfigError([FieldError("", None, f"{source.name} cannot be read")]) from None
-        return load_config(document, name=source.name, known_plugins=user_plugin_specs())
+        return load_usable(document, source.name)
 
     return read
 
@@ -100,7 +99,7 @@ def default() -> None:
 
 File = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration or Policy file."),
+    typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration or Policy file."),
 ]
 
 

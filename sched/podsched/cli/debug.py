@@ -24,6 +24,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -114,7 +114,7 @@ class _View:
 
 
 def decisions(
-    pod: Annotated[str, typer.Argument(metavar="[POD]", help="Of one pod, at length.")] = "",
+    pod: Annotated[str, typer.Argument(metavar="POD", help="Of one pod, at length.")] = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
     node: Node = "",

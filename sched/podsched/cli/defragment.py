@@ -57,13 +57,15 @@ def defragment(
         str, typer.Option(metavar="TOKEN", help="Carry out the moves of a plan, one by one.")
     ] = "",
     nodes: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many nodes to free, at most.")
+        int, typer.Option(metavar="N", min=1, max=1000, help="How many nodes to free, at most.")
     ] = 1,
     for_pod: Annotated[
         str,
         typer.Option("--for", metavar="POD", help="Make room for this waiting pod instead."),
     ] = "",
-    max_moves: Annotated[int, typer.Option(min=1, max=1000, help="Move no more pods.")] = 10,
+    max_moves: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="Move no more pods.")
+    ] = 10,
     force: Annotated[
         bool,
         typer.Option("--force", help="Move pods without a controller, too: as a copy."),

@@ -11,13 +11,14 @@ import typer
 
 from podsched.api.objects import Pod
 from podsched.cli.client import Server, with_client
+from podsched.cli.dry_run import DryRun, DryRunOption
 from podsched.cli.edit import node_name, set_unschedulable
 from podsched.cli.errors import FAILED, report
 from podsched.cli.objects import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
-from podsched.cli.timeouts import Timeout, seconds_or_fail
+from podsched.cli.timeouts import GracePeriod, Timeout, seconds_or_fail
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import DisruptionBudget, NotFound
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
@@ -101,9 +102,7 @@ def drain(
         typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
     ],
     server: Server = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be evicted, and do nothing.")
-    ] = False,
+    dry_run: DryRunOption = DryRun.NONE,
     force: Annotated[
         bool, typer.Option("--force", help="Evict pods that no controller replaces, too.")
     ] = False,
@@ -115,12 +114,7 @@ def drain(
         typer.Option("--delete-emptydir-data", help="Evict pods with emptyDir volumes, too."),
     ] = False,
     pod_selector: LabelSelector = "",
-    grace_period: Annotated[
-        int,
-        typer.Option(
-            help="Seconds that pods get to terminate; 0: at once, -1: as in the pod's spec."
-        ),
-    ] = -1,
+    grace_period: GracePeriod = -1,
     timeout: Timeout = "0s",
 ) -> None:
     """Cordon nodes and evict their pods, as far as disruption budgets permit.
@@ -138,7 +132,7 @@ def drain(
             node = node_name(name)
             try:
                 async with asyncio.timeout(limit):
-                    failures += await _drain(client, node, pod_selector, rules, dry_run=dry_run)
+                    failures += await _drain(client, node, pod_selector, rules, dry_run)
             except TimeoutError:
                 failures += 1
                 say(f"error: node/{node} not drained within {timeout}", error=True)
@@ -151,24 +145,20 @@ def drain(
         raise typer.Exit(FAILED)
 
 
-async def _drain(
-    client: ApiClient, node: str, selector: str, rules: Rules, *, dry_run: bool
-) -> int:
+async def _drain(client: ApiClient, node: str, selector: str, rules: Rules, dry_run: DryRun) -> int:
     """Drain one node. Returns the number of failures; raises NotFound."""
     await client.get("Node", node)
-    suffix = " (dry run)" if dry_run else ""
-    if not dry_run:
-        await set_unschedulable(client, node, True)
-    say(f"node/{node} cordoned{suffix}")
+    await set_unschedulable(client, node, True, dry_run)
+    say(f"node/{node} cordoned{dry_run.suffix}")
     on_node = f"spec.nodeName={node}"
     pods = (await client.list("Pod", label_selector=selector, field_selector=on_node)).items
     todo = plan(pods, rules)
     if todo.obstacles:
         say("\n".join(f"error: {line}" for line in todo.errors()), error=True)
         return 1
-    if dry_run:
+    if dry_run.asked:
         for pod in todo.evict:
-            say(f"pod/{pod.metadata.name} would be evicted{suffix}")
+            await _try_evicting(client, pod, rules.grace_period)
         return 0
     at_once = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
     left = len(todo.evict)
@@ -191,15 +181,33 @@ async def _drain(
     return 0
 
 
-async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
-    """Evict a pod as soon as budgets permit it."""
+def _eviction(pod: Pod, grace: int | None, *, dry_run: bool = False) -> EvictRequest:
     meta = pod.metadata
-    request = EvictRequest(
+    return EvictRequest(
         namespace=meta.namespace,
         name=meta.name,
         preconditions=Preconditions(uid=meta.uid),
         grace_period_seconds=grace,
+        dry_run=dry_run,
     )
+
+
+async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
+    """Say whether the pod could be evicted now, were it the only one."""
+    name, suffix = pod.metadata.name, DryRun.SERVER.suffix
+    try:
+        await client.evict(_eviction(pod, grace, dry_run=True))
+    except NotFound:
+        return
+    except DisruptionBudget as refusal:
+        say(f"pod/{name} would wait{suffix}: {refusal}")
+    else:
+        say(f"pod/{name} would be evicted{suffix}")
+
+
+async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
+    """Evict a pod as soon as budgets permit it."""
+    request = _eviction(pod, grace)
     waiting = False
     while True:
         try:
@@ -208,7 +216,7 @@ async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
             return
         except DisruptionBudget as refusal:
             if not waiting:
-                say(f"pod/{meta.name} waits: {refusal}", error=True)
+                say(f"pod/{pod.metadata.name} waits: {refusal}", error=True)
             waiting = True
             await asyncio.sleep(_BUDGET_PAUSE)
             continue

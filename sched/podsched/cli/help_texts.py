@@ -6,6 +6,7 @@ name beyond some 25 characters, such as ``--pod-max-in-unschedulable-pods-durati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
@@ -15,10 +16,19 @@ from typer.core import TyperCommand, TyperGroup
 
 #: Title, and rows of term and description.
 Sections = dict[str, list[tuple[str, str]]]
+#: What Typer puts behind the name of an argument, besides a list of choices.
+_PYTHON_TYPE = re.compile(r" <[^|]*>$")
 
 
 class Command(TyperCommand):
     """A command whose help groups the options by their ``rich_help_panel``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return list(super().parse_args(ctx, args))
+        except Exception as error:
+            _name_command(error, ctx)
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _options(self.get_params(ctx), ctx))
@@ -93,14 +103,31 @@ def summary_of(command: Any) -> str:
     return (command.help or "").partition("\n\n")[0].replace("\n", " ")
 
 
+def _name_command(error: Any, ctx: Any) -> None:
+    """Have a usage error know its command, and what an option without its value takes.
+
+    The parser of Typer raises it with neither.
+    """
+    if getattr(error, "ctx", ctx) is not None:
+        return
+    error.ctx = ctx
+    option = getattr(error, "option_name", None)
+    for param in ctx.command.params:
+        if option in param.opts and error.message.endswith("requires an argument."):
+            error.message = f"{error.message[:-1]}: {param.get_help_record(ctx)[0]}"
+
+
 def _options(params: Iterable[Any], ctx: Any) -> Sections:
     sections: Sections = {}
     for param in params:
         record = param.get_help_record(ctx)
         if record is not None:
-            default = "Arguments" if param.param_type_name == "argument" else "Options"
+            term, description = record
+            default = "Options"
+            if param.param_type_name == "argument":
+                default, term = "Arguments", _PYTHON_TYPE.sub("", term)
             title = getattr(param, "rich_help_panel", None) or default
-            sections.setdefault(title, []).append(record)
+            sections.setdefault(title, []).append((term, description))
     return sections
 
 

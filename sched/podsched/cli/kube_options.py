@@ -8,20 +8,15 @@ understood as well: ``--leader-elect=false``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from podsched.cli.decision_options import decision_flags
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
-from podsched.cli.help_texts import Command
-from podsched.cli.kubernetes import kubernetes_options
-from podsched.cli.policy import policy_source
-from podsched.cli.process_options import keep_flags
-from podsched.cli.serving_options import serving_flags
+from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.timeouts import seconds_or_fail
 from podsched.config.errors import ConfigError
 from podsched.config.feature_gates import check_version, parse_gates
@@ -289,38 +284,13 @@ def kube_flags(
     )
 
 
-class KubeCommand(Command):
-    """A command that takes kube-scheduler's flags as well.
-
-    They are declared by functions of their own: together with the command's they would be too many
-    for one. Their results, ``KubeFlags``, a ``Source``, ``ServingFlags``, ``KubernetesOptions`` and
-    ``DecisionFlags``, are ``ctx.obj``.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        functions = (
-            kube_flags,
-            policy_source,
-            serving_flags,
-            kubernetes_options,
-            decision_flags,
-        )
-        self._groups = [_options_of(function) for function in functions]
-        self.params = [*self.params, *(param for group in self._groups for param in group.params)]
+class KubeCommand(GroupedCommand):
+    """A command that takes kube-scheduler's flags as they are written for it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if found := refusals(args):
             fail("\nerror: ".join(found), USAGE)
         return list(super().parse_args(ctx, self._plain(args)))
-
-    def invoke(self, ctx: Any) -> Any:
-        keep_flags(ctx)
-        ctx.obj = tuple(
-            group.callback(**{param.name: ctx.params.pop(param.name) for param in group.params})
-            for group in self._groups
-        )
-        return super().invoke(ctx)
 
     def _plain(self, arguments: Sequence[str]) -> list[str]:
         """Return arguments with --flag=true and --flag=false as --flag and --no-flag."""
@@ -340,13 +310,6 @@ class KubeCommand(Command):
             on, off = flags[name]
             found += [on] if value.lower() == "true" else [off] if off else []
         return found
-
-
-def _options_of(function: Callable[..., Any]) -> Any:
-    """Return a command that has the options which a function declares."""
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command()(function)
-    return typer.main.get_command(app)
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

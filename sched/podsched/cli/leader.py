@@ -25,6 +25,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 _LONGEST_REASON = 1000
 #: Seconds within which another replica must lead, and between two looks.

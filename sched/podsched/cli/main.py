@@ -138,7 +138,7 @@ _TABLE = {
     ),
     "apiserver": (
         _PROCESSES,
-        "apiserver:apiserver",
+        "apiserver:app",
         "Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.",
     ),
     "scheduler": (
@@ -148,7 +148,7 @@ _TABLE = {
     ),
     "agent": (
         _PROCESSES,
-        "agent:agent",
+        "agent:app",
         "Play hollow nodes: register them, send heartbeats, run and end pods.",
     ),
     "leader": (

@@ -21,6 +21,7 @@ from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
+from podsched.cli.timeouts import GracePeriod
 from podsched.cli.trace import Trace, traced
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import ClientError, NotFound, Unavailable, of_result
@@ -293,12 +294,7 @@ def delete(
     everything: Annotated[
         bool, typer.Option("--all", help="Delete all objects of the kind.")
     ] = False,
-    grace_period: Annotated[
-        int,
-        typer.Option(
-            help="Seconds that pods get to terminate; 0: at once, -1: as in the pod's spec."
-        ),
-    ] = -1,
+    grace_period: GracePeriod = -1,
     cascade: CascadeOption = Cascade.BACKGROUND,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="Do not fail on missing objects.")

@@ -7,13 +7,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.enums import LogFormat, LogLevel
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, invalid_settings_fail
+from podsched.cli.option_groups import flags_in_effect
 from podsched.client.channels import ClientOptions
 from podsched.config.errors import ConfigError
 from podsched.config.settings import TelemetrySettings
@@ -25,7 +26,6 @@ from podsched.server.access.settings import AccessError
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.errors import StoreError
 from podsched.telemetry.http_server import HttpServerError
-from podsched.telemetry.logs import masked
 
 LOOPBACK = "127.0.0.1:0"
 _OPERATORS_MISTAKES = (
@@ -37,7 +37,6 @@ _OPERATORS_MISTAKES = (
     AccessError,
 )
 _ETCD, _OBSERVABILITY = "etcd", "Observability"
-_FLAGS = "podsched.flags"
 
 EtcdEndpoints = Annotated[
     str,
@@ -205,44 +204,53 @@ def serving_files(client: ClientOptions) -> TlsFiles | None:
 
 
 def etcd_options(
-    text: str, ca: Path | None, cert: Path | None, key: Path | None, username: str
+    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
+    etcd_ca: EtcdCa = None,
+    etcd_cert: EtcdCert = None,
+    etcd_key: EtcdKey = None,
+    etcd_username: EtcdUser = "",
 ) -> EtcdOptions:
     """Return how to connect to etcd; exit if the options do not fit together."""
-    members = tuple(part.strip() for part in text.split(",") if part.strip())
+    members = tuple(part.strip() for part in etcd_endpoints.split(",") if part.strip())
     if not members:
         fail("--etcd-endpoints: give the address of at least one etcd member, HOST:PORT", USAGE)
-    for option, path in (("--etcd-ca", ca), ("--etcd-cert", cert), ("--etcd-key", key)):
+    for option, path in (
+        ("--etcd-ca", etcd_ca),
+        ("--etcd-cert", etcd_cert),
+        ("--etcd-key", etcd_key),
+    ):
         file_or_fail(option, path)
-    if (cert is None) != (key is None):
+    if (etcd_cert is None) != (etcd_key is None):
         fail("--etcd-cert and --etcd-key must be used together", USAGE)
     return EtcdOptions(
         endpoints=members,
-        ca=ca,
-        cert=cert,
-        key=key,
-        username=username or None,
+        ca=etcd_ca,
+        cert=etcd_cert,
+        key=etcd_key,
+        username=etcd_username or None,
         password=os.environ.get("SCHED_ETCD_PASSWORD") or None,
     )
 
 
 def telemetry_settings(
-    health_listen: str,
-    log_format: LogFormat,
-    log_level: str,
-    otlp: str,
-    ratio: float,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
+    otlp_endpoint: Otlp = "",
 ) -> TelemetrySettings:
-    """Return the settings of logs, traces and the health server; exit if they are invalid."""
-    host, port = split_address("--health-listen", health_listen)
+    """Return the settings of logs and traces, with no trace begun; exit if they are invalid."""
     with invalid_settings_fail():
         return TelemetrySettings(
             log_format=log_format.value,
-            log_level=str(log_level),
-            otlp_endpoint=otlp,
-            trace_sample_ratio=ratio,
-            health_host=host,
-            health_port=port,
+            log_level=log_level.value,
+            otlp_endpoint=otlp_endpoint,
+            trace_sample_ratio=0.0,
         )
+
+
+def with_health(telemetry: TelemetrySettings, health_listen: str) -> TelemetrySettings:
+    """Return the settings with where the health server listens; exit if that is malformed."""
+    host, port = split_address("--health-listen", health_listen)
+    return replace(telemetry, health_host=host, health_port=port)
 
 
 def instance_of(part: str) -> str:
@@ -250,34 +258,12 @@ def instance_of(part: str) -> str:
     return f"{socket.gethostname()}_{part}"
 
 
-def keep_flags(ctx: Any) -> None:
-    """Remember the options of a command that takes some of them away before it is called."""
-    ctx.meta[_FLAGS] = dict(ctx.params)
-
-
-def _flags_in_effect(ctx: Any) -> dict[str, str]:
-    """Return the options of a command by their names, without credentials."""
-    values = ctx.meta.get(_FLAGS, ctx.params)
-    found = {max(param.opts, key=len): values.get(param.name) for param in ctx.command.params}
-    shown = {name: _text(value) for name, value in found.items() if name.startswith("--")}
-    return {name: masked(text) for name, text in shown.items()}
-
-
-def _text(value: object) -> str:
-    """Return an option's value as it is written."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(map(_text, value))
-    return "" if value is None else str(value)
-
-
 def run_or_fail(
     ctx: typer.Context, options: ProcessOptions, main: Callable[[Process], Awaitable[None]]
 ) -> None:
     """Run a process to its end; exit with a line for errors that an operator can cause."""
     try:
-        code = run_process(replace(options, flags=_flags_in_effect(ctx)), main)
+        code = run_process(replace(options, flags=flags_in_effect(ctx)), main)
     except _OPERATORS_MISTAKES as exc:
         fail(str(exc), FAILED)
     except OSError as exc:

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from podsched.app.process import ProcessOptions
-from podsched.cli.client import Server, TlsCa, TlsCert, TlsKey, TokenFile, client_options, endpoints
+from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.config import again, read_source
-from podsched.cli.decision_options import DecisionFlags
-from podsched.cli.enums import Evaluator, LogFormat, LogLevel
+from podsched.cli.decision_options import DecisionFlags, decision_flags
+from podsched.cli.enums import Evaluator
 from podsched.cli.errors import USAGE, fail, invalid_settings_fail
-from podsched.cli.kube_options import KubeCommand, KubeFlags
-from podsched.cli.kubernetes import KubernetesOptions
-from podsched.cli.policy import Source
+from podsched.cli.kube_options import KubeCommand, KubeFlags, kube_flags
+from podsched.cli.kubernetes import KubernetesOptions, kubernetes_options
+from podsched.cli.policy import Source, policy_source
 from podsched.cli.process_options import (
     LOOPBACK,
-    EtcdCa,
-    EtcdCert,
-    EtcdEndpoints,
-    EtcdKey,
-    EtcdUser,
     HealthListen,
     InsecureListen,
-    LogFormatOption,
-    LogLevelOption,
-    Otlp,
     TraceRatio,
     WebListen,
     check_client_listener,
@@ -37,8 +29,9 @@ from podsched.cli.process_options import (
     run_or_fail,
     serving_files,
     telemetry_settings,
+    with_health,
 )
-from podsched.cli.serving_options import ServingFlags
+from podsched.cli.serving_options import ServingFlags, serving_flags
 from podsched.config.load import to_yaml
 from podsched.config.settings import EvaluatorSettings, SchedulerSettings, TelemetrySettings
 
@@ -68,20 +61,6 @@ LeaderPriority = Annotated[
         help="A leader hands over to a warm standby of higher priority.",
     ),
 ]
-EvaluatorOption = Annotated[
-    Evaluator,
-    typer.Option(
-        help="Where nodes are filtered and scored: in this process (local), in Ray actors while "
-        "there are any (ray), or in Ray actors for very large clusters only (auto)."
-    ),
-]
-RayAddress = Annotated[
-    str, typer.Option(envvar="RAY_ADDRESS", metavar="HOST:PORT", help="Ray cluster to join.")
-]
-RayShards = Annotated[
-    int,
-    typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
-]
 ListenPeers = Annotated[
     str,
     typer.Option(
@@ -100,41 +79,79 @@ AdvertisePeers = Annotated[
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command(cls=KubeCommand)
+def evaluator_settings(
+    evaluator: Annotated[
+        Evaluator,
+        typer.Option(
+            help="Where nodes are filtered and scored: in this process (local), in Ray actors "
+            "while there are any (ray), or in Ray actors for very large clusters only (auto)."
+        ),
+    ] = Evaluator.AUTO,
+    ray_address: Annotated[
+        str, typer.Option(envvar="RAY_ADDRESS", metavar="HOST:PORT", help="Ray cluster to join.")
+    ] = "",
+    ray_shards: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Number of evaluator actors; 0: one per CPU of Ray."),
+    ] = 0,
+) -> EvaluatorSettings:
+    """Return where nodes are evaluated; exit if the settings are invalid."""
+    with invalid_settings_fail():
+        return EvaluatorSettings(
+            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
+        )
+
+
+class _Given(NamedTuple):
+    """What the groups of options ask for, in the order of ``_SchedulerCommand.groups``."""
+
+    flags: KubeFlags
+    policy: Source
+    serving: ServingFlags
+    kubernetes: KubernetesOptions | None
+    decisions: DecisionFlags
+    evaluation: EvaluatorSettings
+    client: ClientOptions
+    etcd: EtcdOptions
+    telemetry: TelemetrySettings
+
+
+class _SchedulerCommand(KubeCommand):
+    groups = (
+        kube_flags,
+        policy_source,
+        serving_flags,
+        kubernetes_options,
+        decision_flags,
+        evaluator_settings,
+        client_options,
+        etcd_options,
+        telemetry_settings,
+    )
+
+
+@app.command(cls=_SchedulerCommand)
 def scheduler(
     ctx: typer.Context,
     server: Server = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    token_file: TokenFile = None,
-    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
     config: ConfigFile = None,
     identity: Identity = "",
     leader_priority: LeaderPriority = 0,
-    evaluator: EvaluatorOption = Evaluator.AUTO,
-    ray_address: RayAddress = "",
-    ray_shards: RayShards = 0,
     listen_peers: ListenPeers = LOOPBACK,
     advertise_peers: AdvertisePeers = "",
-    etcd_ca: EtcdCa = None,
-    etcd_cert: EtcdCert = None,
-    etcd_key: EtcdKey = None,
-    etcd_username: EtcdUser = "",
     health_listen: HealthListen = LOOPBACK,
     web_listen: WebListen = None,
     insecure_listen: InsecureListen = False,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.INFO,
-    otlp_endpoint: Otlp = "",
     trace_ratio: TraceRatio = 0.01,
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
-    flags, policy, serving, kubernetes, decisions = _checked(ctx)
-    client = client_options(tls_ca, tls_cert, tls_key, token_file)
-    source = replace(policy, config=config, server=server, client=client, overrides=flags.overrides)
+    given = _checked(ctx)
+    flags, serving, client = given.flags, given.serving, given.client
+    source = replace(
+        given.policy, config=config, server=server, client=client, overrides=flags.overrides
+    )
     configuration, _ = read_source(source)
     if flags.write_config_to is not None:
         flags.write_config_to.write_text(to_yaml(configuration))
@@ -145,21 +162,14 @@ def scheduler(
     else:
         check_client_listener("--health-listen", health_listen, tls, insecure=insecure_listen)
     election = _election(listen_peers, advertise_peers, tls, insecure=insecure_listen)
-    with invalid_settings_fail():
-        evaluation = EvaluatorSettings(
-            evaluator=evaluator.value, ray_address=ray_address, shards=ray_shards
-        )
-        settings = _settings(server, identity, leader_priority, evaluation, flags, decisions)
-    etcd = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
-    own = _own_backend(settings, client, etcd, configuration.leader_election, election)
+    settings = _settings(given, server, identity, leader_priority)
+    own = _own_backend(settings, client, given.etcd, configuration.leader_election, election)
     options = ReplicaOptions(configuration, settings, election, own, flags.controllers, client)
-    options = replace(options, read_again=again(source), shadow=decisions.shadow)
-    level = flags.level(log_level.value)
-    telemetry = telemetry_settings(health_listen, log_format, level, otlp_endpoint, trace_ratio)
-    telemetry = _as_flags_say(telemetry, flags, serving)
+    options = replace(options, read_again=again(source), shadow=given.decisions.shadow)
+    telemetry = with_health(_telemetry(given, trace_ratio), health_listen)
     unique, page = unique_identity(identity), client_page(web_listen, health_tls, insecure_listen)
     process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https, {}, page)
-    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, kubernetes)))
+    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, given.kubernetes)))
 
 
 def _own_backend(
@@ -176,33 +186,29 @@ def _own_backend(
     return PodschedOptions(settings.api_endpoints, client, etcd, lock, ttl).backend
 
 
-def _settings(
-    server: str,
-    identity: str,
-    priority: int,
-    evaluation: EvaluatorSettings,
-    flags: KubeFlags,
-    decisions: DecisionFlags,
-) -> SchedulerSettings:
-    return SchedulerSettings(
-        api_endpoints=tuple(endpoints(server)),
-        identity=identity,
-        leader_priority=priority,
-        evaluation=evaluation,
-        pod_max_in_unschedulable_pods_duration=flags.pod_max_in_unschedulable_pods_duration,
-        decision_log=decisions.place,
-        decision_log_size=decisions.size,
-    )
+def _settings(given: _Given, server: str, identity: str, priority: int) -> SchedulerSettings:
+    with invalid_settings_fail():
+        return SchedulerSettings(
+            api_endpoints=tuple(endpoints(server)),
+            identity=identity,
+            leader_priority=priority,
+            evaluation=given.evaluation,
+            pod_max_in_unschedulable_pods_duration=(
+                given.flags.pod_max_in_unschedulable_pods_duration
+            ),
+            decision_log=given.decisions.place,
+            decision_log_size=given.decisions.size,
+        )
 
 
-def _as_flags_say(
-    telemetry: TelemetrySettings, flags: KubeFlags, serving: ServingFlags
-) -> TelemetrySettings:
+def _telemetry(given: _Given, trace_ratio: float) -> TelemetrySettings:
     return replace(
-        telemetry,
-        log_modules=flags.log_modules,
-        disabled_metrics=flags.disabled_metrics,
-        open_paths=serving.open_paths,
+        given.telemetry,
+        log_level=given.flags.level(given.telemetry.log_level),
+        log_modules=given.flags.log_modules,
+        disabled_metrics=given.flags.disabled_metrics,
+        open_paths=given.serving.open_paths,
+        trace_sample_ratio=trace_ratio,
     )
 
 
@@ -236,17 +242,16 @@ def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None
     )
 
 
-def _checked(
-    ctx: typer.Context,
-) -> tuple[KubeFlags, Source, ServingFlags, KubernetesOptions | None, DecisionFlags]:
-    """Return what the flags of other groups ask for; exit if they name two clusters."""
-    flags, policy, serving, kubernetes, decisions = ctx.obj
-    if kubernetes is not None:
-        # SCHED_SERVER may be set for other commands.
-        source = ctx.get_parameter_source("server")
-        if source is not None and source.name == "COMMANDLINE":
-            fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
-        if policy.policy_configmap:
-            fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
-        policy = replace(policy, honoured=("clientConnection.qps", "clientConnection.burst"))
-    return flags, policy, serving, kubernetes, decisions
+def _checked(ctx: typer.Context) -> _Given:
+    """Return what the groups of options ask for; exit if they name two clusters."""
+    given = _Given(*ctx.obj)
+    if given.kubernetes is None:
+        return given
+    # SCHED_SERVER may be set for other commands.
+    source = ctx.get_parameter_source("server")
+    if source is not None and source.name == "COMMANDLINE":
+        fail("--server and --kubeconfig name two clusters: use one of them", USAGE)
+    if given.policy.policy_configmap:
+        fail("--policy-configmap is read from podsched's API server: use a file", USAGE)
+    honoured = ("clientConnection.qps", "clientConnection.burst")
+    return given._replace(policy=replace(given.policy, honoured=honoured))

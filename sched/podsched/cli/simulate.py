@@ -66,7 +66,11 @@ PodFiles = Annotated[
 Replicas = Annotated[
     int | None,
     typer.Option(
-        "--replicas", min=1, max=MAX_PODS, help="Schedule so many of each pod, one after another."
+        "--replicas",
+        metavar="N",
+        min=1,
+        max=MAX_PODS,
+        help="Schedule so many of each pod, one after another.",
     ),
 ]
 AddNode = Annotated[

@@ -13,16 +13,10 @@ import typer
 from podsched.api.etcd_keys import ROOT, parse_object_key
 from podsched.cli.errors import FAILED, fail
 from podsched.cli.help_texts import Command, Group
+from podsched.cli.option_groups import GroupedCommand
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
-from podsched.cli.process_options import (
-    EtcdCa,
-    EtcdCert,
-    EtcdEndpoints,
-    EtcdKey,
-    EtcdUser,
-    etcd_options,
-)
+from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
 from podsched.store.errors import EmbeddedEtcdError, StoreError
 from podsched.store.snapshot import (
@@ -38,26 +32,27 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
+    add_completion=False,
 )
 T = TypeVar("T")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
 
 
-@app.command(cls=Command)
+class _SaveCommand(GroupedCommand):
+    groups = (etcd_options,)
+
+
+@app.command(cls=_SaveCommand)
 def save(
+    ctx: typer.Context,
     file: File,
-    etcd_endpoints: EtcdEndpoints = "127.0.0.1:2379",
-    etcd_ca: EtcdCa = None,
-    etcd_cert: EtcdCert = None,
-    etcd_key: EtcdKey = None,
-    etcd_username: EtcdUser = "",
     check: Annotated[
         bool, typer.Option(help="Restore it for a moment to see what it holds.")
     ] = True,
 ) -> None:
     """Save a snapshot of etcd to a new FILE, and say what it holds."""
-    options = etcd_options(etcd_endpoints, etcd_ca, etcd_cert, etcd_key, etcd_username)
+    (options,) = ctx.obj
     with working("saving", counted=True) as tell:
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")

@@ -1,4 +1,4 @@
-"""Durations on the command line: 30s, 5m."""
+"""Durations on the command line: 30s, 5m; and pods' grace periods."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from podsched.cli.errors import USAGE, fail
 from podsched.config.durations import parse_duration
 
 Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 30s or 5m.")]
+GracePeriod = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        help="Time that pods get to terminate; 0: at once, -1: as in the pod's spec.",
+    ),
+]
 
 
 def seconds_or_fail(option: str, text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,12 @@ def load_config(
         return _load(read_document(source), known_plugins)
     except ConfigError as error:
         raise ConfigError(error.errors, name) from None
+
+
+def extenders_of(document: Mapping[str, Any]) -> Sequence[Extender]:
+    """Return the extenders of a document that may be invalid, as far as they can be read."""
+    fields = {"extenders": converted(document).document.get("extenders")}
+    return decode(KubeSchedulerConfiguration, fields, "", [])[0].extenders
 
 
 def default_config() -> SchedulerConfiguration:

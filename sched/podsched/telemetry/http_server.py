@@ -23,6 +23,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
+        """The address without a path, such as "http://127.0.0.1:10259"."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self._scheme}://{host}:{self.port}"
 

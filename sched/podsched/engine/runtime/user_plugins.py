@@ -5,14 +5,17 @@ They are those of installed packages' entry points (``plugins.registry``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from podsched.cache.objects import ClusterState
-from podsched.config.load import SchedulerConfiguration
+from podsched.config.errors import ConfigError, FieldError
+from podsched.config.extenders import Extender
+from podsched.config.load import SchedulerConfiguration, extenders_of, load_config
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint, PluginSpec
 from podsched.engine.runtime.profile_runtime import METHODS, ProfileRuntime
 from podsched.engine.state import Chance, PluginHandle
-from podsched.framework.plugin import PluginFactory
+from podsched.framework.plugin import PluginError, PluginFactory
 from podsched.plugins.registry import factories
 
 
@@ -31,15 +34,46 @@ def user_plugin_specs(known: Mapping[str, PluginFactory] | None = None) -> dict[
     return found
 
 
-def check_plugins(config: SchedulerConfiguration) -> None:
-    """Make the plugins of every profile, as a scheduler does when it starts, on no nodes.
+def load_usable(document: Mapping[str, Any], name: str = "") -> SchedulerConfiguration:
+    """Load a configuration for a scheduler that is to start, or to go on, with it on this machine.
 
-    The extenders too, without calling them. Raises PluginError for a plugin that cannot be made or
-    is enabled where it cannot run, ConfigError for an extender's TLS files that cannot be used.
+    Beyond what ``load_config`` does, makes the plugins of every profile, on no nodes, and the
+    extenders, without calling them. Raises ConfigError with all errors, among them plugins that
+    cannot be made or are enabled where they cannot run, and TLS files that cannot be used.
     """
+    found: list[FieldError] = []
+    config = None
+    try:
+        config = load_config(document, known_plugins=user_plugin_specs())
+    except ConfigError as error:
+        found += error.errors
+    # Also where the configuration is invalid, as far as it can be read: who mends it is told once.
+    found += _extender_errors(config.extenders if config else extenders_of(document), found)
+    if config is not None:
+        found += _plugin_errors(config)
+    if config is None or found:
+        raise ConfigError(found, name)
+    return config
+
+
+def _extender_errors(
+    extenders: Sequence[Extender], told: Sequence[FieldError]
+) -> Iterator[FieldError]:
+    """Yield what is wrong with the TLS files of extenders, but for fields that are told of."""
     from podsched.engine.extenders.calls import make_extenders  # aiohttp takes a while to import
 
-    make_extenders(config.extenders)
+    paths = {error.path for error in told}
+    try:
+        make_extenders(extenders)
+    except ConfigError as mistakes:
+        yield from (error for error in mistakes.errors if error.path not in paths)
+
+
+def _plugin_errors(config: SchedulerConfiguration) -> Iterator[FieldError]:
+    """Yield what keeps profiles from being run."""
     known, handle = factories(), PluginHandle(ClusterState(), Chance(0))
     for profile in config.profiles:
-        ProfileRuntime(profile, known, handle)
+        try:
+            ProfileRuntime(profile, known, handle)
+        except PluginError as error:
+            yield FieldError("", None, str(error))
