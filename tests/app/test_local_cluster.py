@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
+from podsched.app.supervisor import ManagedProcess, Place, ProcessFailed, ProcessSpec
 from podsched.lib.tasks import TaskSet
+from support.processes import commands_mentioning
 
 
 def test_an_identity_leads_to_its_process(tmp_path: Path) -> None:
@@ -22,6 +22,20 @@ def test_an_identity_leads_to_its_process(tmp_path: Path) -> None:
     assert cluster.replica_of("scheduler-10_1a2b").spec.name == "scheduler-10"
     with pytest.raises(LookupError):
         cluster.replica_of("scheduler-2_1a2b")
+
+
+def test_a_process_listens_where_its_place_is(tmp_path: Path) -> None:
+    apart = Place("10.77.0.10", ("/usr/sbin/ip", "netns", "exec", "scheduler-0"))
+    options = LocalClusterOptions(
+        tmp_path, place=lambda name: apart if name == "scheduler-0" else Place()
+    )
+    cluster = LocalCluster(options)
+    specs = [cluster._scheduler_spec(index) for index in (0, 1)]
+    assert [spec.place for spec in specs] == [apart, Place()]
+    assert [
+        f"--health-listen={host}:{spec.health_port}" in spec.arguments
+        for host, spec in zip(("10.77.0.10", "127.0.0.1"), specs, strict=True)
+    ] == [True, True]
 
 
 @pytest.mark.integration
@@ -41,16 +55,4 @@ async def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_running(
     assert "Nonsense" in str(failed.value)
     assert time.monotonic() - began < 40
     await asyncio.sleep(0.1)
-    assert not _mentioning(str(tmp_path))
-
-
-def _mentioning(text: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes().decode() if entry.name.isdigit() else ""
-        except OSError:
-            continue
-        if text in line and entry.name != str(os.getpid()):
-            found.append(line)
-    return found
+    assert not commands_mentioning(str(tmp_path))

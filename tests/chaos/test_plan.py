@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from podsched.chaos.faults.kinds import named
+from podsched.chaos.faults.kinds import Need, named
 from podsched.chaos.plan import WARM_UP, Span, plan
 
-SPANS = {name: kind.span for name, kind in named(ray=True).items()}
+SPANS = {name: kind.span for name, kind in named(Need).items()}
 
 
 def test_the_same_seed_plans_the_same_and_another_one_something_else() -> None:

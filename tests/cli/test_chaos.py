@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 from podsched.chaos.records import encode
+from podsched.cli import chaos
 from support.chaos_history import Story, good_story
 from support.commands import Commands
 
@@ -72,6 +74,41 @@ def test_faults_are_listed_and_an_unknown_one_is_named() -> None:
         2,
         ['error: --faults: there is no "kill-everybody"; --faults list shows all'],
     )
+
+
+def test_a_fault_that_needs_something_says_what() -> None:
+    done = Commands()("chaos", "--faults", "drop-leader")
+    need = "replicas have network namespaces (--namespaces)"
+    assert (done.code, done.errors) == (
+        2,
+        [f'error: --faults: "drop-leader" is only for where {need}'],
+    )
+    assert "drop-leader" in Commands().ok("chaos", "--namespaces", "--faults", "list").split()
+
+
+def test_without_libfaketime_the_list_says_that_clocks_are_left_out() -> None:
+    with patch.object(chaos, "library", lambda: ""):
+        lines = Commands().ok("chaos", "--faults", "list").splitlines()
+        left_out = (
+            "clock-step (left out: libfaketime is not installed; Debian: apt install faketime)"
+        )
+        assert left_out in lines
+        assert Commands()("chaos", "--faults", "clock-step").code == 2
+    with patch.object(chaos, "library", lambda: "/lib/libfaketimeMT.so.1"):
+        assert "clock-step" in Commands().ok("chaos", "--faults", "list").splitlines()
+
+
+def test_namespaces_are_for_root_and_not_for_ray() -> None:
+    with patch("os.geteuid", lambda: 1000):
+        done = Commands()("chaos", "--namespaces")
+    assert (done.code, done.errors) == (2, ["error: --namespaces: needs root"])
+    with patch("os.geteuid", lambda: 0), patch("shutil.which", lambda *_, **__: None):
+        done = Commands()("chaos", "--namespaces")
+    said = "error: --namespaces: needs the ip command (Debian: apt install iproute2)"
+    assert (done.code, done.errors) == (2, [said])
+    done = Commands()("chaos", "--namespaces", "--ray")
+    said = "error: --namespaces: replicas there do not reach Ray; leave out --ray"
+    assert (done.code, done.errors) == (2, [said])
 
 
 def test_a_directory_with_something_in_it_is_not_used(tmp_path: Path) -> None:

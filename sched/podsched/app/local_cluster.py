@@ -15,7 +15,15 @@ from pathlib import Path
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.cluster_tls import ClusterTls
 from podsched.app.kubeconfig import write_kubeconfig
-from podsched.app.supervisor import ManagedProcess, Part, ProcessSpec, health_port, keep_running
+from podsched.app.supervisor import (
+    GRACE,
+    ManagedProcess,
+    Part,
+    Place,
+    ProcessSpec,
+    health_port,
+    keep_running,
+)
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
@@ -78,6 +86,10 @@ class LocalClusterOptions:
     """From the name of a process and an address to that by which the process is to reach it."""
     process_arguments: Callable[[str], Sequence[str]] = lambda _: ()
     """Additional arguments of one process, by its name."""
+    place: Callable[[str], Place] = lambda _: Place()
+    """Where one process runs, by its name."""
+    grace: float = GRACE
+    """Seconds after which a process that was asked to end is killed."""
 
 
 def _ignore(_: str) -> None:
@@ -227,7 +239,6 @@ class LocalCluster:
             "apiserver",
             f"--listen={host}:{port}",
             *self._etcd_arguments(name),
-            f"--health-listen=127.0.0.1:{health}",
         ]
         arguments += [*self.tls.server_arguments(), *self.options.api_arguments]
         if self.options.insecure_listen:
@@ -254,9 +265,13 @@ class LocalCluster:
     def _spec(
         self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]
     ) -> ProcessSpec:
-        tls = self.tls.files_of("admin")
-        arguments = [*arguments, *self.options.process_arguments(name)]
-        return ProcessSpec(name, tuple(arguments), health, environment, tls=tls)
+        tls, place = self.tls.files_of("admin"), self.options.place(name)
+        arguments = [
+            *arguments,
+            f"--health-listen={place.host}:{health}",
+            *self.options.process_arguments(name),
+        ]
+        return ProcessSpec(name, tuple(arguments), health, environment, tls=tls, place=place)
 
     def _etcd_arguments(self, process: str) -> list[str]:
         secured = self.tls.etcd_arguments() if self._etcd is not None else []
@@ -284,7 +299,6 @@ class LocalCluster:
             "scheduler",
             *self._cluster_arguments(name),
             f"--identity={name}",
-            f"--health-listen=127.0.0.1:{health}",
             f"--decision-log={self.decision_log(name)}",
         ]
         environment = dict(self._environment)
@@ -325,7 +339,6 @@ class LocalCluster:
             f"--node-cpu={self.options.node_cpu}",
             f"--node-memory={self.options.node_memory}",
             f"--node-pods={self.options.node_pods}",
-            f"--health-listen=127.0.0.1:{health}",
             *self.options.agent_arguments,
         ]
         return self._spec("agent", arguments, health, self._environment)
@@ -339,10 +352,11 @@ class LocalCluster:
         if self._starting_ray is not None:
             self._starting_ray.cancel()
             await asyncio.gather(self._starting_ray, return_exceptions=True)
-        await asyncio.gather(*(p.stop() for p in self.schedulers))
+        grace = self.options.grace
+        await asyncio.gather(*(p.stop(grace) for p in self.schedulers))
         if self.agent is not None:
-            await self.agent.stop()
-        await asyncio.gather(*(p.stop() for p in self.api_servers))
+            await self.agent.stop(grace)
+        await asyncio.gather(*(p.stop(grace) for p in self.api_servers))
         await self._tasks.stop()
         if self.ray is not None:
             await self.ray.stop()

@@ -33,10 +33,25 @@ LONGEST_RESTART_PAUSE = 5.0
 RESTARTS_WHILE_STARTING = 2
 #: Seconds after which a process counts as healthy, and the backoff of its restarts is reset.
 STEADY_AFTER = 10.0
+#: Seconds after which a process that was asked to end is killed.
+GRACE = 5.0
 
 
 class ProcessFailed(Exception):
     """A child process did not become ready; the message contains the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs, if not simply on this machine.
+
+    host: the address on which it listens and is reached. launcher: the command, with an absolute
+    path, that becomes the process. environment: additional variables.
+    """
+
+    host: str = "127.0.0.1"
+    launcher: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,7 @@ class ProcessSpec:
     restart: bool = True
     tls: TlsFiles | None = None
     """With what to ask for its health; None: it has no TLS."""
+    place: Place = Place()
 
 
 class Part(Protocol):
@@ -115,11 +131,13 @@ class ManagedProcess:
         self._watcher = self._tasks.start(self._watch(), f"watch {self.spec.name}")
 
     async def _spawn(self) -> None:
+        place = self.spec.place
+        command = [*place.launcher, sys.executable, "-m", "podsched", *self.spec.arguments]
         log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *dying_with_parent([sys.executable, "-m", "podsched", *self.spec.arguments]),
-                env={**os.environ, **self.spec.environment},
+                *dying_with_parent(command),
+                env={**os.environ, **self.spec.environment, **place.environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -206,8 +224,9 @@ class ManagedProcess:
         """Return a session of HTTP with the process's health server."""
         tls = self.spec.tls
         context = ConnectingContext(tls, _ignore).latest() if tls else None
+        address = f"{self.spec.place.host}:{self.spec.health_port}"
         return aiohttp.ClientSession(
-            f"{'https' if tls else 'http'}://127.0.0.1:{self.spec.health_port}",
+            f"{'https' if tls else 'http'}://{address}",
             connector=aiohttp.TCPConnector(ssl=context or True),
             timeout=aiohttp.ClientTimeout(total=2),
         )
@@ -225,7 +244,7 @@ class ManagedProcess:
             return "(no log)"
         return "\n".join(text.splitlines()[-lines:]) or "(it has logged nothing)"
 
-    async def stop(self, grace: float = 5.0) -> None:
+    async def stop(self, grace: float = GRACE) -> None:
         """Stop the process with SIGTERM, and with SIGKILL after ``grace`` seconds."""
         self._stopping = True
         if self._process is not None and self._process.returncode is None:

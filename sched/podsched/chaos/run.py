@@ -13,7 +13,7 @@ from podsched.api.etcd_keys import SYNC
 from podsched.app.supervisor import ProcessFailed
 from podsched.chaos import shapes
 from podsched.chaos.caller import Caller
-from podsched.chaos.faults.kinds import Kind
+from podsched.chaos.faults.kinds import Kind, Need
 from podsched.chaos.history import VERSION
 from podsched.chaos.live import Live
 from podsched.chaos.plan import PlannedFault, plan
@@ -53,8 +53,9 @@ class Status:
 class ChaosOptions:
     """What to run.
 
-    data_dir: where everything goes; history: the file that is written. tell: called several times
-    a second.
+    data_dir: where everything goes; history: the file that is written. namespaces: whether each
+    replica gets a network namespace; this process has entered its own. tell: called several times a
+    second.
     """
 
     seed: int
@@ -63,8 +64,20 @@ class ChaosOptions:
     data_dir: Path
     history: Path
     ray: bool = False
+    namespaces: bool = False
     tell: Callable[[Status], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
+
+
+def _system_options(options: ChaosOptions) -> SystemOptions:
+    return SystemOptions(
+        data_dir=options.data_dir,
+        seed=options.seed,
+        ray=options.ray,
+        namespaces=options.namespaces,
+        clocks=any(kind.need is Need.CLOCKS for kind in options.kinds.values()),
+        warn=options.warn,
+    )
 
 
 class Run:
@@ -74,9 +87,7 @@ class Run:
         self._options = options
         self._tasks = tasks
         self._recorder = Recorder(options.history)
-        self._system = System(
-            SystemOptions(options.data_dir, options.seed, options.ray, options.warn), tasks
-        )
+        self._system = System(_system_options(options), tasks)
         self._begin = Begin(
             version=VERSION,
             seed=options.seed,

@@ -4,8 +4,9 @@
     API servers         --> etcd members
     scheduler replicas  --> API servers, etcd members, each other
 
-There is a relay for each pair. Etcd's members reach each other directly, and the recorder of the
-history reaches etcd directly.
+There is a relay for each pair. Replicas in namespaces of their own (``namespaces``) reach relays,
+and are reached by them, through a network that loses packets. Etcd's members reach each other
+directly, and the recorder of the history reaches etcd directly.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.app.supervisor import ManagedProcess
+from podsched.app.supervisor import ManagedProcess, Place
 from podsched.chaos import manifests
+from podsched.chaos.clocks import Clocks, library
 from podsched.chaos.members import EtcdMembers
+from podsched.chaos.namespaces import HUB, Namespaces
 from podsched.client.api_client import ApiClient
 from podsched.lib.network import free_port
 from podsched.lib.relay import Relay
@@ -28,7 +31,11 @@ from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import EtcdStore, connect
 
 REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
-CLIENT = "client"
+#: Sources of links beside processes: the clients, and replicas on their way to another one.
+CLIENT, PEERS = "client", "peers"
+#: Seconds after which a process that does not end is killed, which is a broken promise. Ending
+#: takes one second, and more than five where other work has most of the machine.
+GRACE = 30.0
 #: What logs say when something went wrong that nobody was prepared for.
 COMPLAINTS = (
     "Traceback (most recent call last)",
@@ -40,11 +47,18 @@ COMPLAINTS = (
 
 @dataclass(frozen=True, slots=True)
 class SystemOptions:
-    """What to start. ``warn``: called with what its user should know, a line each."""
+    """What to start.
+
+    namespaces: whether each replica gets a network namespace; this process has entered its own.
+    clocks: whether replicas have clocks that can be stepped. warn: called with what its user should
+    know, a line each.
+    """
 
     data_dir: Path
     seed: int
     ray: bool = False
+    namespaces: bool = False
+    clocks: bool = False
     warn: Callable[[str], None] = lambda _: None
 
 
@@ -59,6 +73,9 @@ class System:
         self._relays: dict[tuple[str, str], Relay] = {}
         self._names: dict[str, str] = {}
         """Addresses of etcd members and API servers to their names."""
+        replicas = [f"scheduler-{index}" for index in range(REPLICAS)]
+        self.namespaces = Namespaces(replicas) if options.namespaces else None
+        self.clocks = Clocks(library(), options.data_dir) if options.clocks else None
         self.etcd = EtcdMembers(options.data_dir, MEMBERS)
         self.cluster = LocalCluster(self._cluster_options(), options.warn)
         self.etcd_lock = asyncio.Lock()
@@ -79,7 +96,18 @@ class System:
             evaluator="ray" if self._options.ray else "local",
             route=self._route,
             process_arguments=self._arguments,
+            place=self._place,
+            grace=GRACE,
         )
+
+    def _place(self, process: str) -> Place:
+        if not process.startswith("scheduler"):
+            return Place()
+        clock = self.clocks.environment(process) if self.clocks is not None else {}
+        if self.namespaces is None:
+            return Place(environment=clock)
+        launcher = self.namespaces.launcher(process)
+        return Place(self.namespaces.address(process), launcher, clock)
 
     # ------------------------------------------------------------------ links
 
@@ -97,15 +125,19 @@ class System:
     def _relay(self, source: str, target: str, address: str) -> Relay:
         known = self._relays.get((source, target))
         if known is None:
-            known = Relay(address, self._tasks, self._chance.random)
+            apart = self.namespaces is not None and source.startswith(("scheduler", PEERS))
+            host = HUB if apart else "127.0.0.1"
+            known = Relay(address, self._tasks, self._chance.random, host)
             self._relays[source, target] = known
         return known
 
     def _arguments(self, process: str) -> Sequence[str]:
         if process.startswith("scheduler"):
-            address = f"127.0.0.1:{free_port()}"
-            relay = self._relay("peers", process, address)
-            return (f"--listen-peers={address}", f"--advertise-peers={relay.address}")
+            address = f"{self._place(process).host}:{free_port()}"
+            relay = self._relay(PEERS, process, address)
+            peers = (f"--listen-peers={address}", f"--advertise-peers={relay.address}")
+            # Nobody but this run is in its namespaces.
+            return peers if self.namespaces is None else (*peers, "--insecure-listen")
         if process.startswith("apiserver"):
             policy = self._options.data_dir / "audit-policy.yaml"
             return (f"--audit-log={self.audit_log(process)}", f"--audit-policy={policy}")
@@ -135,6 +167,8 @@ class System:
         (data_dir / "nodes.yaml").write_text(manifests.nodes())
         (data_dir / "audit-policy.yaml").write_text(manifests.audit_policy())
         try:
+            if self.namespaces is not None:
+                await self.namespaces.make()
             await self.etcd.start()
             await self.cluster.start()
         except BaseException:

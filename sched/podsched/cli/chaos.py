@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from typing import Annotated
 import typer
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.chaos.faults.kinds import Kind, named
+from podsched.chaos.clocks import library
+from podsched.chaos.faults.kinds import KINDS, Kind, Need, named
 from podsched.chaos.history import load
+from podsched.chaos.namespaces import NamespacesUnavailable, enter
 from podsched.chaos.outcome import ChaosOutcome, judge
 from podsched.chaos.records import HistoryError
 from podsched.chaos.report import write_report
@@ -36,6 +38,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 Report = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write a report with a timeline (HTML)."),
+]
+InNamespaces = Annotated[
+    bool,
+    typer.Option(
+        "--namespaces",
+        help="Run each replica in a network namespace of its own, and have its packets lost, "
+        "too (as root).",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory for history.jsonl, logs and etcd's data. Default: a temporary one, "
+        "kept if a promise is broken.",
+    ),
 ]
 #: The history's file in the data directory.
 HISTORY = "history.jsonl"
@@ -60,14 +78,8 @@ def chaos(
     ray: Annotated[
         bool, typer.Option("--ray", help="Have Ray actors evaluate and bind, and break Ray, too.")
     ] = False,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory for history.jsonl, logs and etcd's data. Default: a temporary one, "
-            "kept if a promise is broken.",
-        ),
-    ] = None,
+    namespaces: InNamespaces = False,
+    data_dir: DataDir = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,19 +92,48 @@ def chaos(
     """
     if ctx.invoked_subcommand is not None:
         return
-    known = named(ray=ray)
+    met = _met(ray=ray, namespaces=namespaces)
+    known = named(met)
     if faults == "list":
-        say("\n".join(known))
+        say("\n".join(_listed(met)))
         return
     chosen = _chosen(faults, known) if faults else known
     if seed < 0:
         seed = random.randrange(1_000_000)
+    if namespaces:
+        _enter(ray=ray)
     with _directory(data_dir) as directory:
+        history = directory / HISTORY
         options = ChaosOptions(
-            seed, minutes * 60, chosen, directory, directory / HISTORY, ray=ray, warn=warn
+            seed, minutes * 60, chosen, directory, history, ray=ray, namespaces=namespaces
         )
         _run(options)
-        tell(judge(load(options.history)), report, as_json=as_json)
+        tell(judge(load(history)), report, as_json=as_json)
+
+
+def _met(*, ray: bool, namespaces: bool) -> set[Need]:
+    """Return the needs of faults that are met."""
+    has = {Need.RAY: ray, Need.NAMESPACES: namespaces, Need.CLOCKS: bool(library())}
+    return {need for need, met in has.items() if met}
+
+
+def _listed(met: Collection[Need]) -> Iterator[str]:
+    """Yield the names of all faults that can be done, and what is missing for others."""
+    for name, kind in KINDS.items():
+        if kind.need is None or kind.need in met:
+            yield name
+        elif kind.need is Need.CLOCKS:
+            yield f"{name} (left out: libfaketime is not installed; Debian: apt install faketime)"
+
+
+def _enter(*, ray: bool) -> None:
+    """Go into a network namespace; exit if that cannot be."""
+    if ray:
+        fail("--namespaces: replicas there do not reach Ray; leave out --ray", USAGE)
+    try:
+        enter()
+    except NamespacesUnavailable as exc:
+        fail(f"--namespaces: {exc}", USAGE)
 
 
 @contextmanager
@@ -117,8 +158,11 @@ def _chosen(text: str, known: Mapping[str, Kind]) -> dict[str, Kind]:
     """Return the faults that were asked for; exit if one is not known."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     for name in names:
-        if name not in known:
-            fail(f'--faults: there is no "{name}"; --faults list shows all', USAGE)
+        if name in known:
+            continue
+        if name in KINDS and (need := KINDS[name].need) is not None:
+            fail(f'--faults: "{name}" is only for where {need.value}', USAGE)
+        fail(f'--faults: there is no "{name}"; --faults list shows all', USAGE)
     return {name: known[name] for name in names}
 
 
@@ -126,9 +170,9 @@ def _run(options: ChaosOptions) -> None:
     """Run with a progress bar; exit if the system cannot be started or mended."""
     try:
         with progress(options.seconds) as told:
-            asyncio.run(run_chaos(replace(options, tell=told)))
+            asyncio.run(run_chaos(replace(options, tell=told, warn=warn)))
     except (ClientError, StoreError, ProcessFailed, TimeoutError, OSError) as exc:
-        fail(f"seed {options.seed}: {exc or type(exc).__name__}", FAILED)
+        fail(f"seed {options.seed}: {str(exc) or type(exc).__name__}", FAILED)
 
 
 @app.command(cls=Command)

@@ -37,7 +37,13 @@ class Weather:
 class Relay:
     """Forwards connections to an address; its ``port`` is taken at once."""
 
-    def __init__(self, target: str, tasks: TaskSet, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        target: str,
+        tasks: TaskSet,
+        chance: Callable[[], float],
+        listen_host: str = "127.0.0.1",
+    ) -> None:
         """``target``: host:port; chance: returns a random number in [0, 1) each time."""
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
@@ -46,7 +52,8 @@ class Relay:
         self._weathers: list[Weather] = []
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listen_host = listen_host
+        self._socket = socket.create_server((listen_host, 0), backlog=128)
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
         self._serving = tasks.start(self._serve(), f"relay to {target}", endless=True)
@@ -54,7 +61,7 @@ class Relay:
     @property
     def address(self) -> str:
         """Where to connect to instead of to the target."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self._listen_host}:{self.port}"
 
     def strike(self, weather: Weather) -> None:
         """Do this to bytes, too, until it is mended."""

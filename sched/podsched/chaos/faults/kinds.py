@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from podsched.chaos.faults import etcd, load, network, processes, ray
+from podsched.chaos.faults import clock, etcd, load, network, packets, processes, ray
 from podsched.chaos.faults.fault import Do
 from podsched.chaos.plan import Span
 
 
+class Need(Enum):
+    """What some faults need."""
+
+    RAY = "Ray evaluates (--ray)"
+    NAMESPACES = "replicas have network namespaces (--namespaces)"
+    CLOCKS = "libfaketime is installed"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A fault; ``ray``: only where Ray evaluates."""
+    """A fault; ``need``: what it cannot be done without."""
 
     do: Do
     span: Span
-    ray: bool = False
+    need: Need | None = None
 
 
-def _at_once(do: Do, *, ray: bool = False) -> Kind:
-    return Kind(do, Span(0.0, 0.0), ray)
+def _at_once(do: Do, need: Need | None = None) -> Kind:
+    return Kind(do, Span(0.0, 0.0), need)
 
 
-def _lasting(do: Do, shortest: float, longest: float) -> Kind:
-    return Kind(do, Span(shortest, longest))
+def _lasting(do: Do, shortest: float, longest: float, need: Need | None = None) -> Kind:
+    return Kind(do, Span(shortest, longest), need)
 
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
@@ -67,13 +76,19 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "reset-connections": _at_once(network.reset),
         "flood": _lasting(load.flood, 1.0, 4.0),
         "slow-watcher": _lasting(load.slow_watcher, 4.0, 10.0),
-        "kill-ray-head": _at_once(ray.kill_head, ray=True),
-        "kill-ray-worker": _at_once(ray.kill_worker, ray=True),
-        "kill-ray-actor": _at_once(ray.kill_actor, ray=True),
+        "clock-step": _lasting(clock.step, 2.0, 8.0, Need.CLOCKS),
+        "drop-leader": _lasting(packets.drop_leader, 1.0, 8.0, Need.NAMESPACES),
+        "drop-leader-sent": _lasting(packets.drop_leader_sent, 1.0, 8.0, Need.NAMESPACES),
+        "drop-leader-received": _lasting(packets.drop_leader_received, 1.0, 8.0, Need.NAMESPACES),
+        "drop-standby": _lasting(packets.drop_standby, 1.0, 8.0, Need.NAMESPACES),
+        "kill-unheard-leader": _lasting(packets.kill_unheard_leader, 2.0, 8.0, Need.NAMESPACES),
+        "kill-ray-head": _at_once(ray.kill_head, Need.RAY),
+        "kill-ray-worker": _at_once(ray.kill_worker, Need.RAY),
+        "kill-ray-actor": _at_once(ray.kill_actor, Need.RAY),
     }
 )
 
 
-def named(*, ray: bool) -> dict[str, Kind]:
-    """Return the faults that can be done, with Ray or without."""
-    return {name: kind for name, kind in KINDS.items() if ray or not kind.ray}
+def named(met: Collection[Need]) -> dict[str, Kind]:
+    """Return the faults that can be done where these needs are met."""
+    return {name: kind for name, kind in KINDS.items() if kind.need is None or kind.need in met}

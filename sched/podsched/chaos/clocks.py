@@ -1,0 +1,56 @@
+"""Wall clocks of processes that can be stepped while they run, by libfaketime.
+
+A step of the machine's own clock would be one for everybody on it. CLOCK_MONOTONIC is left alone,
+as a real step leaves it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from glob import glob
+from pathlib import Path
+
+#: Where distributions put the variant for programs with threads.
+_LIBRARIES = (
+    "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "/usr/lib*/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+)
+
+
+def library() -> str:
+    """Return the path of libfaketime, or "" where it is not installed."""
+    return next((path for pattern in _LIBRARIES for path in sorted(glob(pattern))), "")
+
+
+class Clocks:
+    """The wall clocks of several processes, each as many seconds ahead as a file says."""
+
+    def __init__(self, path: str, directory: Path) -> None:
+        """``path``: of libfaketime."""
+        self._path = path
+        self._directory = directory
+        self._ahead: Counter[str] = Counter()
+
+    def environment(self, process: str) -> Mapping[str, str]:
+        """Return the variables with which a process has to be started."""
+        self.step(process, 0)
+        return {
+            "LD_PRELOAD": self._path,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file(process)),
+            "FAKETIME_CACHE_DURATION": "1",  # seconds between looks at the file
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
+
+    def step(self, process: str, seconds: int) -> None:
+        """Step a process's clock forward, or backward if negative; it notices within a second."""
+        self._ahead[process] += seconds
+        new = self._file(process).with_suffix(".new")
+        new.write_text(f"{self._ahead[process]:+d}\n")
+        os.replace(new, self._file(process))
+
+    def _file(self, process: str) -> Path:
+        return self._directory / f"{process}.clock"
