@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from podsched.api.objects import AnyObject, Lease, timestamp
+from unittest.mock import patch
+
+from podsched.api.objects import AnyObject, Lease, seconds_of, timestamp
 from podsched.app.leader_requests import LeaderRequests, StandbyReplica, name_of, standbys
 from podsched.client.informer import Batch, Event, EventType
 
@@ -35,7 +37,7 @@ def test_warm_standbys_of_the_lock_are_known_the_preferred_one_first() -> None:
         replica("stranger", labelled=False),
         replica("c", priority="much"),
     ]
-    found = standbys(leases, LOCK, NOW)
+    found = standbys(leases, LOCK, lambda lease: NOW - seconds_of(lease.spec.renew_time))
     assert found == [StandbyReplica("b_1", 5), StandbyReplica("a_1", 0), StandbyReplica("c_1", 0)]
 
 
@@ -78,11 +80,57 @@ def test_a_request_to_hand_over_is_heard_once_and_only_by_whom_it_is_for() -> No
     assert asked.heard == ["b_1"]
 
 
+class Watching:
+    """Requests of a replica that sees Leases, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.clock = 100.0
+        self.known: dict[str, AnyObject] = {}
+        self.requests = LeaderRequests(
+            "a", LOCK, lambda: self.known, pause=bool, hand_over=str, now=lambda: self.clock
+        )
+
+    def see(self, lease: Lease | None, key: str = "kube-system/replica-a") -> None:
+        old = self.known.pop(key, None)
+        if lease is not None:
+            self.known[key] = lease
+        sort = EventType.MODIFIED if old is not None and lease is not None else EventType.ADDED
+        self.requests.handle(Batch(7, [Event(sort, "Lease", key, old, lease)]))
+
+
 def test_a_replica_whose_own_lease_stands_still_is_cut_off() -> None:
     """What the process before it wrote, or nothing at all, says nothing."""
-    known: dict[str, AnyObject] = {}
-    requests = LeaderRequests("a", LOCK, lambda: known, pause=bool, hand_over=str)
-    assert requests.unheard("a_1", NOW) == 0.0
-    known["kube-system/replica-a"] = replica("a", age=12)
-    assert requests.unheard("a_1", NOW) == 12.0
-    assert requests.unheard("a_2", NOW) == 0.0
+    watching = Watching()
+    assert watching.requests.unheard("a_1") == 0.0
+    watching.see(replica("a", age=3))
+    watching.see(replica("a", age=2))
+    watching.clock += 12
+    watching.see(replica("a", age=2, load="9"))
+    assert watching.requests.unheard("a_1") == 12.0
+    assert watching.requests.unheard("a_2") == 0.0
+    watching.see(replica("a", age=1))
+    assert watching.requests.unheard("a_1") == 0.0
+
+
+def test_a_wall_clock_that_is_set_changes_nothing() -> None:
+    """Neither that of the leader, a day ahead of all that it sees, nor that of a standby."""
+    watching = Watching()
+    with patch("time.time", lambda: NOW + 86_400):
+        for key, name, age in (("a", "a", 1), ("b", "b", 1), ("c", "c", 86_401)):
+            watching.see(replica(name, age=age), f"kube-system/replica-{key}")
+            watching.see(replica(name, age=age - 1), f"kube-system/replica-{key}")
+        watching.clock += 5
+        assert watching.requests.unheard("a_1") == 5.0
+        assert watching.requests.successor() == StandbyReplica("a_1", 0)
+        watching.see(None)
+        assert watching.requests.successor() == StandbyReplica("b_1", 0)
+        watching.clock += 6
+        watching.see(replica("c", age=0), "kube-system/replica-c")
+        assert watching.requests.successor() == StandbyReplica("c_1", 0)
+
+
+def test_a_replica_that_had_died_before_is_not_taken_for_a_standby() -> None:
+    watching = Watching()
+    with patch("time.time", lambda: NOW):
+        watching.see(replica("b", age=60), "kube-system/replica-b")
+        assert watching.requests.successor() is None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from podsched.api.objects import AnyObject, Lease, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
-from podsched.client.informer import Batch
+from podsched.client.informer import Batch, Event
 
 #: "<identity> <when>" on the leader's own Lease; when makes each request another one.
 HAND_OVER = f"{PREFIX}hand-over-to"
@@ -30,19 +30,29 @@ class StandbyReplica(NamedTuple):
     priority: int
 
 
-def standbys(leases: Iterable[AnyObject], lock: str, now: float) -> list[StandbyReplica]:
-    """Return the warm standbys of a lock, the one to be preferred first; now: Unix seconds."""
+def standbys(
+    leases: Iterable[AnyObject], lock: str, age: Callable[[Lease], float]
+) -> list[StandbyReplica]:
+    """Return the warm standbys of a lock, the one to be preferred first.
+
+    ``age``: returns the seconds since a Lease was renewed.
+    """
     found = []
     for lease in leases:
         if not isinstance(lease, Lease) or lease.metadata.labels.get(LABEL) != COMPONENT:
             continue
         about = lease.metadata.annotations
-        fresh = now - seconds_of(lease.spec.renew_time) < STALE_AFTER
+        fresh = age(lease) < STALE_AFTER
         warm = (about.get(f"{PREFIX}state"), about.get(f"{PREFIX}warm")) == ("standby", "true")
         if fresh and warm and about.get(f"{PREFIX}lock") == lock:
             priority = _whole(about.get(f"{PREFIX}priority", ""))
             found.append(StandbyReplica(lease.spec.holder_identity, priority))
     return sorted(found, key=lambda standby: (-standby.priority, standby.identity))
+
+
+def age_by_wall_clock(lease: Lease) -> float:
+    """Return the seconds since a Lease was renewed, as far as both clocks agree."""
+    return max(0.0, time.time() - seconds_of(lease.spec.renew_time))
 
 
 def name_of(identity: str) -> str:
@@ -63,7 +73,12 @@ def _whole(text: str) -> int:
 
 
 class LeaderRequests:
-    """Hears requests from an informer's batches, and knows the standbys."""
+    """Hears requests from an informer's batches, and knows the standbys.
+
+    How old a Lease is, is judged as client-go judges a lock's: by the monotonic clock, since its
+    renewal was seen. A leader whose wall clock is set forward would else take itself for cut off,
+    and all standbys for gone.
+    """
 
     def __init__(
         self,
@@ -73,6 +88,7 @@ class LeaderRequests:
         *,
         pause: Callable[[bool], None],
         hand_over: Callable[[str], None],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """``replica``: as ``ReplicaLease`` names it; pause and hand_over: who does it."""
         self._own = f"{NAMESPACE}/{lease_name(replica)}"
@@ -81,12 +97,16 @@ class LeaderRequests:
         self._leases = leases
         self._pause = pause
         self._hand_over = hand_over
+        self._now = now
+        self._renewed: dict[str, float] = {}
+        """When the renewal of a replica's Lease was seen, by the Lease's name."""
 
     def handle(self, batch: Batch) -> None:
         """Hear what is asked in a batch that has been taken over."""
         for event in batch.events:
             if event.kind != "Lease":
                 continue
+            self._see(event)
             if event.key == self._pause_key:
                 self._pause(event.new is not None)
             elif event.key == self._own and event.old is not None and event.new is not None:
@@ -95,7 +115,22 @@ class LeaderRequests:
                 if asked and asked != before:
                     self._hand_over(asked.partition(" ")[0])
 
-    def unheard(self, identity: str, now: float) -> float:
+    def _see(self, event: Event) -> None:
+        namespace, _, name = event.key.partition("/")
+        if namespace != NAMESPACE:
+            return
+        if not isinstance(event.new, Lease):
+            self._renewed.pop(name, None)
+        elif not isinstance(event.old, Lease):
+            # One that was there before may be a dead replica's.
+            self._renewed[name] = self._now() - age_by_wall_clock(event.new)
+        elif event.old.spec.renew_time != event.new.spec.renew_time:
+            self._renewed[name] = self._now()
+
+    def _age(self, lease: Lease) -> float:
+        return self._now() - self._renewed.get(lease.metadata.name, self._now())
+
+    def unheard(self, identity: str) -> float:
         """Return the seconds since when nothing of this process came back by way of the API.
 
         Its Lease is written through an API server and seen by the informer: when that stands still,
@@ -104,8 +139,8 @@ class LeaderRequests:
         lease = self._leases().get(self._own)
         if not isinstance(lease, Lease) or lease.spec.holder_identity != identity:
             return 0.0
-        return max(0.0, now - seconds_of(lease.spec.renew_time))
+        return self._age(lease)
 
     def successor(self) -> StandbyReplica | None:
         """Return who is to lead next, None if nobody is known to be warm."""
-        return next(iter(standbys(self._leases().values(), self._lock, time.time())), None)
+        return next(iter(standbys(self._leases().values(), self._lock, self._age)), None)

@@ -242,7 +242,7 @@ class Replica:
         waiting = ""
         while True:
             await asyncio.sleep(PREFER_AFTER)
-            if elector.is_leader() and requests.unheard(self.identity, time.time()) > CUT_OFF_AFTER:
+            if elector.is_leader() and requests.unheard(self.identity) > CUT_OFF_AFTER:
                 _log.error("No API server can be reached: another replica may try")
                 elector.hand_over("")
                 continue

@@ -11,7 +11,14 @@ import typer
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Lease
-from podsched.app.leader_requests import HAND_OVER, REASON, name_of, pause_name, standbys
+from podsched.app.leader_requests import (
+    HAND_OVER,
+    REASON,
+    age_by_wall_clock,
+    name_of,
+    pause_name,
+    standbys,
+)
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
@@ -58,7 +65,7 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
         return f"{leader} leads already."
     listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
     leases = [cast(Lease, item) for item in listing.items]
-    found = [s.identity for s in standbys(leases, lock, time.time())]
+    found = [s.identity for s in standbys(leases, lock, age_by_wall_clock)]
     wanted = [each for each in found if not to or to in (each, name_of(each))]
     if not wanted:
         known = ", ".join(found) or "none"
