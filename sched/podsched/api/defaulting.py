@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from google.protobuf.struct_pb2 import Struct
+
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.limit_ranges import default_limit_range
@@ -73,6 +75,25 @@ def _replicated(item: o.ReplicaSet | o.StatefulSet) -> None:
         item.spec.replicas = 1
 
 
+def _stateful_set(item: o.StatefulSet) -> None:
+    _replicated(item)
+    spec = item.spec
+    spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
+    if not spec.HasField("revision_history_limit"):
+        spec.revision_history_limit = 10
+    update = spec.update_strategy
+    _default(update, "type", "RollingUpdate")
+    if update["type"] == "RollingUpdate":
+        _default(update.get_or_create_struct("rollingUpdate"), "partition", 0)
+    for event in ("whenDeleted", "whenScaled"):
+        _default(spec.persistent_volume_claim_retention_policy, event, "Retain")
+
+
+def _default(struct: Struct, name: str, value: str | int) -> None:
+    if name not in struct.fields:
+        struct[name] = value
+
+
 def _replication_controller(item: o.ReplicationController) -> None:
     if not item.spec.HasField("replicas"):
         item.spec.replicas = 1
@@ -129,7 +150,7 @@ _FILL: Mapping[type[Any], Callable[[Any], None]] = {
     o.PodDisruptionBudget: _disruption_budget,
     o.Service: _service,
     o.ReplicaSet: _replicated,
-    o.StatefulSet: _replicated,
+    o.StatefulSet: _stateful_set,
     o.ReplicationController: _replication_controller,
     o.PersistentVolume: _volume,
     o.PersistentVolumeClaim: _claim,

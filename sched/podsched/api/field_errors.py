@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,6 +52,8 @@ def _quoted(value: object) -> str:
             value = value[:_MAX_SHOWN] + "..."
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
+    if value is None or isinstance(value, (Mapping, list)):
+        return json.dumps(value, separators=(",", ":"))[:_MAX_SHOWN]
     return str(value)
 
 
@@ -64,14 +67,14 @@ def invalid(path: str, value: object, reason: str) -> FieldError:
     return FieldError(path, ErrorType.INVALID, value, reason)
 
 
-def duplicate(path: str, value: object) -> FieldError:
+def duplicate(path: str, value: object, reason: str = "") -> FieldError:
     """Return the error: the value may occur only once."""
-    return FieldError(path, ErrorType.DUPLICATE, value)
+    return FieldError(path, ErrorType.DUPLICATE, value, reason)
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> FieldError:
-    """Return the error: the value is none of those allowed."""
-    allowed = ", ".join(f'"{item}"' for item in sorted(supported))
+    """Return the error: the value is none of those allowed, which are shown in this order."""
+    allowed = ", ".join(f'"{item}"' for item in supported)
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {allowed}")
 
 

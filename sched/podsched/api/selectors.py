@@ -203,7 +203,11 @@ class _Parser:
 
     def requirements(self) -> list[Requirement]:
         found: list[Requirement] = []
-        while self._peek():
+        while token := self._peek():
+            if token[0] in "=(),<>" or token == "!=":
+                raise SelectorError(
+                    f"found '{token}', expected: !, identifier, or 'end of string'"
+                )
             found.append(self._requirement())
             separator = self._next()
             if separator not in ("", ","):

@@ -109,7 +109,7 @@ def event(recorded: Event) -> dict[str, Any]:
         },
         "eventTime": _micro_time(recorded.event_time),
         "reportingController": recorded.reporting_controller,
-        "reportingInstance": recorded.reporting_instance[:128],
+        "reportingInstance": recorded.reporting_instance,
         "action": recorded.action,
         "reason": recorded.reason,
         "regarding": {

@@ -7,8 +7,9 @@
     Terminating   refused          its finalizers are dropped    gone, once it has none
 
 The leader's namespace controller deletes the content and then the namespace again. Source:
-plugin/pkg/admission/namespace and pkg/registry/core/namespace of Kubernetes 1.36; a deletion of a
-namespace without content stands for their ``finalize`` subresource.
+plugin/pkg/admission/namespace and pkg/registry/core/namespace of Kubernetes 1.36. Through gRPC a
+deletion of a namespace without content stands for their ``finalize`` subresource; through HTTP
+``finalize`` ends it, and a second deletion changes nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from podsched.server import errors
 from podsched.server.admission import encoded
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
+from podsched.server.errors import Violation
 from podsched.server.storage import New, ObjectStorage, Step
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
@@ -76,7 +78,10 @@ class Namespaces:
                 raise errors.not_found(NAMESPACE, name)
         if self._states().get(name) is False:
             why = f"unable to create new content in namespace {name} because it is being terminated"
-            raise errors.forbidden(kind, message.metadata.name, why)
+            error = errors.forbidden(kind, message.metadata.name, why)
+            cause = f"namespace {name} is being terminated"
+            error.violations = (Violation("metadata.namespace", cause, "NamespaceTerminating"),)
+            raise error
 
     async def provide(self, items: Iterable[New], coming: Container[str]) -> None:
         """Make the namespaces that are missing for new objects, but for those that are coming."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind, kind_of
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Namespace
 from podsched.api.reasons import StatusCode
 from podsched.server import errors
 from podsched.server.access.object_checks import check_change, check_own
@@ -38,7 +38,12 @@ from podsched.server.deletion import (
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.listing import Lister
-from podsched.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
+from podsched.server.namespaces import (
+    NAMESPACE,
+    Namespaces,
+    is_terminating,
+    namespace_deletion_step,
+)
 from podsched.server.patching import parse_patch, patched
 from podsched.server.scope import Scope, kind_named
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
@@ -236,11 +241,15 @@ class Registry:
     ) -> Entry:
         """Delete an object as Kubernetes' clients see it: a pod is marked before it is removed.
 
+        A namespace that is being deleted stays as it is; its ``finalize`` ends it.
+
         permitted: the caller's right has been checked. Raises ApiError.
         """
         deletion = await self._deletion(request, permitted=permitted)
 
         def change(entry: Entry) -> Step | None:
+            if isinstance(entry.message, Namespace) and is_terminating(entry.message):
+                return None
             step = deletion.change(entry)
             return marked_first(entry, step, self._now(), request.propagation_policy)
 

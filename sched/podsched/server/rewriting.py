@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Namespace, Pod
 from podsched.api.validation import validate
 from podsched.server import errors
 from podsched.server.access.object_checks import check_change
@@ -28,7 +28,7 @@ Make = Callable[[Entry], AnyObject]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One change. subresource: "" or "status"; verb: what the caller must be permitted to do."""
+    """One change. subresource: "", "status" or "finalize"; verb: what the caller must be permitted to do."""
 
     kind: Kind
     namespace: str
@@ -89,13 +89,20 @@ class Rewriter:
         if change.subresource == "status":
             message = _with_status(kind, message, old, self._now())
         else:
+            finalizers = _finalizers_of(message)
             admit_update(kind, message, old, sources=self._sources)
+            if change.subresource == "finalize" and isinstance(message, Namespace):
+                message.spec.finalizers[:] = finalizers
         check_change(kind, old, message)
         last.value = b""
         if is_over(message):
             last.value = encoded(kind, message)
             return Step(None)
         return None if message == old else Step(encoded(kind, message))
+
+
+def _finalizers_of(message: AnyObject) -> list[str]:
+    return [*message.spec.finalizers] if isinstance(message, Namespace) else []
 
 
 def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
@@ -118,9 +125,7 @@ def _with_status(kind: Kind, message: AnyObject, old: AnyObject, now: float) -> 
     if new.uid and new.uid != before.uid:
         text = f'Invalid value: "{new.uid}": field is immutable'
         found = errors.Violation("metadata.uid", text, "Invalid value")
-        error = errors.invalid(kind, before.name, [found])
-        error.violations = (found, found)  # Kubernetes looks at it twice
-        raise error
+        raise errors.invalid(kind, before.name, [found])
     if (new.labels, new.annotations, new.managed_fields) != (
         before.labels,
         before.annotations,

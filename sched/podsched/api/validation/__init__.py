@@ -21,6 +21,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.validation import (
     cluster,
     config_maps,
+    events,
     limit_ranges,
     pod_updates,
     pods,
@@ -34,8 +35,8 @@ from podsched.api.validation.meta import validate_metadata, validate_metadata_up
 from podsched.api.validation.names import (
     NameRule,
     dns1035_label,
-    dns1123_label,
     dns1123_subdomain,
+    namespace_name,
     path_segment_name,
 )
 from podsched.api.validation.storable import validate_storable
@@ -43,7 +44,7 @@ from podsched.api.validation.storable import validate_storable
 __all__ = ["validate", "validate_status"]
 
 _NAME_RULES: Mapping[str, NameRule] = {
-    "Namespace": dns1123_label,
+    "Namespace": namespace_name,
     "Service": dns1035_label,
     "Role": path_segment_name,
     "ClusterRole": path_segment_name,
@@ -55,7 +56,7 @@ _CREATE: Mapping[str, Callable[[Any], list[FieldError]]] = {
     "Node": cluster.validate_node,
     "PriorityClass": cluster.validate_priority_class,
     "PodDisruptionBudget": cluster.validate_disruption_budget,
-    "Event": cluster.validate_event,
+    "Event": events.validate_event,
     "Lease": cluster.validate_lease,
     "Service": workloads.validate_service,
     "ReplicaSet": workloads.validate_replicated,

@@ -1,7 +1,8 @@
-"""Nodes, priority classes, disruption budgets, events and leases."""
+"""Nodes, priority classes, disruption budgets and leases."""
 
 from __future__ import annotations
 
+from podsched.api.codec import write
 from podsched.api.field_errors import (
     FieldError,
     duplicate,
@@ -9,7 +10,7 @@ from podsched.api.field_errors import (
     invalid,
     required,
 )
-from podsched.api.objects import Event, Lease, Node, PodDisruptionBudget, PriorityClass
+from podsched.api.objects import Lease, Node, PodDisruptionBudget, PriorityClass
 from podsched.api.priorities import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -31,14 +32,15 @@ from podsched.api.validation.resource_lists import validate_quantities
 
 #: Characters. Beyond some thousands of digits, Python refuses to make a number of them.
 _MAX_INT_OR_PERCENT = 20
+_UNIQUE = "taints must be unique by key and effect pair"
 
 
 def validate_node(node: Node) -> list[FieldError]:
     """Validate taints and resources."""
-    errors = bounded("spec.taints", node.spec.taints)
+    errors = bounded("metadata.taints", node.spec.taints)
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(node.spec.taints):
-        path = f"spec.taints[{index}]"
+        path = f"metadata.taints[{index}]"  # the path that Kubernetes gives
         errors += validate_label_name(f"{path}.key", taint.key)
         errors += [invalid(f"{path}.value", taint.value, r) for r in label_value(taint.value)]
         if not taint.effect:
@@ -46,11 +48,12 @@ def validate_node(node: Node) -> list[FieldError]:
         else:
             errors += one_of(f"{path}.effect", taint.effect, TAINT_EFFECTS)
         if (taint.key, taint.effect) in seen:
-            shown = f"{taint.key}={taint.value}:{taint.effect}"
-            errors.append(duplicate(path, shown))
+            errors.append(duplicate(path, write(taint), _UNIQUE))
         seen.add((taint.key, taint.effect))
-    errors += validate_quantities(node.status.capacity, "status.capacity")
-    return errors + validate_quantities(node.status.allocatable, "status.allocatable")
+    errors += validate_quantities(node.status.capacity, "status.capacity", dotted=True)
+    return errors + validate_quantities(
+        node.status.allocatable, "status.allocatable", dotted=True
+    )
 
 
 def validate_node_update(new: Node, old: Node) -> list[FieldError]:
@@ -110,7 +113,7 @@ def validate_disruption_budget(item: PodDisruptionBudget) -> list[FieldError]:
         errors += _int_or_percent("spec.maxUnavailable", spec.max_unavailable)
     if spec.HasField("selector"):
         errors += validate_label_selector(spec.selector, "spec.selector")
-    policies = ("IfHealthyBudget", "AlwaysAllow")
+    policies = ("AlwaysAllow", "IfHealthyBudget")
     path = "spec.unhealthyPodEvictionPolicy"
     return errors + one_of(path, spec.unhealthy_pod_eviction_policy, policies)
 
@@ -128,19 +131,6 @@ def _int_or_percent(path: str, text: str) -> list[FieldError]:
     if not errors and int(text[:-1]) > 100:
         errors.append(invalid(path, text, "must not be greater than 100%"))
     return errors
-
-
-def validate_event(item: Event) -> list[FieldError]:
-    """Check that an event is in the namespace of the object that it is about."""
-    involved, namespace = item.involved_object.namespace, item.metadata.namespace
-    if involved:
-        if namespace != involved:
-            reason = "does not match event.namespace"
-            return [invalid("involvedObject.namespace", involved, reason)]
-    elif namespace not in ("default", "kube-system"):
-        reason = "does not match event.namespace"
-        return [invalid("involvedObject.namespace", involved, reason)]
-    return []
 
 
 def validate_lease(item: Lease) -> list[FieldError]:

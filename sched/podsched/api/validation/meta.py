@@ -138,9 +138,10 @@ def validate_metadata_update(new: ObjectMeta, old: ObjectMeta) -> list[FieldErro
     if old.HasField("deletion_timestamp"):
         added = set(new.finalizers) - set(old.finalizers)
         if added:
+            shown = ", ".join(f'"{name}"' for name in sorted(added))
             reason = (
                 "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers {sorted(added)}"
+                f"found new finalizers []string{{{shown}}}"
             )
             errors.append(forbidden("metadata.finalizers", reason))
     return errors

@@ -60,6 +60,11 @@ def dns1123_subdomain(name: str) -> list[str]:
     return errors
 
 
+def namespace_name(name: str) -> list[str]:
+    """Check the name of a namespace: a label, of which a dot is told first."""
+    return ["must not contain dots"] if "." in name else dns1123_label(name)
+
+
 def path_segment_name(name: str) -> list[str]:
     """Check the name of a role or of a binding, which is almost free: system:node."""
     if len(name) > 253:

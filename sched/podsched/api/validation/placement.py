@@ -161,9 +161,7 @@ def _pod_term(term: PodAffinityTerm, path: str) -> list[FieldError]:
             errors.append(invalid(f"{path}.matchLabelKeys[{index}]", key, reason))
     if not term.topology_key:
         errors.append(required(f"{path}.topologyKey", "can not be empty"))
-    else:
-        errors += validate_label_name(f"{path}.topologyKey", term.topology_key)
-    return errors
+    return errors + validate_label_name(f"{path}.topologyKey", term.topology_key)
 
 
 def _label_keys(

@@ -20,7 +20,7 @@ from podsched.api.objects import Container, ContainerPort, Pod, PodSpec, Volume
 from podsched.api.resources import is_sidecar
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
-from podsched.api.validation.meta import bounded, not_negative, one_of, validate_labels
+from podsched.api.validation.meta import bounded, one_of, validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.storable import validate_storable
 
@@ -71,11 +71,11 @@ def validate_spec(spec: PodSpec) -> list[FieldError]:
     errors += _names(spec)
     errors += validate_labels(spec.node_selector, "spec.nodeSelector")
     errors += placement.validate_affinity(spec, "spec.affinity")
-    errors += bounded("spec.tolerations", spec.tolerations)
-    errors += placement.validate_tolerations(spec.tolerations, "spec.tolerations")
+    errors += placement.validate_gates(spec, "spec")
     spread = "spec.topologySpreadConstraints"
     errors += placement.validate_spread(spec.topology_spread_constraints, spread)
-    errors += placement.validate_gates(spec, "spec")
+    errors += bounded("spec.tolerations", spec.tolerations)
+    errors += placement.validate_tolerations(spec.tolerations, "spec.tolerations")
     if spec.scheduling_gates and spec.node_name:
         reason = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden("spec.nodeName", reason))
@@ -95,10 +95,6 @@ def _policies(spec: PodSpec) -> list[FieldError]:
         ),
     ):
         errors += one_of(f"spec.{name}", value, supported)
-    if spec.HasField("termination_grace_period_seconds"):
-        errors += not_negative(
-            "spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds
-        )
     if spec.HasField("active_deadline_seconds"):
         seconds = spec.active_deadline_seconds
         if not 1 <= seconds < 2**31:
@@ -142,8 +138,10 @@ def _containers(spec: PodSpec, volumes: set[str]) -> list[FieldError]:
         errors += bounded(f"spec.{group}", containers)
         for index, container in enumerate(containers):
             path = f"spec.{group}[{index}]"
-            errors += _container_name(container, path, names)
             errors += _container(container, path, spec.host_network, volumes)
+            if container.name in names:
+                errors.append(duplicate(f"{path}.name", container.name))
+            names.add(container.name)
             if group == "initContainers" and not is_sidecar(container):
                 # Init containers run before the others: their ports are free again by then.
                 errors += _unique_host_ports(container, path, set())
@@ -152,25 +150,15 @@ def _containers(spec: PodSpec, volumes: set[str]) -> list[FieldError]:
     for index, container in enumerate(spec.init_containers):
         path = f"spec.initContainers[{index}].restartPolicy"
         if container.restart_policy and not is_sidecar(container):
-            errors += one_of(path, container.restart_policy, ("Always", "Never", "OnFailure"))
-    return errors
-
-
-def _container_name(container: Container, path: str, names: set[str]) -> list[FieldError]:
-    if not container.name:
-        return [required(f"{path}.name")]
-    here = f"{path}.name"
-    errors = [invalid(here, container.name, reason) for reason in dns1123_label(container.name)]
-    if container.name in names:
-        errors.append(duplicate(here, container.name))
-    names.add(container.name)
+            errors += one_of(path, container.restart_policy, ("Always", "OnFailure", "Never"))
     return errors
 
 
 def _container(
     container: Container, path: str, host_network: bool, volumes: set[str]
 ) -> list[FieldError]:
-    errors: list[FieldError] = []
+    here, name = f"{path}.name", container.name
+    errors = [invalid(here, name, r) for r in dns1123_label(name)] if name else [required(here)]
     if not container.image:
         errors.append(required(f"{path}.image"))
     elif container.image != container.image.strip():
@@ -314,6 +302,11 @@ def validate_pod_status(pod: Pod) -> list[FieldError]:
     """Validate what an update of the status says."""
     errors: list[FieldError] = []
     status = pod.status
+    for index, condition in enumerate(status.conditions):
+        if condition.observed_generation < 0:
+            path = f"status.conditions[{index}].observedGeneration"
+            reason = "must be a non-negative integer"
+            errors.append(invalid(path, condition.observed_generation, reason))
     if status.nominated_node_name:
         path, value = "status.nominatedNodeName", status.nominated_node_name
         errors += [invalid(path, value, reason) for reason in dns1123_subdomain(value)]

@@ -38,11 +38,16 @@ def parse_or_report(path: str, text: str, errors: list[FieldError]) -> Fraction 
         return None
 
 
-def validate_quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    """Check resources: names are qualified, amounts not negative, devices whole."""
+def validate_quantities(
+    quantities: Mapping[str, str], path: str, *, dotted: bool = False
+) -> list[FieldError]:
+    """Check resources: names are qualified, amounts not negative, devices whole.
+
+    dotted: paths end in ".cpu", as Kubernetes' of a node's status do, and not in "[cpu]".
+    """
     errors = bounded(path, quantities)
     for name, text in quantities.items():
-        here = f"{path}[{name}]"
+        here = f"{path}.{name}" if dotted else f"{path}[{name}]"
         errors += [invalid(here, name, reason) for reason in qualified_name(name)]
         amount = parse_or_report(here, text, errors)
         if amount is not None:
@@ -160,7 +165,7 @@ def validate_pod_level(spec: PodSpec) -> list[FieldError]:
     ):
         for name in quantities:
             if not resources.is_pod_level_resource(name):
-                supported = ("cpu", "memory", "hugepages-*")
+                supported = ("cpu", "hugepages-*", "memory")
                 errors.append(not_supported(f"{path}.{part}[{name}]", name, supported))
     if errors:
         return errors

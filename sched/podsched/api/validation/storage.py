@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsched.api.field_errors import FieldError, duplicate, forbidden, invalid, required
+from podsched.api.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from podsched.api.objects import (
     CSINode,
     CSIStorageCapacity,
@@ -28,15 +35,16 @@ from podsched.api.validation.resource_lists import parse_or_report, validate_qua
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM = ("Delete", "Recycle", "Retain")
+_CLASS_RECLAIM = ("Delete", "Retain")
 _MODES = ("Block", "Filesystem")
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
 _FIRST_SOURCE = 10
 
 
-def _access_modes(modes: Sequence[str], path: str, kind: str) -> list[FieldError]:
+def _access_modes(modes: Sequence[str], path: str, reason: str = "") -> list[FieldError]:
     errors: list[FieldError] = []
     if not modes:
-        errors.append(required(path, f"at least 1 access mode is required{kind}"))
+        errors.append(required(path, reason))
     for mode in modes:
         errors += one_of(path, mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and len(modes) > 1:
@@ -47,15 +55,18 @@ def _access_modes(modes: Sequence[str], path: str, kind: str) -> list[FieldError
 
 def volume_sources(spec: PersistentVolumeSpec) -> list[str]:
     """Return the kinds of volume that a spec names; there should be one."""
-    return [field.json_name for field, _ in spec.ListFields() if field.number >= _FIRST_SOURCE]
+    found = [field.json_name for field, _ in spec.ListFields() if field.number >= _FIRST_SOURCE]
+    return sorted(found, key=lambda name: (name == "csi", name != "hostPath"))  # as Kubernetes looks
 
 
 def validate_volume(item: PersistentVolume) -> list[FieldError]:
     """Validate capacity, access modes, source, reclaim policy and node affinity."""
     spec = item.spec
-    errors = _access_modes(spec.access_modes, "spec.accessModes", "")
-    if "storage" not in spec.capacity:
+    errors = _access_modes(spec.access_modes, "spec.accessModes")
+    if not spec.capacity:
         errors.append(required("spec.capacity"))
+    if [*spec.capacity] != ["storage"]:
+        errors.append(not_supported("spec.capacity", dict(spec.capacity) or None, ("storage",)))
     errors += validate_quantities(spec.capacity, "spec.capacity")
     policy = "spec.persistentVolumeReclaimPolicy"
     errors += one_of(policy, spec.persistent_volume_reclaim_policy, _RECLAIM)
@@ -97,7 +108,8 @@ def validate_volume_update(new: PersistentVolume, old: PersistentVolume) -> list
 def validate_claim(item: PersistentVolumeClaim) -> list[FieldError]:
     """Validate access modes, the requested storage, selector and class."""
     spec = item.spec
-    errors = _access_modes(spec.access_modes, "spec.accessModes", "")
+    modes = "at least 1 access mode is required"
+    errors = _access_modes(spec.access_modes, "spec.accessModes", modes)
     path = "spec.resources[storage]"
     text = spec.resources.requests.get("storage")
     if text is None:
@@ -138,7 +150,7 @@ def validate_storage_class(item: StorageClass) -> list[FieldError]:
     errors: list[FieldError] = []
     if not item.provisioner:
         errors.append(required("provisioner"))
-    errors += one_of("reclaimPolicy", item.reclaim_policy, _RECLAIM)
+    errors += one_of("reclaimPolicy", item.reclaim_policy, _CLASS_RECLAIM)
     modes = ("Immediate", "WaitForFirstConsumer")
     errors += one_of("volumeBindingMode", item.volume_binding_mode, modes)
     return errors + bounded("allowedTopologies", item.allowed_topologies)
@@ -146,16 +158,17 @@ def validate_storage_class(item: StorageClass) -> list[FieldError]:
 
 def validate_storage_class_update(new: StorageClass, old: StorageClass) -> list[FieldError]:
     """Check that nothing changes by which volumes have been made already."""
-    return [
-        forbidden(path, f"updates to {path} are forbidden.")
-        for path, now, before in (
-            ("provisioner", new.provisioner, old.provisioner),
-            ("parameters", new.parameters, old.parameters),
-            ("reclaimPolicy", new.reclaim_policy, old.reclaim_policy),
-            ("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode),
-        )
-        if now != before
-    ]
+    errors: list[FieldError] = []
+    if new.parameters != old.parameters:
+        errors.append(forbidden("parameters", "updates to parameters are forbidden."))
+    for path, now, before in (
+        ("provisioner", new.provisioner, old.provisioner),
+        ("reclaimPolicy", new.reclaim_policy, old.reclaim_policy),
+        ("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode),
+    ):
+        if now != before:
+            errors.append(invalid(path, now, IMMUTABLE))
+    return errors
 
 
 def validate_csi_node(item: CSINode) -> list[FieldError]:

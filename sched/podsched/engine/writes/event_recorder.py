@@ -22,6 +22,8 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Longest note in bytes, as in ``truncateMessage``; longer ones end in " ...".
 NOTE_LIMIT = 1024
+#: Longest reportingInstance.
+NAME_LIMIT = 128
 BUFFER = 20_000
 BATCH = 200
 BUSY_BATCH = 20
@@ -74,7 +76,7 @@ class EventRecorder:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._write = write
-        self._instance = instance
+        self._instance = instance[:NAME_LIMIT]
         self._busy = busy
         self._wall = wall
         self._outbox: Outbox[EventRecord] = Outbox(self._send, retry_for=0.0, given_up=self._forget)

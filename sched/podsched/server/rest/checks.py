@@ -8,14 +8,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Event
+from podsched.api.validation.events import (
+    validate_event,
+    validate_new_event,
+    validate_new_event_update,
+)
 from podsched.server import errors
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError, Violation
 from podsched.server.rest.bodies import YAML, check_kind, parsed, read_object
 from podsched.server.rest.failures import RestError, about, bad_request, causes_of, failed_options
 from podsched.server.rest.messages import Request
-from podsched.server.rest.resources import Resource
+from podsched.server.rest.resources import EVENTS_GROUP, Resource
 from podsched.server.rest.routes import Target
 
 #: Kinds that are only replaced by who names the version that he has read.
@@ -76,6 +81,20 @@ def _check_namespace(target: Target, message: AnyObject) -> None:
     if metadata.namespace and metadata.namespace != target.namespace:
         raise bad_request(_NAMESPACES)
     metadata.namespace = target.namespace or DEFAULT_NAMESPACE
+
+
+def check_event(target: Target, message: AnyObject, old: AnyObject | None = None) -> None:
+    """Raise ApiError 422 for an event that events.k8s.io/v1 does not take, but core/v1 may."""
+    if target.resource.group != EVENTS_GROUP or not isinstance(message, Event):
+        return
+    stricter = (
+        validate_new_event_update(message, old)
+        if isinstance(old, Event)
+        else validate_new_event(message)
+    )
+    if stricter:
+        found = [Violation.of(error) for error in (*validate_event(message), *stricter)]
+        raise errors.invalid(target.resource.kind, message.metadata.name, found)
 
 
 def check_replacement(target: Target, message: AnyObject) -> None:
@@ -145,6 +164,14 @@ _ADMISSION: Final = frozenset(
 )
 
 
+def of_update(error: ApiError) -> ApiError:
+    """Return the error of an update, with mistakes in metadata twice: Kubernetes looks twice."""
+    if error.reason == "INVALID":
+        twice = tuple(v for v in error.violations if v.field.startswith("metadata."))
+        error.violations = (*twice, *error.violations)
+    return error
+
+
 def of_admission(error: ApiError) -> ApiError:
     """Return the error of a creation, Forbidden where Kubernetes' admission forbids it."""
     for violation in error.violations:
@@ -194,9 +221,7 @@ def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     if new.uid != before.uid and not target.subresource:
         text = f'Invalid value: "{new.uid}": field is immutable'
         found = Violation("metadata.uid", text, "Invalid value")
-        error = errors.invalid(kind, before.name, [found])
-        error.violations = (found, found)  # Kubernetes looks at it twice
-        raise error
+        raise errors.invalid(kind, before.name, [found])
     for field in ("creation_timestamp", "deletion_timestamp"):
         new.ClearField(field)
         if before.HasField(field):

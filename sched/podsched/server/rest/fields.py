@@ -9,7 +9,7 @@ from podsched.api.field_selectors import parse_field_selector
 from podsched.api.selectors import SelectorError
 from podsched.server.rest.event_views import OLD_NAMES
 from podsched.server.rest.failures import bad_request
-from podsched.server.rest.resources import Resource
+from podsched.server.rest.resources import EVENTS_GROUP, Resource
 
 _ALL: Final = ("metadata.name", "metadata.namespace")
 _REFERENCE: Final = (
@@ -61,7 +61,7 @@ def checked_fields(resource: Resource, text: str) -> str:
         first, dot, rest = term.path.partition(".")
         path = (
             OLD_NAMES.get(first, first) + dot + rest
-            if resource.group == "events.k8s.io"
+            if resource.group == EVENTS_GROUP
             else term.path
         )
         if path not in known:

@@ -77,7 +77,10 @@ def checked_labels(text: str) -> str:
     try:
         requirements = parse_selector(text).requirements or ()
     except SelectorError as error:
-        raise bad_request(f"unable to parse requirement: {error}") from None
+        # What is no requirement at all is told without these words.
+        text = str(error)
+        lead = "" if "'end of string'" in text else "unable to parse requirement: "
+        raise bad_request(lead + text) from None
     for found in requirements:
         if found.operator in ("In", "NotIn"):
             for index, value in enumerate(sorted(found.values)):

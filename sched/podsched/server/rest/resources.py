@@ -71,6 +71,8 @@ class Resource:
         return f"{self.kind.name}List"
 
 
+#: Where events are served a second time, by stricter rules.
+EVENTS_GROUP: Final = "events.k8s.io"
 _SCALE: Final = Subresource("scale", _CHANGE, "autoscaling", "v1", "Scale")
 _OWN: Final[Mapping[str, tuple[Subresource, ...]]] = {
     "Pod": (
@@ -106,7 +108,7 @@ def _resource(kind: Kind) -> Resource:
 
 def _new_events(event: Kind) -> Resource:
     """Return events as events.k8s.io has them: the same objects with fields named anew."""
-    return Resource(event, "events.k8s.io", "v1", _ALL, show=show_new_event, hide=hide_new_event)
+    return Resource(event, EVENTS_GROUP, "v1", _ALL, show=show_new_event, hide=hide_new_event)
 
 
 def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:

@@ -24,12 +24,14 @@ from podsched.server.rest.bodies import (
 from podsched.server.rest.checks import (
     another_uid,
     applied_config,
+    check_event,
     check_identity,
     check_new,
     check_patch_options,
     check_replacement,
     of_admission,
     of_deletion,
+    of_update,
     read_patched,
 )
 from podsched.server.rest.deleting import DeleteOptions
@@ -86,6 +88,7 @@ class Writing:
         decoded = read_object(resource, content, doubled, level)
         message = decoded.message
         check_new(target, message)
+        check_event(target, message)
         complete_life(message)
         await self.check_namespace(target)
         try:
@@ -148,6 +151,7 @@ class Writing:
                 raise another_uid(target, uid, entry.message.metadata.uid)
             message = kind.new()
             message.CopyFrom(decoded.message)  # type: ignore[arg-type]
+            check_event(target, message, entry.message)
             complete_life(message, entry.message)
             return managed(resource, entry, message, manager)
 
@@ -160,7 +164,10 @@ class Writing:
     ) -> Entry:
         kind, subresource = target.resource.kind, target.subresource
         change = Rewrite(kind, target.namespace, target.name, verb, subresource, make, dry)
-        return await self._core.rewriter.rewrite(change)
+        try:
+            return await self._core.rewriter.rewrite(change)
+        except ApiError as error:
+            raise of_update(error) from None
 
     # ------------------------------------------------------------------ patch
 
@@ -186,6 +193,7 @@ class Writing:
             content = change(patchable(resource, entry))
             message = read_patched(resource, content, level, warnings)
             check_identity(target, message, entry)
+            check_event(target, message, entry.message)
             complete_life(message, entry.message)
             return managed(resource, entry, message, manager)
 
@@ -209,6 +217,7 @@ class Writing:
             content = applied(live, config, manager, force=force, version=resource.api_version)
             message = read_patched(resource, content, level, warnings)
             check_identity(target, message, entry)
+            check_event(target, message, entry.message)
             complete_life(message, entry.message)
             return message
 
@@ -230,6 +239,7 @@ class Writing:
         version = target.resource.api_version
         content = applied({"metadata": {}}, config, manager, force=True, version=version)
         decoded = read_object(target.resource, content, (), "Warn")
+        check_event(target, decoded.message)
         complete_life(decoded.message)
         return await self._core.creator.create(decoded.message, dry_run=dry)
 
