@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from podsched.api.etcd_keys import SYNC, object_key
+from podsched.api.kinds import KINDS
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.server.access.tokens import hash_of
 from podsched.server.rest.probes import Probes
 from podsched.server.server import ApiServer
 from podsched.server.settings import ServerSettings
+from podsched.store.protocol import Put
 from podsched.telemetry.health import HealthChecks
 from podsched.testing.memory_store import MemoryStore
 
@@ -75,9 +78,29 @@ def parts(topic: str, folder: Path) -> list[Path]:
     return files
 
 
+#: A topic about versions that are forgotten, and the last write before they are.
+EXPIRED, LAST_WRITE = "expired", object_key(KINDS["Pod"], "expired/bb")
+
+
+async def forget(store: MemoryStore) -> None:
+    """Compact the store once all has been written that ``expired`` asks for afterwards.
+
+    The server that was recorded forgets within seconds. Here that would make it a matter of time
+    which answers are still from before.
+    """
+    async for batch in store.watch(LAST_WRITE):
+        if batch.events:
+            await store.compact(batch.revision)
+
+
 async def replayed(recording: Path, tokens: Path) -> set[str]:
     """The exchanges of a recording that a fresh server answers differently."""
     store = MemoryStore()
+    forgetting = None
+    if recording.stem == EXPIRED:
+        for _ in range(2):  # of what the server does not remember from the start
+            await store.txn([], [Put(SYNC, b"")])
+        forgetting = asyncio.create_task(forget(store))
     settings = ServerSettings(kube_listen="127.0.0.1:0", token_file=str(tokens))
     probes = Probes(HealthChecks(), lambda _: (b"", "text/plain"))
     server = ApiServer(settings, store, probes=probes)
@@ -86,6 +109,8 @@ async def replayed(recording: Path, tokens: Path) -> set[str]:
         tokens_shown = ("--token", "admin", "--token-of", "reader=reader")
         return await differing_from(f"127.0.0.1:{server.kube_port}", recording, *tokens_shown)
     finally:
+        if forgetting is not None:
+            forgetting.cancel()
         await server.stop(0.5)
         await store.close()
 

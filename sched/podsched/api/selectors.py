@@ -205,9 +205,7 @@ class _Parser:
         found: list[Requirement] = []
         while token := self._peek():
             if token[0] in "=(),<>" or token == "!=":
-                raise SelectorError(
-                    f"found '{token}', expected: !, identifier, or 'end of string'"
-                )
+                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
             found.append(self._requirement())
             separator = self._next()
             if separator not in ("", ","):

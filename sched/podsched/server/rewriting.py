@@ -28,7 +28,10 @@ Make = Callable[[Entry], AnyObject]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One change. subresource: "", "status" or "finalize"; verb: what the caller must be permitted to do."""
+    """One change. verb: what the caller must be permitted to do.
+
+    subresource: "" for the whole object, "status", or "finalize" of a namespace.
+    """
 
     kind: Kind
     namespace: str

@@ -91,7 +91,10 @@ def test_a_new_event_of_the_newer_group_has_nothing_of_the_older(
 @pytest.mark.parametrize(
     ("change", "texts"),
     [
-        (lambda e: e.series.last_observed_time.FromSeconds(2), ['series.count: Invalid value: "": should be at least 2']),
+        (
+            lambda e: e.series.last_observed_time.FromSeconds(2),
+            ['series.count: Invalid value: "": should be at least 2'],
+        ),
         (lambda e: setattr(e, "message", "b"), ['message: Invalid value: "b": field is immutable']),
         (
             lambda e: e.event_time.FromSeconds(2),

@@ -51,9 +51,7 @@ def validate_node(node: Node) -> list[FieldError]:
             errors.append(duplicate(path, write(taint), _UNIQUE))
         seen.add((taint.key, taint.effect))
     errors += validate_quantities(node.status.capacity, "status.capacity", dotted=True)
-    return errors + validate_quantities(
-        node.status.allocatable, "status.allocatable", dotted=True
-    )
+    return errors + validate_quantities(node.status.allocatable, "status.allocatable", dotted=True)
 
 
 def validate_node_update(new: Node, old: Node) -> list[FieldError]:

@@ -56,7 +56,9 @@ def _access_modes(modes: Sequence[str], path: str, reason: str = "") -> list[Fie
 def volume_sources(spec: PersistentVolumeSpec) -> list[str]:
     """Return the kinds of volume that a spec names; there should be one."""
     found = [field.json_name for field, _ in spec.ListFields() if field.number >= _FIRST_SOURCE]
-    return sorted(found, key=lambda name: (name == "csi", name != "hostPath"))  # as Kubernetes looks
+    return sorted(
+        found, key=lambda name: (name == "csi", name != "hostPath")
+    )  # as Kubernetes looks
 
 
 def validate_volume(item: PersistentVolume) -> list[FieldError]:

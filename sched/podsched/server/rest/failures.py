@@ -159,7 +159,7 @@ def _details(error: ApiError) -> dict[str, Any] | None:
     details: dict[str, Any] = {}
     if error.about is not None:
         details = about(*error.about, by_kind=error.reason in _BY_KIND)
-    if error.reason is StatusReason.INVALID or error.violations and details:
+    if error.reason is StatusReason.INVALID or (error.violations and details):
         details["causes"] = causes_of(error.violations)
     if error.reason is StatusReason.DISRUPTION_BUDGET:
         cause = error.message.partition(_CAUSE)[2]
