@@ -9,7 +9,7 @@ import pytest
 
 from podsched.client.informer import Batch
 from podsched.kube.informer import KubeInformer
-from support.kube_server import KubeStore, MemoryHttp, refusal
+from support.kube_server import Answer, KubeStore, MemoryHttp, refusal
 
 pytestmark = pytest.mark.looptime
 
@@ -122,6 +122,56 @@ async def test_servers_that_stream_no_lists_are_listed_by_pages(store: KubeStore
     await asyncio.sleep(1)
     assert follower.said() == ["ADDED Pod default/later"]
     follower.task.cancel()
+
+
+async def test_a_server_that_ignores_that_a_list_is_to_be_streamed_is_listed_by_pages(
+    store: KubeStore,
+) -> None:
+    store.ends_lists = False
+    follower = Follower(store)
+    await asyncio.sleep(1)
+    store.break_watches()  # as each watch ends after its time
+    async with asyncio.timeout(30):
+        await follower.informer.synced.wait()
+    assert follower.said() == ["ADDED Node n1", "ADDED Pod default/web"]
+    follower.task.cancel()
+
+
+async def test_a_watch_that_is_refused_over_and_over_is_begun_from_a_new_list(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.watch_errors = [refusal(500, "InternalError", "an event cannot be decoded")] * 6
+    store.pod("new")
+    store.break_watches()
+    await asyncio.sleep(30)
+    assert follower.said() == ["ADDED Pod default/new"]
+    assert follower.informer.relists == 2
+
+
+async def test_a_server_that_is_busy_is_not_asked_for_a_new_list(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    busy = refusal(429, "TooManyRequests", "too many requests", retry_after=1)
+    store.watch_errors = [busy] * 8
+    store.break_watches()
+    await asyncio.sleep(60)
+    assert (store.watch_errors, follower.informer.relists) == ([], 0)
+
+
+async def test_lines_that_are_no_events_are_read_again_from_where_the_watch_was(
+    store: KubeStore, follower: Follower
+) -> None:
+    await follower.informer.synced.wait()
+    follower.said()
+    store.watch_errors = [Answer(200, None)]  # type: ignore[arg-type]
+    store.pod("new")
+    store.break_watches()
+    await asyncio.sleep(5)
+    assert follower.said() == ["ADDED Pod default/new"]
+    assert not follower.task.done()
 
 
 async def test_an_outage_at_first_is_waited_out_and_told(store: KubeStore) -> None:

@@ -88,6 +88,8 @@ class KubeStore:
     """Objects, their history, and the requests that were made."""
 
     streams_lists: bool = True
+    ends_lists: bool = True
+    """Whether the end of a streamed list is told; old servers ignore that one was asked for."""
     version: int = 100
     objects: dict[str, dict[str, Json]] = field(default_factory=dict)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -100,6 +102,7 @@ class KubeStore:
         self._faults: list[_Fault] = []
         self._changed = asyncio.Event()
         self._epoch = 0
+        self.watch_errors: list[Answer] = []
         self.down = False
         self.may_watch = True
 
@@ -294,13 +297,16 @@ class KubeStore:
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield lines until the watch breaks."""
         target, chosen, epoch = _target(path), _selection(params), self._epoch
+        if self.watch_errors and params.get("resourceVersion"):
+            yield _line("ERROR", self.watch_errors.pop(0).body)
+            return
         seen = int(params.get("resourceVersion") or 0)
         if not seen:
             seen = self.version
             for key, item in sorted(self.objects.get(target.plural, {}).items()):
                 if chosen(item) and (not target.namespace or key.startswith(target.namespace)):
                     yield _line("ADDED", item)
-            if "sendInitialEvents" in params:
+            if "sendInitialEvents" in params and self.ends_lists:
                 yield _line(
                     "BOOKMARK", _bookmark(self.version, {"k8s.io/initial-events-end": "true"})
                 )

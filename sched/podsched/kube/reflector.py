@@ -1,10 +1,10 @@
 """One kind, listed once and watched from there: what client-go's Reflector does.
 
     listing --watch-list: ADDED..., BOOKMARK initial-events-end--> watching
-       ^    '--refused: list, page by page-------------------------^   |
+       ^    '--refused, or not whole: list, page by page-----------^   |
        |                                                               |--ended, broke: again from
-       '--410 Expired (as an answer, or as an ERROR event)-------------|  the last resourceVersion
-                                                                       '--> watching
+       |--410 Expired (as an answer, or as an ERROR event)-------------|  the last resourceVersion
+       '--other answers of failure, three times without news-----------'--> watching
 
 Guarantees: the sink gets a whole list, then every change after it once and in order. A
 resourceVersion is kept as the string that came, and sent back as it is. Failures are waited out,
@@ -23,7 +23,15 @@ import orjson
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
-from podsched.client.errors import ClientError, Compacted, Invalid, Unreadable
+from podsched.client.errors import (
+    ClientError,
+    Compacted,
+    Invalid,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    Unreadable,
+)
 from podsched.client.informer import EventType
 from podsched.kube.lists import Requests, pages
 from podsched.kube.objects import UnreadableObjectError, read_object
@@ -39,6 +47,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _WATCH_SECONDS = 300
 #: Objects decoded before other tasks have their turn: some 5 ms.
 _TURN = 50
+#: Refusals of a watch in a row after which the kind is listed again.
+_MOST_REFUSALS = 3
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
 _TYPES: Final = {type_.name: type_ for type_ in EventType}
 
@@ -94,6 +104,7 @@ class Reflector:
         #: Whether the server streams lists; found out by asking.
         self._streams_lists = True
         self._version = ""
+        self._refusals = 0
         self.relists = 0
         #: Why the kind is not current, "" if it is.
         self.problem = "not listed yet"
@@ -117,9 +128,22 @@ class Reflector:
             except ClientError as error:
                 if self._version != before:
                     backoff.reset()
+                self._count_refusal(error, news=self._version != before)
                 self.problem, wait = str(error), min(error.retry_after, _LONGEST_PAUSE)
                 _log.warning("The watch broke", kind=self._kind.name, error=str(error))
             await asyncio.sleep(max(backoff.next_delay(), wait))
+
+    def _count_refusal(self, error: ClientError, *, news: bool) -> None:
+        """List again when a watch is refused over and over: its resourceVersion may be the cause.
+
+        Such as one that an etcd restored from a backup has not reached, or an event that the server
+        cannot decode. A server that is busy or not there says nothing about it.
+        """
+        answered = bool(error.http_status) and not isinstance(error, TooManyRequests | Unavailable)
+        self._refusals = 0 if news or not answered else self._refusals + 1
+        if self._refusals == _MOST_REFUSALS:
+            self._refusals, self._version = 0, ""
+            self.relists += 1
 
     # ------------------------------------------------------------------ lists
 
@@ -131,6 +155,12 @@ class Reflector:
             except Invalid as error:
                 _log.info("Lists are not streamed", kind=self._kind.name, cause=str(error))
                 self._streams_lists = False
+            except (Compacted, Unauthorized, TooManyRequests):
+                raise
+            except ClientError as error:
+                # Rather slowly than never, as in client-go: who ignores the parameter, such as a
+                # proxy before an old server, streams without an end.
+                _log.info("The list was not streamed", kind=self._kind.name, cause=str(error))
         await self._list_by_pages()
 
     async def _list_by_watch(self) -> None:
@@ -241,6 +271,9 @@ class _Response(NamedTuple):
 def _parsed(line: bytes) -> tuple[str, dict[str, Any]]:
     try:
         event = orjson.loads(line)
-        return event["type"], event["object"]
+        type_, content = event["type"], event["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise Unreadable("a line of the watch is no event") from error
+    if not isinstance(content, dict) or not isinstance(content.get("metadata") or {}, dict):
+        raise Unreadable("a line of the watch has no object")
+    return type_, content
