@@ -69,6 +69,34 @@ def test_the_spec_of_a_class_keeps_what_decisions_depend_on() -> None:
     assert spec.priority == 7 and spec.containers[0].image == "app:1"
 
 
+def test_classes_that_differ_in_requests_and_limits_alone_share_a_shape() -> None:
+    classes = PodClasses()
+    pods = [make_pod(name) for name in "abc"]
+    for number, pod in enumerate(pods[:2], start=1):
+        resources = pod.spec.containers[0].resources
+        resources.requests["cpu"] = resources.limits["cpu"] = f"{number}"
+    pods[2].spec.containers[0].ClearField("resources")
+    found = [classes.intern(pod) for pod in pods]
+    assert len(set(found)) == 3
+    assert len({cls.shape for cls in found}) == 1
+    for pod, cls in zip(pods, found, strict=True):
+        assert cls.spec.containers[0].resources == pod.spec.containers[0].resources
+
+
+def test_each_other_thing_that_splits_classes_splits_shapes() -> None:
+    classes = PodClasses()
+    claiming = make_pod("claiming")
+    claiming.spec.containers[0].resources.claims.add(name="gpu")
+    pods = [
+        make_pod("plain"),
+        make_pod("other", namespace="other"),
+        make_pod("labelled", labels={"a": "b"}),
+        make_pod("urgent", priority=9),
+        claiming,
+    ]
+    assert len({classes.intern(pod).shape for pod in pods}) == len(pods)
+
+
 def test_each_thing_a_decision_depends_on_splits_classes() -> None:
     classes = PodClasses()
     owned = make_pod("owned")

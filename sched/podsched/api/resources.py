@@ -40,6 +40,7 @@ _NON_ZERO: Mapping[str, Fraction] = {
     CPU: Fraction(DEFAULT_MILLI_CPU_REQUEST, 1000),
     MEMORY: Fraction(DEFAULT_MEMORY_REQUEST),
 }
+_NON_ZERO_UNITS = {CPU: DEFAULT_MILLI_CPU_REQUEST, MEMORY: DEFAULT_MEMORY_REQUEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +214,10 @@ def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, i
         # Most pods are, and nothing has to be added up: a tenth of the time.
         units = allocatable_in_units(pod.spec.containers[0].resources.requests)
         if min(units.values(), default=0) >= 0:
-            missing = to_units(options.non_missing) if options.non_missing else {}
-            return {**missing, **units}
+            missing = options.non_missing
+            # Nearly always these: a third of the time went into converting them.
+            known = _NON_ZERO_UNITS if missing is _NON_ZERO else to_units(missing or {})
+            return {**known, **units}
     return to_units(pod_requests(pod, options))
 
 

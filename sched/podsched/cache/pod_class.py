@@ -12,7 +12,8 @@ Bounds: memo and contents refer to classes weakly, so a class goes with the last
 except the classes met last, which are kept: pods of a template may come one after another. A memo
 that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
 half when full, as pods of one class may differ in what is cheap to read.
-What is compiled of the latest specs is remembered as well, for pods that differ in labels alone.
+What is compiled of the latest specs is remembered as well, for pods that differ in labels alone;
+so is what is left of them without requests and limits, for pods that differ in these alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import Message
 
 from podsched.api.resources import non_zero_requests, requests_in_units
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, PodShape
 from podsched.v1 import objects_pb2 as v1
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -53,10 +54,15 @@ _SPECS_KEPT: Final = 512
 
 
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant part, this serialized, and the requests."""
+    """What is compiled of a spec: its relevant part, this serialized in two parts, the requests.
+
+    ``bare`` is the relevant part without what containers request and are limited to, ``amounts``
+    this, by container.
+    """
 
     spec: v1.PodSpec
-    content: bytes
+    bare: bytes
+    amounts: tuple[bytes, ...]
     requests: dict[str, int]
     nonzero: tuple[int, int]
 
@@ -72,6 +78,9 @@ class PodClasses:
         self._named: dict[Hashable, None] = {}
         self._kept: deque[PodClass] = deque(maxlen=kept)
         self._specs: dict[Hashable, _SpecPart] = {}
+        #: The relevant part of specs without requests and limits, and this serialized.
+        self._bare: dict[bytes, tuple[v1.PodSpec, bytes]] = {}
+        self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -123,17 +132,19 @@ class PodClasses:
         part = self._spec_part(pod, spec_bytes)
         spec, requests, nonzero = part.spec, part.requests, part.nonzero
         labels = dict(pod.metadata.labels)
-        content = (
+        shape_content = (
             pod.metadata.namespace,
             frozenset(labels.items()),
-            part.content,
+            part.bare,
             owner,
-            frozenset(requests.items()),
-            nonzero,
             _name_part(pod),
         )
+        content = (shape_content, part.amounts, frozenset(requests.items()), nonzero)
         found = self._by_content.get(content)
         if found is None:
+            shape = self._shapes.get(shape_content)
+            if shape is None:
+                shape = self._shapes[shape_content] = PodShape()
             found = PodClass(
                 id=next(self._ids),
                 namespace=pod.metadata.namespace,
@@ -145,6 +156,7 @@ class PodClasses:
                 scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
                 priority=spec.priority,
                 preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
+                shape=shape,
             )
             self._by_content[content] = found
         return found
@@ -156,11 +168,41 @@ class PodClasses:
         if found is None:
             if len(self._specs) >= _SPECS_KEPT:
                 self._specs.clear()
-            spec = relevant_spec(pod.spec)
-            content = spec.SerializeToString(deterministic=True)
-            found = _SpecPart(spec, content, requests_in_units(pod), non_zero_requests(pod))
+            spec, bare, amounts = self._relevant(pod.spec)
+            found = _SpecPart(spec, bare, amounts, requests_in_units(pod), non_zero_requests(pod))
             self._specs[key] = found
         return found
+
+    def _relevant(self, spec: v1.PodSpec) -> tuple[v1.PodSpec, bytes, tuple[bytes, ...]]:
+        """Return the relevant part of a spec, this serialized without amounts, and the amounts."""
+        rest = v1.PodSpec()
+        rest.CopyFrom(spec)
+        amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
+        key = rest.SerializeToString()
+        known = self._bare.get(key)
+        if known is None:
+            if len(self._bare) >= _SPECS_KEPT:
+                self._bare.clear()
+            bare = relevant_spec(rest)
+            known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
+        made = v1.PodSpec()
+        made.CopyFrom(known[0])
+        for container, taken in zip(
+            (*made.containers, *made.init_containers), amounts, strict=True
+        ):
+            if taken:
+                container.resources.MergeFromString(taken)
+        return made, known[1], amounts
+
+
+def _take_amounts(container: v1.Container) -> bytes:
+    """Take requests and limits out of a container and return them, serialized."""
+    resources = container.resources
+    if not container.HasField("resources") or resources.claims:
+        return b""
+    taken = resources.SerializeToString(deterministic=True)
+    container.ClearField("resources")
+    return taken
 
 
 def _controller(meta: v1.ObjectMeta) -> tuple[str, str, str] | None:

@@ -74,6 +74,9 @@ class Traits:
     normalizes_by_extremes: bool = False
     #: ``projection`` depends on the pod's class alone, so that it is asked for once per class.
     projects_class: bool = False
+    #: ``projection`` depends on what containers request or are limited to. Where it does not, it is
+    #: asked for once for all pods that differ in nothing else (``PodShape``).
+    reads_requests: bool = True
     #: Bind succeeds for every pod, so that the plugin need not be asked.
     binds_every_pod: bool = False
 

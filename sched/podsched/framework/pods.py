@@ -15,6 +15,17 @@ from podsched.v1 import objects_pb2 as v1
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
+class PodShape:
+    """What pod classes share that differ only in what their containers request and are limited to.
+
+    Interned as classes are, and compared by identity.
+    """
+
+    #: As ``PodClass.compiled``: what depends on the class, but for requests and limits.
+    compiled: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
     """The interned part of a pod, compared by identity.
 
@@ -39,6 +50,8 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
+    #: Where nobody says that classes share a shape, each has one of its own.
+    shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)

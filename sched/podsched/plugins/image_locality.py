@@ -28,7 +28,10 @@ class ImageLocality(WithoutArgs):
 
     name: ClassVar[str] = "ImageLocality"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, depends_on_feasible=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        depends_on_feasible=False,
+        reads_requests=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

@@ -92,6 +92,7 @@ class NodeAffinity:
         depends_on_feasible=False,
         normalizes_by_extremes=True,
         projects_class=True,
+        reads_requests=False,
     )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -35,7 +35,9 @@ class NodeDeclaredFeatures(WithoutArgs):
     """Filter: the features inferred from the pod are among ``status.declaredFeatures``."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+    )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the features."""

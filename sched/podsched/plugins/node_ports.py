@@ -39,7 +39,7 @@ class NodePorts(WithoutArgs):
     """Filter: none of the pod's host ports is in use on the node."""
 
     name: ClassVar[str] = "NodePorts"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, projects_class=True)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, projects_class=True, reads_requests=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the host ports."""

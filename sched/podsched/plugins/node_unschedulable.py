@@ -31,7 +31,9 @@ class NodeUnschedulable(WithoutArgs):
     """Filter: ``spec.unschedulable`` unless the pod tolerates the taint that goes with it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+    )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return whether the pod tolerates the taint."""

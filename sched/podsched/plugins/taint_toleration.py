@@ -45,6 +45,7 @@ class TaintToleration(WithoutArgs):
         depends_on_feasible=False,
         normalizes_by_extremes=True,
         projects_class=True,
+        reads_requests=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

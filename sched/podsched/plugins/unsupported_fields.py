@@ -115,7 +115,9 @@ class UnsupportedFields(WithoutArgs):
     """PreFilter: rejects pods that use a field which would be ignored."""
 
     name: ClassVar[str] = "UnsupportedFields"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, projects_class=True)
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+    )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the fields."""

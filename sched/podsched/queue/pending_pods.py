@@ -32,6 +32,9 @@ from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import QueueObserver
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
+#: Whether a pod may leave together with those that were taken out before it.
+Alike = Callable[[Sequence[QueuedPodInfo], PodInfo], bool]
+
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
 #: Pods that are named of those ahead of another one.
 FIRST = 10
@@ -204,16 +207,14 @@ class PendingPods:
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
         self._count_rejections(pod, -1)
 
-    def pop(
-        self, limit: int, now: float, alike: Callable[[PodInfo, PodInfo], bool] | None
-    ) -> list[QueuedPodInfo]:
+    def pop(self, limit: int, now: float, alike: Alike | None) -> list[QueuedPodInfo]:
         """Take the next pods out for an attempt: see ``SchedulingQueue.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
         source = self.active if len(self.active) else self.backoff
         batch: list[QueuedPodInfo] = []
         while len(batch) < limit and (head := source.peek()) is not None:
             other = bool(batch) and head.info.cls is not batch[-1].info.cls
-            if other and alike is not None and not alike(batch[0].info, head.info):
+            if other and alike is not None and not alike(batch, head.info):
                 break
             source.pop()
             batch.append(head)

@@ -56,7 +56,7 @@ it, which leaves out no plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.classify import pod_update_actions
@@ -77,7 +77,7 @@ from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver, SilentObserver
-from podsched.queue.pending_pods import UNSCHEDULABLE, PendingPods
+from podsched.queue.pending_pods import UNSCHEDULABLE, Alike, PendingPods
 from podsched.queue.standing import Standing
 from podsched.queue.unschedulable_pods import group_key
 
@@ -93,9 +93,9 @@ class QueueCorrupted(AssertionError):
     """The queue contradicts its own invariants: a bug in this package."""
 
 
-def of_one_class(one: PodInfo, other: PodInfo) -> bool:
-    """Return whether two pods are alike in all that can influence a decision."""
-    return one.cls is other.cls
+def of_one_class(batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+    """Return whether a pod is like those of a batch in all that can influence a decision."""
+    return batch[0].info.cls is other.cls
 
 
 class SchedulingQueue:
@@ -181,11 +181,12 @@ class SchedulingQueue:
         now: float,
         limit: int,
         *,
-        alike: Callable[[PodInfo, PodInfo], bool] | None = of_one_class,
+        alike: Alike | None = of_one_class,
     ) -> list[QueuedPodInfo]:
         """Take out the next pods in queue order, at most ``limit``.
 
-        All are ``alike`` to the first (None: any pods), which is not asked about pods of one class.
+        Each is ``alike`` to those before it (None: any pods); that is not asked about a pod of the
+        class of the one before it.
         All come from activeQ or, when that is empty,
         all from podBackoffQ: a pod is not kept waiting while there is nothing else to do. Pods that
         met an error (podErrorBackoffQ) wait their backoff out.

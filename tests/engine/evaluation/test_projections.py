@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from podsched.cache.pod_class import make_pod_info
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.projections import EvaluationKey, Projections
+from podsched.engine.evaluation.projections import EvaluationKey, Live, Projections
 from podsched.engine.evaluation.selection import Selector
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
+from support import engine_world
 from support.engine_world import World, container, node
 from support.evaluations import from_scratch, seen
 from support.plain_topology import Manifest
@@ -210,7 +213,7 @@ def test_a_projection_that_fails_or_cannot_be_compared_leaves_each_class_for_its
                 patched.setitem(
                     cast(dict[str, Any], world.runtime.projecting),
                     name,
-                    type(ask)(broken, ask.of_class),
+                    replace(ask, ask=broken),
                 )
             one, again, other = keys(
                 world,
@@ -219,3 +222,48 @@ def test_a_projection_that_fails_or_cannot_be_compared_leaves_each_class_for_its
                 {"containers": [container(image="x:1")]},
             )
             assert one == again != other
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["1m", "3", "0"]))
+def test_plugins_that_say_so_make_the_same_of_pods_that_differ_in_requests(
+    seed: int, cpu: str
+) -> None:
+    world = World(seed)
+    spec = world.templates[0]
+    other = copy.deepcopy(spec)
+    for each in other["containers"]:
+        each["resources"] = {"requests": {"cpu": cpu, "memory": "7Mi"}}
+    pods = [make_pod_info(engine_world.pod("p", one), world.cache.classes) for one in (spec, other)]
+    assert pods[0].cls.shape is pods[1].cls.shape
+    projecting = world.runtime.projecting
+    of_shape = [name for name in projecting if projecting[name].of_shape]
+    assert set(projecting) - set(of_shape) == world.runtime.varying
+    for name in of_shape:
+        first, second = (projecting[name].ask(one, world.cluster) for one in pods)
+        assert first == second, name
+
+
+def test_they_are_asked_once_for_all_such_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1)
+    asked = dict.fromkeys(("NodePorts", "ImageLocality", "NodeResourcesFit"), 0)
+
+    def counted(name: str, ask: Any) -> Any:
+        def count(*args: Any) -> Any:
+            asked[name] += 1
+            return ask(*args)
+
+        return count
+
+    projecting = cast(dict[str, Any], world.runtime.projecting)
+    for name in asked:
+        own = projecting[name]
+        monkeypatch.setitem(projecting, name, replace(own, ask=counted(name, own.ask)))
+    projections = Projections(world.runtime, world.cluster)
+    known: Live = {}
+    for number in range(5):
+        spec = {"containers": [container({"cpu": f"{number}m"})]}
+        projections.key(
+            make_pod_info(engine_world.pod(f"p{number}", spec), world.cache.classes), known
+        )
+    assert asked == {"NodePorts": 1, "ImageLocality": 1, "NodeResourcesFit": 5}

@@ -40,7 +40,7 @@ class Varied:
         projections = self.projections.by_plugin(pending, key)
         evaluation = ClassEvaluation(runtime, cluster, pending.cls, self.columns, projections)
         evaluation.refresh(pending)
-        self.index.learn(self.kin(pending), evaluation)
+        self.index.learn(self.kin(pending), evaluation, pending)
         return self.index.of(key, self.kin(pending))
 
     def check(self, pending: PodInfo) -> None:

@@ -85,18 +85,22 @@ def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
     st.lists(st.tuples(CPU, MEMORY), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 5), REQUESTS), max_size=12),
     st.tuples(CPU, ODD_MEMORY),
+    st.integers(1, 7),
 )
 def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
     amounts: list[tuple[str, str]],
     pods: list[tuple[int, dict[str, str]]],
     odd: tuple[str, str],
+    between: int,
 ) -> None:
+    """``between``: pods from one look to the next, on few rows or on more."""
     cache = Cache()
     nodes_of(cache, amounts)
     plugins = made(cache)
     for number, (at, requests) in enumerate(pods):
         pending = info(cache, number, requests)
-        check(cache, plugins, pending)
+        if number % between == 0:
+            check(cache, plugins, pending)
         cache.assume(pending, f"n{at % len(amounts)}")
     nodes_of(cache, [*amounts, odd])
     check(cache, plugins, info(cache, 98, {"cpu": "1m", "memory": "1"}))

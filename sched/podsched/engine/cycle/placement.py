@@ -19,11 +19,10 @@ import numpy as np
 
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
 from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
-from podsched.engine.evaluation.projections import EvaluationKey, Projections
+from podsched.engine.evaluation.projections import EvaluationKey, Live, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.score_details import ScoreDetails, details_of
 from podsched.engine.evaluation.selection import Ending, Placements, Selector
@@ -47,6 +46,9 @@ MAX_ROWS = 1_400_000
 MIN_EVALUATIONS = 8
 #: Evaluations looked at, the latest first, for one to begin a new one with.
 MAX_RELATIVES = 4
+#: Variants decided on between two turns of other tasks, and the rows that are looked at for them.
+MAX_VARIANTS = 16
+MAX_VARIANT_ROWS = 400_000
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
 #: not give enough candidates, on all the others.
 DRY_RUN_ROUNDS = 2
@@ -108,6 +110,7 @@ class Placer:
         cluster = state.cache.cluster
         self._stamp: Hashable = None
         self._known_keys: dict[PodClass, PlacementKey] = {}
+        self._live: Live = {}
         self._latest: PlacementKey | None = None
         self._variants = VariantIndex()
         #: Those of the latest evaluation.
@@ -123,7 +126,8 @@ class Placer:
         found = known.get(pod.cls)
         if found is None:
             name = pod.cls.scheduler_name
-            found = known[pod.cls] = (name, self._projections[name].key(pod))
+            # A shape belongs to one profile: the scheduler's name is a part of it.
+            found = known[pod.cls] = (name, self._projections[name].key(pod, self._live))
         return found
 
     def _keys(self) -> dict[PodClass, PlacementKey]:
@@ -132,14 +136,27 @@ class Placer:
         if stamp != self._stamp:
             self._stamp = stamp
             self._known_keys.clear()
+            self._live.clear()
         return self._known_keys
 
-    def alike(self, one: PodInfo, other: PodInfo) -> bool:
-        """Return whether two pods have one key."""
+    def alike(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+        """Return whether a pod may be decided on together with those of a batch.
+
+        It has their key, or is as they are a variant of what is known: few of these at a time,
+        since each takes a look at all rows.
+        """
+        one = batch[0].info
         name = one.cls.scheduler_name
-        if name != other.cls.scheduler_name or not self._projections[name].may_be_alike(one, other):
+        if name != other.cls.scheduler_name:
             return False
-        return self.key(one) == self.key(other)
+        projections = self._projections[name]
+        if projections.may_be_alike(one, other):
+            return self.key(one) == self.key(other)
+        most = min(MAX_VARIANTS, MAX_VARIANT_ROWS // (self._state.cache.columns.size + 1))
+        if len(batch) >= most or not projections.may_be_kin(one, other):
+            return False
+        variants = self._variants_of(other, self.key(other))
+        return variants is not None and variants is self._variants_of(one, self.key(one))
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""
@@ -207,11 +224,10 @@ class Placer:
         """
         self.details = None
         key = self._latest = self.key(batch[0].info)
+        decided = self._decide_variants(runtime, batch, details=details)
+        if decided:
+            return decided
         batch = self._of_key(batch, key)
-        if len(batch) == 1:
-            variant = self._variant(runtime, batch[0], key, details=details)
-            if variant is not None:
-                return [variant]
         selector = self.selector(runtime, batch[0].info, key)
         evaluation = selector.evaluation
         cache = self._state.cache
@@ -220,13 +236,13 @@ class Placer:
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
             cache.assume_many(pods, [names[row] for row in rows])
 
-        is_new = not selector.has_chosen
+        is_new, first = not selector.has_chosen, batch[0].info
         run = selector.select_batch([queued.info for queued in batch], commit)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
         if is_new and run.ending is Ending.PLACED:
-            self._variants.learn(self._kin(batch[0].info, key), evaluation)
+            self._variants.learn(self._kin(first, key), evaluation, first)
         decisions = _placed(batch, run, evaluation, names)
         if details and run.rounds:
             self._keep_details(evaluation, run)
@@ -266,31 +282,63 @@ class Placer:
         """Return what decides on a pod of a new key without an evaluation, if there is such."""
         return None if key in self._selectors else self._variants.of(key, self._kin(pod, key))
 
+    def _decide_variants(
+        self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool
+    ) -> list[Decision]:
+        """Decide on the first pods without evaluations, as far as that is certain to be the same.
+
+        Not on several of one key: to these an evaluation is of use.
+        """
+        variants = self._variants_of(batch[0].info, self.key(batch[0].info))
+        if variants is None:
+            return []
+        # All keys before the first pod is assumed: that pods are alike does not change meanwhile
+        # (``Placer.decide``), and to find them again after each would cost as much as deciding.
+        found: dict[PlacementKey, QueuedPodInfo] = {}
+        last = None
+        for queued in batch:
+            key = self.key(queued.info)
+            if key in found or self._variants_of(queued.info, key) is not variants:
+                if key == last:
+                    del found[key]
+                break
+            found[key], last = queued, key
+        decisions: list[Decision] = []
+        for key, queued in found.items():
+            decision = self._variant(variants, queued, details=details and not decisions)
+            if decision is None:
+                break
+            self._variants.met(key)
+            decisions.append(decision)
+        if decisions:
+            self.phases = variants.cost.phases
+            rows = self._state.cache.columns.size * len(decisions)
+            runtime.meter.looked_at(rows, all_of_class=True)
+            runtime.meter.evaluated(variants.cost, len(decisions), failed=False)
+        return decisions
+
     def _variant(
-        self, runtime: ProfileRuntime, queued: QueuedPodInfo, key: PlacementKey, *, details: bool
+        self, variants: Variants, queued: QueuedPodInfo, *, details: bool
     ) -> Decision | None:
         """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
         pod = queued.info
-        variants = self._variants_of(pod, key)
-        choice = None if variants is None else variants.select(pod)
-        if variants is None or choice is None:
+        choice = variants.select(pod)
+        if choice is None:
             return None
-        self._variants.met(key)
         if details:
             with contextlib.suppress(PluginFailure):
                 began, found = time.monotonic(), variants.details(pod, choice)
                 self.details = KeptDetails(0, found, time.monotonic() - began)
         cache = self._state.cache
         node_name = cache.columns.names[choice.row]
-        cache.assume_many([pod], [node_name])
-        self.phases = variants.cost.phases
-        runtime.meter.looked_at(cache.columns.size, all_of_class=True)
-        runtime.meter.evaluated(variants.cost, 1, failed=False)
-        total = variants.total(choice)
-        feasible = int(np.count_nonzero(choice.totals != NO_TOTAL))
-        evaluated = cache.node_count
+        cache.assume(pod, node_name)
         return Decision(
-            queued, choice.state, node_name, total=total, feasible=feasible, evaluated=evaluated
+            queued,
+            choice.state,
+            node_name,
+            total=variants.total(choice),
+            feasible=choice.feasible,
+            evaluated=cache.node_count,
         )
 
     def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:

@@ -8,6 +8,9 @@ the profile: they share an evaluation and are placed in one batch, whatever else
 (a label that no selector sees, an image that no node has, a claim whose volume is reachable from
 everywhere). For a plugin without a projection only pods of one class are equal.
 
+Most plugins read nothing of what a pod requests. What they make of pods that differ in nothing
+else (``PodShape``) is asked for once.
+
 Projections are numbered, so that a key is a short tuple of integers. Numbers are never used twice:
 when the table of them is full it is emptied, and what was known gets other numbers, which costs an
 evaluation and nothing else.
@@ -16,13 +19,13 @@ evaluation and nothing else.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, PodShape
 
 PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
 #: Projections that are remembered; a unique one per pod takes some 300 bytes.
@@ -35,6 +38,14 @@ EvaluationKey = tuple[Hashable, ...]
 
 
 _FAILED: Final = object()
+_Ask = Callable[[PodInfo, ClusterView], Hashable]
+
+
+class _OfShape(NamedTuple):
+    """The projections that depend on a class alone, but for requests, and a number for them."""
+
+    number: int
+    by_plugin: Mapping[str, Hashable]
 
 
 class _OfClass(NamedTuple):
@@ -48,31 +59,49 @@ class _OfClass(NamedTuple):
     by_plugin: Mapping[str, Hashable]
 
 
+#: Projections that depend on more than the class, by shape; for as long as nothing changes.
+Live = dict[PodShape, tuple[Hashable, ...]]
+
+
 class Projections:
     """The keys of one profile's pods."""
 
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        of_class = [p for p in runtime.projecting.items() if p[1].of_class]
-        self._of_class = [(name, p.ask) for name, p in of_class]
-        self._of_pod = [(n, p.ask) for n, p in runtime.projecting.items() if not p.of_class]
+        of_class = [(n, p) for n, p in runtime.projecting.items() if p.of_class]
+        of_pod = [(n, p) for n, p in runtime.projecting.items() if not p.of_class]
+        self._of_shape = [(name, p.ask) for name, p in of_class if p.of_shape]
+        self._of_class = [(name, p.ask) for name, p in of_class if not p.of_shape]
+        self._of_pod = [(name, p.ask) for name, p in of_pod]
+        self._is_shared = all(p.of_shape for _, p in of_pod)
         self._numbers: dict[Hashable, int] = {}
         self._serial = itertools.count(1)
         # Classes are shared by profiles, and by the states of several terms.
         self._compiled_key = f"projections {next(_instances)}"
 
-    def key(self, pod: PodInfo) -> EvaluationKey:
-        """Return the pod's key, as long as nothing changes in the cluster."""
-        fixed, cluster = self._of(pod).number, self._cluster
+    def key(self, pod: PodInfo, known: Live | None = None) -> EvaluationKey:
+        """Return the pod's key, as long as nothing changes in the cluster.
+
+        ``known``: projections of pods of the same profile since the last change; some are added.
+        """
+        fixed, shape = self._of(pod).number, pod.cls.shape
+        live = known.get(shape) if known is not None and self._is_shared else None
+        if live is not None:
+            return (fixed, *live)
         try:
-            live = [guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in self._of_pod]
-            key = (fixed, *live)
-            hash(key)
+            live = tuple(self._ask(self._of_pod, pod).values())
+            hash(live)
         except (PluginFailure, TypeError):
             # What is wrong with the plugin shows in the evaluation, which reports it.
             return (fixed, "class", pod.cls.id, _FAILED)
-        return key
+        if known is not None:
+            known[shape] = live
+        return (fixed, *live)
+
+    def _ask(self, plugins: Sequence[tuple[str, _Ask]], pod: PodInfo) -> dict[str, Hashable]:
+        cluster = self._cluster
+        return {n: guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in plugins}
 
     def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
         """Return what is equal for pods with such a key that differ in varying plugins alone.
@@ -85,6 +114,10 @@ class Projections:
     def may_be_alike(self, one: PodInfo, other: PodInfo) -> bool:
         """Return False where the pods' classes alone show that their keys differ."""
         return self._of(one).number == self._of(other).number
+
+    def may_be_kin(self, one: PodInfo, other: PodInfo) -> bool:
+        """Return False where the pods' classes alone show that they are no kin."""
+        return self._of(one).kin == self._of(other).kin != 0
 
     def by_plugin(self, pod: PodInfo, key: EvaluationKey) -> Mapping[str, Hashable]:
         """Return the projections of a pod with this key, by plugin; for columns to be shared."""
@@ -102,22 +135,32 @@ class Projections:
 
     def _compile(self, pod: PodInfo) -> _OfClass:
         """Return what depends on the pod's class alone, and a number for it."""
-        cls, cluster = pod.cls, self._cluster
-        parts: dict[str, Hashable] = {}
+        cls = pod.cls
         own: Hashable = cls.id if self._runtime.reads_whole_pods else None
+        shape = _OfShape(0, {})
+        parts: Mapping[str, Hashable] = {}
         try:
-            for name, ask in self._of_class:
-                parts[name] = guarded(name, PROJECTION_WORDING, ask, pod, cluster)
+            shape, parts = self._shape(pod), self._ask(self._of_class, pod)
             hash(tuple(parts.values()))
         except (PluginFailure, TypeError):
-            parts, own = {}, cls.id
+            shape, parts, own = _OfShape(0, {}), {}, cls.id
         requests = frozenset(cls.requests.items())
-        of_class = (own, cls.priority, requests, cls.nonzero, *parts.values())
+        of_class = (own, cls.priority, requests, cls.nonzero, shape.number, *parts.values())
         kin, varying = 0, self._runtime.varying
         if own is None and varying:
             common = (part for name, part in parts.items() if name not in varying)
-            kin = self._number(("kin", cls.priority, *common))
-        return _OfClass(self._number(of_class), kin, parts)
+            kin = self._number(("kin", cls.priority, shape.number, *common))
+        return _OfClass(self._number(of_class), kin, {**shape.by_plugin, **parts})
+
+    def _shape(self, pod: PodInfo) -> _OfShape:
+        """Return what depends on the pod's shape alone. Raises PluginFailure, TypeError."""
+        compiled = pod.cls.shape.compiled
+        found: _OfShape | None = compiled.get(self._compiled_key)
+        if found is None:
+            parts = self._ask(self._of_shape, pod)
+            found = _OfShape(self._number(("shape", *parts.values())), parts)
+            compiled[self._compiled_key] = found
+        return found
 
     def _number(self, projection: Hashable) -> int:
         found = self._numbers.get(projection)

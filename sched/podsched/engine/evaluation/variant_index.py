@@ -16,6 +16,7 @@ from typing import Final
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.variants import Variants
+from podsched.framework.pods import PodInfo
 
 #: Kins of which variants are known: each has one or two arrays of all rows.
 MAX_KINS: Final = 64
@@ -40,9 +41,9 @@ class VariantIndex:
         if len(self._met) > MAX_MET:
             self._met.popitem(last=False)
 
-    def learn(self, kin: Hashable, evaluation: ClassEvaluation) -> None:
-        """Take what variants have in common from an evaluation that has just been refreshed."""
-        found = None if kin is None else Variants.of(evaluation)
+    def learn(self, kin: Hashable, evaluation: ClassEvaluation, pod: PodInfo) -> None:
+        """Take what variants have in common from an evaluation just refreshed for a pod."""
+        found = None if kin is None else Variants.of(evaluation, pod)
         if found is None:
             self._variants.pop(kin, None)
             return

@@ -49,12 +49,13 @@ from podsched.framework.verdicts import Rows, Scores
 class VariantChoice:
     """The row for a pod, and the state that its plugins have left.
 
-    ``totals``: those of all rows but for what is the same on each.
+    ``totals``: those of all rows but for what is the same on each; ``feasible``: how many fit.
     """
 
     row: int
     state: CycleState
     totals: Scores
+    feasible: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ class _Others:
 class Variants:
     """Chooses for pods that differ from an evaluation's in the ``varying`` plugins alone."""
 
-    def __init__(self, evaluation: ClassEvaluation, others: _Others, rows: Rows) -> None:
+    def __init__(
+        self, evaluation: ClassEvaluation, pod: PodInfo, others: _Others, rows: Rows
+    ) -> None:
         """Use ``Variants.of``. ``rows``: those with a node."""
         self._others = others
         self._rows = rows
@@ -94,12 +97,17 @@ class Variants:
         self.cost = evaluation.cost
         self._versions = self._now()
         self._inputs = _inputs(evaluation)
+        self._pod = pod
+        self._of_shape = all(
+            read.of_shape for name, read in runtime.projecting.items() if name not in varying
+        )
 
     @classmethod
-    def of(cls, evaluation: ClassEvaluation) -> Variants | None:
+    def of(cls, evaluation: ClassEvaluation, pod: PodInfo) -> Variants | None:
         """Take from an evaluation what its class's variants have in common; None: too little.
 
-        To be called after a refresh that has not failed, before anything changes.
+        ``pod``: one that it was refreshed for. To be called after a refresh that has not failed,
+        before anything changes.
         """
         runtime, nodes = evaluation.runtime, evaluation.cluster.nodes
         feasibility = evaluation.feasibility
@@ -108,7 +116,7 @@ class Variants:
         if feasibility.node_names is not None or evaluation.cluster.nominated_nodes():
             return None
         others = _others(evaluation)
-        return None if others is None else cls(evaluation, others, np.flatnonzero(nodes.alive))
+        return None if others is None else cls(evaluation, pod, others, np.flatnonzero(nodes.alive))
 
     def _now(self) -> Hashable:
         cluster = self._cluster
@@ -118,6 +126,10 @@ class Variants:
         """Whether everything that it rests on is as it was. Lets exceptions of plugins through."""
         if self._now() != self._versions or pod.nominated_node_name:
             return False
+        # To plugins that read no requests, pods of one shape are one and the same. They remember
+        # what they found out about that one's class.
+        if self._of_shape and pod.cls.shape is self._pod.cls.shape:
+            pod = self._pod
         cluster = self._cluster
         return all(read(pod, cluster) == value for read, value in self._inputs)
 
@@ -139,18 +151,20 @@ class Variants:
         self.cost.pre_filter_done()
         fits = self._fits(state, pod)
         if fits is not self._others.fits or not self._others.all_fit:
-            feasible = self._rows if fits is None else np.flatnonzero(fits)
-            if not len(feasible) or not self._others_stay_out(state, pod, feasible):
+            left = self._rows if fits is None else np.flatnonzero(fits)
+            if not len(left) or not self._others_stay_out(state, pod, left):
                 return None
         self.cost.filter_done()
         total = self._total(state, pod)
         if total is None:
             return None
+        feasible = len(self._rows)
         if fits is not None:
             np.putmask(total, ~fits, NO_TOTAL)
+            feasible = int(np.count_nonzero(fits))
         row = int(total.argmax())
         self.cost.end(feasible=True)
-        return None if total[row] == NO_TOTAL else VariantChoice(row, state, total)
+        return None if total[row] == NO_TOTAL else VariantChoice(row, state, total, feasible)
 
     def details(self, pod: PodInfo, choice: VariantChoice) -> ScoreDetails:
         """Return what a choice was made from; nothing may have changed since.

@@ -100,10 +100,14 @@ class Named(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Projecting:
-    """A plugin's projection; ``of_class``: it depends on the pod's class alone."""
+    """A plugin's projection; ``of_class``: it depends on the pod's class alone.
+
+    ``of_shape``: it does not depend on what containers request and are limited to.
+    """
 
     ask: Callable[[PodInfo, ClusterView], Hashable]
     of_class: bool
+    of_shape: bool
 
 
 class ProfileRuntime:
@@ -231,11 +235,13 @@ class ProfileRuntime:
         return {name: self.plugins[name] for name in names}
 
     def _projecting(self) -> dict[str, Projecting]:
-        return {
-            name: Projecting(plugin.projection, traits_of(plugin).projects_class)
-            for name, plugin in self._deciding().items()
-            if isinstance(plugin, ProjectingPlugin)
-        }
+        found = {}
+        for name, plugin in self._deciding().items():
+            if isinstance(plugin, ProjectingPlugin):
+                traits = traits_of(plugin)
+                of_class, of_shape = traits.projects_class, not traits.reads_requests
+                found[name] = Projecting(plugin.projection, of_class, of_shape)
+        return found
 
     def _is_varying(self, name: str) -> bool:
         """Whether a plugin reads whole columns, and of a pod its class: nothing depends on it."""

@@ -119,7 +119,10 @@ class InterPodAffinity:
 
     name: ClassVar[str] = PLUGIN
     traits: ClassVar[Traits] = Traits(
-        reads_pods=False, depends_on_feasible=False, normalizes_by_extremes=True
+        reads_pods=False,
+        depends_on_feasible=False,
+        normalizes_by_extremes=True,
+        reads_requests=False,
     )
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

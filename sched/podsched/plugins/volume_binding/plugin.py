@@ -102,7 +102,9 @@ class VolumeBinding:
     """PreFilter sorts the pod's claims, Filter matches them with nodes, Reserve and PreBind act."""
 
     name: ClassVar[str] = "VolumeBinding"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, depends_on_feasible=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, depends_on_feasible=False, reads_requests=False
+    )
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle
