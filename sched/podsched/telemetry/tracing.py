@@ -51,6 +51,7 @@ class SpanName(StrEnum):
     PERMIT = "Permit"
     PRE_BIND = "PreBind"
     BIND = "Bind"
+    POST_BIND = "PostBind"
     SHARD_EVALUATE = "evaluate shard"
     SHARD_TRY = "try shard"
     API_REQUEST = "API request"

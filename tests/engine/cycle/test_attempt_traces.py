@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from podsched.api import trace_context
 from podsched.engine.cycle.attempt_traces import MOST_ASKED, AttemptTraces
 from podsched.engine.cycle.placement import Decision
-from podsched.engine.runtime.run_log import RunLog
+from podsched.engine.runtime.run_log import PluginRun, RunLog
 from podsched.framework.plugin import CycleState
 from podsched.telemetry.tracing import SpanName, Tracer
 from support.engine_pods import assignment
@@ -127,3 +127,38 @@ def test_an_attempt_that_is_sampled_here_begins_a_trace() -> None:
     attempt = world.spans()["scheduling attempt"]
     assert attempt.parent is None
     assert attempt.status.description == "unschedulable"
+
+
+def test_runs_of_bind_plugins_are_parts_of_bind_and_post_bind_is_within_the_attempt() -> None:
+    world = traced()
+    world.traces.popped([world.queued], 11.0)
+    waited = PluginRun("VolumeBinding", "PreBind", 11.0, 12.0, "Success")
+    world.traces.phase(world.queued, SpanName.PRE_BIND, 11.0, 12.0, runs=[waited])
+    world.traces.binding([world.assignment], 12.0)
+    world.traces.follow([world.queued])
+    world.log.add("Picky", "Bind", 12.0, 12.5, "Skip")
+    world.traces.bind_plugins_ran(world.queued)
+    world.traces.follow([world.queued])
+    world.log.add("Tidy", "PostBind", 14.0, 14.5, "Success")
+    world.traces.phase(world.queued, SpanName.POST_BIND, 14.0, 15.0)
+    world.traces.bound(world.assignment, 14.0)
+    spans = world.spans()
+    parents = {
+        name: next(other.name for other in spans.values() if _is_child(span, other))
+        for name, span in spans.items()
+        if name not in ("scheduling attempt", "queue wait")
+    }
+    assert parents == {
+        "PreBind": "scheduling attempt",
+        "VolumeBinding": "PreBind",
+        "Bind": "scheduling attempt",
+        "Picky": "Bind",
+        "PostBind": "scheduling attempt",
+        "Tidy": "PostBind",
+    }
+    assert spans["scheduling attempt"].end_time == spans["PostBind"].end_time
+    assert spans["Bind"].end_time == spans["PostBind"].start_time
+
+
+def _is_child(span: ReadableSpan, other: ReadableSpan) -> bool:
+    return span.parent is not None and span.parent.span_id == other.context.span_id

@@ -13,6 +13,7 @@ from podsched.client.errors import Unavailable
 from podsched.engine.cycle.pre_bind import ClusterChanges, run_pre_bind, wants_pre_bind
 from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.engine.runtime.run_log import PluginRun
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
@@ -49,6 +50,7 @@ class World:
         self.result = api_pb2.BatchResult()
         self.fault: Exception | None = None
         self.asked = 0
+        self.runs: list[PluginRun] = []
 
     @property
     def runtime(self) -> ProfileRuntime:
@@ -66,7 +68,9 @@ class World:
 
     async def run(self) -> Status:
         cluster = cast(ClusterView, self)
-        return await run_pre_bind(self.runtime, assignment("a"), cluster, self.patch, self.changes)
+        return await run_pre_bind(
+            self.runtime, assignment("a"), cluster, self.patch, self.changes, self.runs
+        )
 
     def until(self, *answers: Status) -> Any:
         """A wait that gets these answers, the last for ever."""
@@ -184,3 +188,15 @@ async def test_nobody_waits_for_changes_any_more_once_it_is_over() -> None:
     changes = ClusterChanges()
     await changes.next(timeout=1)
     assert len(changes) == 0
+
+
+async def test_the_run_of_a_plugin_lasts_until_its_plan_is_carried_out() -> None:
+    lazy = Step(PreBindPlan(), SKIP)
+    writes = Step(PreBindPlan(patches=(PATCH,)))
+    refuses = Step(PreBindPlan(unschedulable("the claim is gone")))
+    world = World(Lazy=lazy, Writes=writes, Refuses=refuses)
+    await world.run()
+    assert [(run.plugin, round(run.ended - run.began, 3), run.status) for run in world.runs] == [
+        ("Writes", 1.0, "Success"),
+        ("Refuses", 0.0, "Unschedulable"),
+    ]

@@ -5,9 +5,10 @@
      '-- scheduling attempt
           |-- queue wait
           |-- evaluate -- PreFilter, Filter, Score -- each run of a plugin
-          |-- PostFilter, Reserve, Permit -- each run of a plugin
-          |-- PreBind
-          '-- Bind                     its context goes with the call: API request is its child
+          |-- PostFilter, Reserve, Permit, PreBind -- each run of a plugin
+          |-- Bind -- each run of a plugin that may refuse the pod
+          |                            its context goes with the call: API request is its child
+          '-- PostBind -- each run of a plugin
 
 A pod whose creator traced it has its context in an annotation. Attempts at others are sampled here,
 as traces of their own. A trace is put together after the fact from the times noted on the way.
@@ -45,6 +46,8 @@ class _Attempt:
     span: Span
     asked: bool
     bind: Span = NO_SPAN
+    until: float = 0.0
+    """When the last extension point that was recorded ended."""
 
 
 class AttemptTraces:
@@ -144,14 +147,24 @@ class AttemptTraces:
             )
 
     def phase(
-        self, queued: QueuedPodInfo, name: SpanName, began: float, ended: float, error: str = ""
+        self,
+        queued: QueuedPodInfo,
+        name: SpanName,
+        began: float,
+        ended: float,
+        error: str = "",
+        runs: Sequence[PluginRun] = (),
     ) -> None:
-        """Record that a pod has been through an extension point."""
+        """Record that a pod has been through an extension point.
+
+        ``runs``: the plugins', where they could not be followed.
+        """
         attempt = self._attempts.get(queued.info.uid) if self._attempts else None
         if attempt is not None:
             span = attempt.span.start_child(name, began)
-            record_runs(span, self._followed())
+            record_runs(span, runs or self._followed())
             span.end(ended, error=error)
+            attempt.until = ended
 
     # ------------------------------------------------------------------ ends
 
@@ -162,6 +175,12 @@ class AttemptTraces:
             if attempt is not None:
                 attempt.bind = attempt.span.start_child(SpanName.BIND, now)
                 assignment.traceparent = attempt.bind.context
+
+    def bind_plugins_ran(self, queued: QueuedPodInfo) -> None:
+        """Record the runs of Bind plugins that were followed."""
+        attempt = self._attempts.get(queued.info.uid) if self._attempts else None
+        if attempt is not None:
+            record_runs(attempt.bind, self._followed())
 
     def bound(self, assignment: Assignment, now: float) -> None:
         """End the attempt of a pod that is bound."""
@@ -177,7 +196,9 @@ class AttemptTraces:
             return
         self._followed()
         attempt.bind.end(at, error=error)
-        attempt.span.end(at, {"node": node} if node else None, error)
+        # PostBind comes after the time at which the pod was bound.
+        over = at if at is None else max(at, attempt.until)
+        attempt.span.end(over, {"node": node} if node else None, error)
         level = _log.info if attempt.asked else _log.debug
         outcome = error or ("bound" if node else "postponed")
         level(

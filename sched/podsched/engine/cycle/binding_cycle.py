@@ -33,6 +33,7 @@ from podsched.engine.cycle.waiting_pods import WaitingPod
 from podsched.engine.extenders.binding import bind_by_extender
 from podsched.engine.extenders.calls import ExtenderClient
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.run_log import PluginRun
 from podsched.engine.writes.bind_queue import Assignment, BindQueue
 from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.framework.pods import PodInfo
@@ -186,9 +187,13 @@ class BindingCycle:
         began = self._clock()
         self._state.queue.done(assignment.pod.uid)
         cluster = self._state.cache.cluster
-        status = await run_pre_bind(runtime, assignment, cluster, self._patches.call, self._changes)
-        if status.ok:
-            self._meter.traces.phase(assignment.queued, SpanName.PRE_BIND, began, self._clock())
+        runs: list[PluginRun] = []
+        status = await run_pre_bind(
+            runtime, assignment, cluster, self._patches.call, self._changes, runs
+        )
+        self._meter.traces.phase(
+            assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
+        )
         return status
 
     def _ended(
@@ -265,7 +270,9 @@ class BindingCycle:
         self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
 
     def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:
+        self._meter.traces.follow([assignment.queued])
         status = run_bind(runtime, assignment)
+        self._meter.traces.bind_plugins_ran(assignment.queued)
         if not status.ok:
             self._failures.undo(runtime, assignment, status, at_once=at_once)
         return status.ok
@@ -327,7 +334,7 @@ class BindingCycle:
     def _finish(self, assignment: Assignment) -> None:
         pod = assignment.pod
         self._state.cache.finish_binding(pod.uid)
-        run_post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
+        self._post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
         self._activator.activate_wanted(assignment.state)
         self._recorder.record(
             pod.pod.metadata,
@@ -337,6 +344,14 @@ class BindingCycle:
             message=f"Successfully assigned {pod.key} to {assignment.node_name}",
             controller=pod.cls.scheduler_name,
         )
+
+    def _post_bind(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+        if not runtime.post_bind:
+            return
+        began = self._clock()
+        self._meter.traces.follow([assignment.queued])
+        run_post_bind(runtime, assignment)
+        self._meter.traces.phase(assignment.queued, SpanName.POST_BIND, began, self._clock())
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
         """Return a pod that could not be bound to the queue."""

@@ -16,6 +16,7 @@ from podsched.client.errors import ClientError
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
+from podsched.engine.runtime.run_log import PluginRun
 from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan, PreBindPlugin
@@ -75,12 +76,16 @@ async def run_pre_bind(
     cluster: ClusterView,
     patch: PatchObjects,
     changes: ClusterChanges,
+    runs: list[PluginRun],
 ) -> Status:
-    """Run the PreBind plugins one after another; the first that does not succeed ends it."""
+    """Run the PreBind plugins one after another; the first that does not succeed ends it.
+
+    ``runs`` gets the run of each, which lasts until its plan is carried out.
+    """
     if not runtime.pre_bind:
         return SUCCESS
     began = time.monotonic()
-    status = await _pre_bind(runtime, assignment, cluster, patch, changes)
+    status = await _pre_bind(runtime, assignment, cluster, patch, changes, runs)
     runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
     return status
 
@@ -91,13 +96,18 @@ async def _pre_bind(
     cluster: ClusterView,
     patch: PatchObjects,
     changes: ClusterChanges,
+    runs: list[PluginRun],
 ) -> Status:
+    clock = asyncio.get_running_loop().time
     for named in runtime.pre_bind:
+        began = clock()
         status = _pre_flight(named, assignment)
         if status.skipped:
             continue
         if status.ok:
             status = await _run_plugin(named, assignment, cluster, patch, changes)
+        point = ExtensionPoint.PRE_BIND.label
+        runs.append(PluginRun(named.name, point, began, clock(), status.code.text))
         if status.code is Code.ERROR:
             named.runs.failed()
         if not status.ok:

@@ -101,8 +101,6 @@ def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
 
 def run_post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
     """Call the PostBind plugins of a pod that is bound."""
-    if not runtime.post_bind:
-        return
     began = time.monotonic()
     _post_bind(runtime, assignment)
     runtime.meter.passed(ExtensionPoint.POST_BIND, Code.SUCCESS, time.monotonic() - began)

@@ -79,7 +79,7 @@ function drawTiles() {
   const leading = leadership.replicas.find(([identity]) => identity === leadership.leader);
   const standing = leadership.replicas.filter(([, state]) => state === "standby").length;
   setText(byId("lock"), leadership.lock);
-  const term = leading?.[2] ? `term ${count(leading[2])}` : leadership.leader ? "term not known here" : "nothing is scheduled";
+  const term = leading?.[2] ? `term ${leading[2]}` : leadership.leader ? "term not known here" : "nothing is scheduled";
   const cells = [
     ["Leader", leadership.paused ? "paused" : nameOf(leadership.leader) || "none", leadership.paused ? `by ${leadership.paused}` : `${term}, ${standing} standing by`, !leadership.leader || leadership.paused],
     ["Nodes", count(totals.usable), totals.usable === totals.nodes ? "all ready" : `of ${count(totals.nodes)} take pods`, totals.usable < 0.95 * totals.nodes],
@@ -114,6 +114,7 @@ function drawNodes(scaled) {
   byId("heat").hidden = !store.nodes.size;
   byId("map").hidden = asTable;
   byId("table").hidden = !asTable;
+  byId("scale").hidden = asTable;
   if (asTable) return table.draw(store, found());
   heat.place(store, sizes.map || byId("map").clientWidth, TALLEST_MAP);
   const chosen = detail.shown?.kind === "node" ? store.byName.get(detail.shown.name) : null;
@@ -220,8 +221,8 @@ const on = {
   state(state, size) {
     byId("login").hidden = true;
     measured(size, () => { store.load(state); return ["all"]; });
-    const { name, host, version } = store.process;
-    setText(byId("process"), `${name === "apiserver" ? "API server" : name} on ${host}`);
+    const { name, host, version, acts } = store.process;
+    setText(byId("process"), `${name === "apiserver" ? "API server" : name} on ${host}${acts ? "" : ", read-only"}`);
     setText(byId("about"), `podsched ${version}`);
     server.json("/api/rights").then((may) => { rights = may; detail.refresh(); }, () => { rights = {}; });
   },

@@ -81,6 +81,7 @@ export class Detail {
     const pods = [...found.pods].sort((a, b) => (b[3].cpu ?? 0) - (a[3].cpu ?? 0));
     return [
       facts([["State", stateOf(found)], ["Zone", found.zone || "–"], ["Age", found.created ? age(this.store.now() - found.created) : "–"]]),
+      this.#readOnly(),
       this.rights().cordon ? h("p", {}, h("button", { onclick: () => this.#act(cordoned ? "uncordon" : "cordon", found.name) }, cordoned ? "Uncordon" : "Cordon")) : null,
       h("h3", {}, "Taken"), h("div", { class: "meters" }, ...rows),
       found.taints.length ? h("div", {}, h("h3", {}, "Taints"), h("ul", { class: "plain" }, ...found.taints.map((taint) => h("li", {}, taint)))) : null,
@@ -100,6 +101,7 @@ export class Detail {
         ["Priority", String(found.priority)], ["Scheduler", found.scheduler], ["Age", found.created ? age(this.store.now() - found.created) : "–"],
         ["Requests", Object.entries(found.requests).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"],
       ]),
+      this.#readOnly(),
       this.rights().delete ? h("p", {}, h("button", { class: "danger", onclick: () => this.#delete(found.key) }, "Delete")) : null,
       this.#why(found),
       waits ? why(scheduled[3]) : null,
@@ -109,6 +111,11 @@ export class Detail {
       found.events.length ? h("div", {}, h("h3", {}, "Events"), h("ul", { class: "plain" }, ...found.events.map(([at, , reason, , message, times]) => h("li", {}, h("span", { class: "muted" }, `${clock(at)} `), h("b", {}, reason), times > 1 ? ` ×${count(times)}` : "", ` ${message}`)))) : null,
       labels(found.labels),
     ].filter(Boolean);
+  }
+
+  /** Say where to act, on a page that cannot; what roles forbid is left out instead. */
+  #readOnly() {
+    return this.store.process.acts ? null : h("p", { class: "muted" }, "A scheduler's page changes nothing and follows no events; an API server's page does both.");
   }
 
   /** Ask for an explanation of the pod that is shown; changes: also for what would make it fit. */

@@ -141,7 +141,7 @@ function waking(events) {
 function decision(found) {
   if (!found?.nodeName) return null;
   const when = found.time ? ` at ${clock(Date.parse(found.time) / 1000)}` : "";
-  const by = found.replica ? `, by ${found.replica}${found.term ? ` in term ${count(Number(found.term))}` : ""}${when}` : when;
+  const by = found.replica ? `, by ${found.replica}${found.term ? ` in term ${found.term}` : ""}${when}` : when;
   const others = found.podsBetweenCount ?? 0;
   const between = others ? ` ${others > 0 ? count(others) : "Very many"} other pods got a node while it waited.` : "";
   return part("The decision", h("p", {}, `${found.nodeName} of ${count(found.feasibleNodes ?? 0)} nodes that fit${by}.${between}`));

@@ -24,9 +24,15 @@ export function milliseconds(value) {
   return value >= 10 ? `${Math.round(value)} ms` : `${Number(value.toPrecision(2))} ms`;
 }
 
+/** Millicores as cores, exactly. */
+function cores(value) {
+  const [whole, part] = (value / 1000).toFixed(3).split(".");
+  return `${count(Number(whole))}.${part}`.replace(/\.?0+$/, "");
+}
+
 /** An amount of a resource: cpu in millicores, bytes in MiB, others as they are. */
 export function amount(resource, value) {
-  if (resource === "cpu") return value % 1000 ? `${value}m` : count(value / 1000);
+  if (resource === "cpu") return value < 1000 && value > 0 ? `${value}m` : cores(value);
   if (resource !== "memory" && resource !== "ephemeral-storage" && !resource.startsWith("hugepages-")) return count(value);
   if (value >= 1024 * 1024) return `${rate(value / 1024 / 1024)} TiB`;
   return value >= 1024 ? `${rate(value / 1024)} GiB` : `${value} MiB`;
