@@ -9,6 +9,8 @@ is theirs.
     pods                                pods that are not terminal
     cpu, requests.cpu, limits.memory    what such pods request or are limited to
     requests.<extended resource>        likewise, of devices
+    requests.storage                    what claims request; as <class>.storageclass.storage.k8s.io/
+                                        requests.storage and .../persistentvolumeclaims by class
 
 A pod is terminal when it has succeeded or failed, or should have been gone by the end of its
 grace period. Events are not counted. Pure: ``now`` is an argument, Unix time in seconds.
@@ -18,12 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsched.api import quantity
 from podsched.api.conditions import is_finished
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.objects import AnyObject, Container, Pod, ResourceQuota
+from podsched.api.objects import (
+    AnyObject,
+    Container,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceQuota,
+)
+from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope
 from podsched.api.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -35,6 +44,7 @@ from podsched.api.resources import (
     pod_limits,
     pod_requests,
 )
+from podsched.api.storage_classes import CLASS_ANNOTATION
 
 COUNT_PREFIX: Final = "count/"
 _REQUESTS, _LIMITS = "requests.", "limits."
@@ -43,6 +53,10 @@ _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 COUNTED_BY_NAME: Final = frozenset(
     {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "services"}
 )
+_CLAIMS: Final = "persistentvolumeclaims"
+STORAGE: Final = "requests.storage"
+#: After the name of a StorageClass, in front of what its claims use.
+_OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 _ONE: Final = Fraction(1)
 #: What every container must name if a quota limits it.
 _TO_BE_SPECIFIED: Final = frozenset(
@@ -59,6 +73,8 @@ def is_quota_resource(name: str) -> bool:
     """Return whether a quota can limit this: whether usage is counted under such a name."""
     if name.startswith(COUNT_PREFIX) or name in COUNTED_BY_NAME or name in (PODS, "secrets"):
         return True
+    if name == STORAGE or name.partition(_OF_CLASS)[2] in (STORAGE, _CLAIMS):
+        return True
     bare = name.removeprefix(_REQUESTS)
     if bare in _COMPUTE or bare.startswith(HUGE_PAGES_PREFIX):
         return True
@@ -72,8 +88,21 @@ def usage_of(kind: Kind, message: AnyObject, now: float) -> Amounts:
     if isinstance(message, Pod):
         if not is_terminal(message, now):
             usage |= _compute_usage(pod_requests(message), pod_limits(message))
+    elif isinstance(message, PersistentVolumeClaim):
+        usage |= _storage_usage(message)
     elif kind.plural in COUNTED_BY_NAME:
         usage[kind.plural] = _ONE
+    return usage
+
+
+def _storage_usage(claim: PersistentVolumeClaim) -> Amounts:
+    """Return what a claim counts for: what it asks for, or was given when it asked for more."""
+    requested = [claim.spec.resources.requests, claim.status.allocated_resources]
+    sizes = [amounts(part)["storage"] for part in requested if "storage" in part]
+    usage: Amounts = {_CLAIMS: _ONE} | ({STORAGE: max(sizes)} if sizes else {})
+    name = claim.metadata.annotations.get(CLASS_ANNOTATION, claim.spec.storage_class_name)
+    if name:
+        usage |= {f"{name}{_OF_CLASS}{each}": amount for each, amount in usage.items()}
     return usage
 
 
@@ -137,10 +166,15 @@ class Balance:
 
     def __init__(self, quota: ResourceQuota) -> None:
         self.name = quota.metadata.name
+        self._scopes = expressions_of(quota.spec)
         self.hard = amounts(quota.spec.hard)
         #: Whether the status tells what is used of everything that is limited.
         self.is_known = all(name in quota.status.used for name in self.hard)
         self.used = amounts(quota.status.used)
+
+    def concerns(self, scopes: PodScopes | None) -> bool:
+        """Return whether the quota is about an object in these scopes."""
+        return is_in_scope(self._scopes, scopes)
 
     def excess(self, usage: Mapping[str, Fraction]) -> str:
         """Return why this much would be too much; "" if it is not. ``is_known`` must hold."""
@@ -164,6 +198,13 @@ class Balance:
 
     def _limited(self, usage: Mapping[str, Fraction]) -> Amounts:
         return {name: amount for name, amount in usage.items() if amount and name in self.hard}
+
+
+class Usage(NamedTuple):
+    """What an object uses, and what decides on the quotas that count it."""
+
+    amounts: Amounts
+    scopes: PodScopes | None = None
 
 
 def _listed(names: list[str], values: Mapping[str, Fraction]) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from podsched.api.etcd_keys import object_key, term_key
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.resources import Amounts
+from podsched.api.quota import Usage
 from podsched.server import errors
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
@@ -60,7 +60,7 @@ class New(NamedTuple):
     value: bytes
     lease: int = 0
     also: tuple[WriteOp, ...] = ()
-    usage: Amounts | None = None
+    usage: Usage | None = None
 
 
 class Step(NamedTuple):

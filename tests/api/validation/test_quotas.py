@@ -23,13 +23,23 @@ def test_everything_that_is_counted_can_be_limited() -> None:
     names = (
         "pods", "count/pods", "count/deployments.apps", "services", "cpu", "requests.cpu",
         "limits.memory", "ephemeral-storage", "requests.example.com/gpu", "hugepages-2Mi",
-        "requests.hugepages-1Gi",
+        "requests.hugepages-1Gi", "requests.storage",
+        "gold.storageclass.storage.k8s.io/requests.storage",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
     )  # fmt: skip
     assert validate(QUOTA, quota(dict.fromkeys(names, "4"))) == []
 
 
 @pytest.mark.parametrize(
-    "name", ["requests.storage", "services.nodeports", "gpu", "example.com/gpu", "limits.pods"]
+    "name",
+    [
+        "limits.storage",
+        "gold.storageclass.storage.k8s.io/pods",
+        "services.nodeports",
+        "gpu",
+        "example.com/gpu",
+        "limits.pods",
+    ],
 )
 def test_what_is_not_counted_is_refused(name: str) -> None:
     """A limit that nobody watches would be worse than none."""
@@ -54,12 +64,65 @@ def test_amounts_are_checked(name: str, text: str, reason: str) -> None:
     assert reason in error.reason
 
 
-def test_scopes_are_refused() -> None:
-    """They would be ignored."""
+@pytest.mark.parametrize(
+    ("scopes", "hard", "reason"),
+    [
+        (["BestEffort", "Terminating", "PriorityClass"], "pods", ""),
+        (["NotBestEffort", "NotTerminating"], "requests.cpu", ""),
+        (["CrossNamespacePodAffinity"], "requests.example.com/gpu", ""),
+        (["VolumeAttributesClass"], "pods", "unsupported scope"),
+        (["BestEffort"], "cpu", "unsupported scope applied to resource"),
+        (["Terminating"], "configmaps", "unsupported scope applied to resource"),
+        (["BestEffort", "NotBestEffort"], "pods", "conflicting scopes"),
+        (["Terminating", "NotTerminating"], "pods", "conflicting scopes"),
+    ],
+)
+def test_scopes_are_checked_as_in_kubernetes(scopes: list[str], hard: str, reason: str) -> None:
+    """Counts of objects and devices may stand in any scope."""
+    item = quota({hard: "1"})
+    item.spec.scopes.extend(scopes)
+    found = [(error.path, error.reason) for error in validate(QUOTA, item)]
+    assert found == ([("spec.scopes", reason)] if reason else [])
+
+
+_EXPRESSIONS = "spec.scopeSelector.matchExpressions"
+
+
+@pytest.mark.parametrize(
+    ("expression", "path", "reason"),
+    [
+        (("PriorityClass", "In", ["high"]), "", ""),
+        (("PriorityClass", "DoesNotExist", []), "", ""),
+        (("BestEffort", "Exists", []), "", ""),
+        (("Any", "Exists", []), ".scopeName", "unsupported scope"),
+        (("BestEffort", "In", ["a"]), ".operator", "must be 'Exist' when scope is any of"),
+        (("PriorityClass", "NotIn", []), ".values", "must be at least one value when `operator`"),
+        (("PriorityClass", "Exists", ["a"]), ".values", "must be no value when `operator`"),
+        (("PriorityClass", "Gt", ["a"]), ".operator", "not a valid selector operator"),
+        (("PriorityClass", 5, ["a"]), "", "must have a scopeName, an operator and values"),
+        (("PriorityClass", "In", [5]), "", "must have a scopeName, an operator and values"),
+    ],
+)
+def test_scope_selectors_are_checked_as_in_kubernetes(
+    expression: tuple[str, object, list[object]], path: str, reason: str
+) -> None:
+    """With the words of Kubernetes; what has another shape is named, too."""
     item = quota({"pods": "1"})
-    item.spec.scopes.append("BestEffort")
-    item.spec.scope_selector.update({"matchExpressions": []})
-    assert [error.path for error in validate(QUOTA, item)] == ["spec.scopes", "spec.scopeSelector"]
+    scope, operator, values = expression
+    written = {"scopeName": scope, "operator": operator, "values": values}
+    item.spec.scope_selector.update({"matchExpressions": [written]})
+    found = validate(QUOTA, item)
+    assert [error.path for error in found] == ([_EXPRESSIONS + path] if reason else [])
+    assert all(error.reason.startswith(reason) for error in found)
+
+
+def test_scopes_of_a_quota_cannot_change() -> None:
+    """What is used was counted by them."""
+    old, new = quota({"pods": "1"}), quota({"pods": "2"})
+    assert validate(QUOTA, new, old) == []
+    new.spec.scopes.append("Terminating")
+    (error,) = validate(QUOTA, new, old)
+    assert (error.path, error.reason) == ("spec.scopes", "field is immutable")
 
 
 def test_the_status_is_checked() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, ConfigMap, ResourceQuota
+from podsched.api.objects import AnyObject, ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.server.core import ServerCore
 from podsched.server.entries import Entry
@@ -40,6 +40,27 @@ async def create(core: ServerCore, *items: AnyObject) -> list[str]:
 async def seen(*cores: ServerCore) -> None:
     for core in cores:
         await core.reflector.wait_until_fresh()
+
+
+def ending(name: str) -> Pod:
+    item = pod(name)
+    item.spec.active_deadline_seconds = 30
+    return item
+
+
+def config_map(name: str) -> ConfigMap:
+    item = ConfigMap()
+    item.metadata.name, item.metadata.namespace = name, "default"
+    return item
+
+
+def claim(name: str, storage_class: str, size: str) -> PersistentVolumeClaim:
+    item = PersistentVolumeClaim()
+    item.metadata.name, item.metadata.namespace = name, "default"
+    item.spec.access_modes.append("ReadWriteOnce")
+    item.spec.storage_class_name = storage_class
+    item.spec.resources.requests["storage"] = size
+    return item
 
 
 def created(outcomes: Sequence[str]) -> int:
@@ -197,6 +218,47 @@ async def test_a_cancelled_call_does_not_end_the_creates_of_others(world: World)
     await asyncio.sleep(0)
     first.cancel()
     assert await second == [""]
+
+
+async def test_a_quota_with_scopes_counts_only_the_pods_in_them(world: World) -> None:
+    """Those that were there, those that come, and no other objects."""
+    scoped = quota(pods="2")
+    scoped.spec.scopes.append("Terminating")
+    await create(world.core, ending("old"), pod("other"), scoped)
+    await seen(world.core)
+    assert created(await create(world.core, pod("a"), pod("b"), config_map("c"))) == 3
+    assert await create(world.core, ending("x"), ending("y")) == [
+        "",
+        'pods "y" is forbidden: exceeded quota: limits, requested: pods=1, used: pods=2, '
+        "limited: pods=2",
+    ]
+    assert await used(world) == {"pods": "2"}
+
+
+async def test_only_pods_in_the_scopes_must_name_what_is_limited(world: World) -> None:
+    """As Kubernetes asks of those alone that the quota matches."""
+    scoped = quota(limits_cpu="2")
+    scoped.spec.scopes.append("Terminating")
+    await create(world.core, scoped)
+    await seen(world.core)
+    outcomes = await create(world.core, pod("a"), ending("b"))
+    assert outcomes[0] == ""
+    assert "failed quota: limits: must specify limits.cpu for: app" in outcomes[1]
+
+
+async def test_claims_are_charged_for_their_storage_also_by_class(world: World) -> None:
+    """What exceeds one of several limits is told with that limit alone."""
+    gold = "gold.storageclass.storage.k8s.io/requests.storage"
+    limits = quota(requests_storage="10Gi")
+    limits.spec.hard[gold] = "2Gi"
+    await create(world.core, limits)
+    await seen(world.core)
+    outcomes = await create(
+        world.core, claim("a", "gold", "1Gi"), claim("b", "gold", "2Gi"), claim("c", "tin", "5Gi")
+    )
+    assert outcomes[0] == outcomes[2] == ""
+    assert f"requested: {gold}=2Gi, used: {gold}=1Gi, limited: {gold}=2Gi" in outcomes[1]
+    assert await used(world) == {"requests.storage": "6Gi", gold: "1Gi"}
 
 
 async def test_a_namespace_without_quota_takes_the_ordinary_way(world: World) -> None:

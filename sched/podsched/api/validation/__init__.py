@@ -84,6 +84,7 @@ _UPDATE: Mapping[str, Callable[[Any, Any], list[FieldError]]] = {
     "PersistentVolume": storage.validate_volume_update,
     "PersistentVolumeClaim": storage.validate_claim_update,
     "StorageClass": storage.validate_storage_class_update,
+    "ResourceQuota": quotas.validate_resource_quota_update,
     "ReplicaSet": workloads.validate_selector_update,
     "StatefulSet": workloads.validate_selector_update,
     "RoleBinding": rbac.validate_role_ref_update,

@@ -22,7 +22,8 @@ from typing import NamedTuple
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Pod, ResourceQuota
 from podsched.api.quantity import QuantityError
-from podsched.api.quota import Balance, is_counted, missing_requests, set_used, usage_of
+from podsched.api.quota import Balance, Usage, is_counted, missing_requests, set_used, usage_of
+from podsched.api.quota_scopes import expressions_of, is_in_scope, scopes_of
 from podsched.api.resources import Amounts
 from podsched.server import errors
 from podsched.server.entries import Entry
@@ -80,7 +81,7 @@ class QuotaCharging:
         self._queues: dict[str, deque[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def usage_of(self, kind: Kind, message: AnyObject) -> Amounts | None:
+    def usage_of(self, kind: Kind, message: AnyObject) -> Usage | None:
         """Return what a new object uses; None where no quota is. Raises ApiError FORBIDDEN."""
         if not self._quotas or not is_counted(kind):
             return None
@@ -91,15 +92,16 @@ class QuotaCharging:
         if len(quotas) > MAX_QUOTAS:
             why = f"the namespace has {len(quotas)} quotas, at most {MAX_QUOTAS} are supported"
             raise errors.forbidden(kind, metadata.name, why)
+        scopes = scopes_of(message)
         for entry in quotas if isinstance(message, Pod) else ():
             quota = entry.message
             assert isinstance(quota, ResourceQuota)
             assert isinstance(message, Pod)
             missing = missing_requests(quota.spec.hard, message)
-            if missing:
+            if missing and is_in_scope(expressions_of(quota.spec), scopes):
                 why = f"failed quota: {quota.metadata.name}: {missing}"
                 raise errors.forbidden(kind, metadata.name, why)
-        return usage_of(kind, message, self._now())
+        return Usage(usage_of(kind, message, self._now()), scopes)
 
     async def check(self, new: New) -> None:
         """Raise ApiError if an object cannot be created now: it exists, or is too much for a quota.
@@ -251,15 +253,17 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
             unusable = f"quota {quota.metadata.name} cannot be used: {error}"
     charged: set[str] = set()
     for waiting in items:
-        why = unusable or _excess([balance for _, balance in balances], waiting.new.usage or {})
+        usage = waiting.new.usage or Usage({})
+        concerned = [(entry, each) for entry, each in balances if each.concerns(usage.scopes)]
+        why = unusable or _excess([balance for _, balance in concerned], usage.amounts)
         if why:
             new = waiting.new
             name = new.key.rpartition("/")[2]
             plan.refused.append((waiting, errors.forbidden(new.kind, name, why)))
             continue
         plan.fitting.append(waiting)
-        for entry, balance in balances:
-            if balance.charge(waiting.new.usage or {}):
+        for entry, balance in concerned:
+            if balance.charge(usage.amounts):
                 charged.add(entry.key)
     for entry, balance in balances:
         if entry.key in charged:

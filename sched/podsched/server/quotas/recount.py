@@ -15,14 +15,15 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import Pod, ResourceQuota
 from podsched.api.quantity import QuantityError
-from podsched.api.quota import ends_at, is_counted, set_used, usage_of
+from podsched.api.quota import Usage, ends_at, is_counted, set_used, usage_of
+from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope, scopes_of
 from podsched.api.resources import Amounts
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
@@ -49,18 +50,31 @@ _MOST_SHARED = 1000
 
 _COUNTED = tuple(kind for kind in KINDS.values() if is_counted(kind))
 _POD = KINDS["Pod"]
+#: Kinds of which the objects use more than their number.
+_LOOKED_INTO = (_POD, KINDS["PersistentVolumeClaim"])
 
 
 class Tally:
     """What the objects of one namespace use together."""
 
     def __init__(self) -> None:
-        self.total: Amounts = {}
+        #: Of pods in the same scopes, and under None of all other objects.
+        self._totals: dict[PodScopes | None, Amounts] = {}
         #: Whether the total has changed since it was compared with the quotas.
         self.changed = True
-        self._usages: dict[tuple[str, str], Amounts] = {}
+        self._usages: dict[tuple[str, str], Usage] = {}
         self._pods_that_end: dict[tuple[str, str], Entry] = {}
-        self._same: dict[frozenset[tuple[str, Fraction]], Amounts] = {}
+        self._same: dict[tuple[object, ...], Usage] = {}
+
+    def total(self, quota: ResourceQuota) -> Amounts:
+        """Return what the objects that a quota is about use together."""
+        expressions = expressions_of(quota.spec)
+        found: Amounts = {}
+        for scopes, amounts in self._totals.items():
+            if is_in_scope(expressions, scopes):
+                for resource, amount in amounts.items():
+                    found[resource] = found.get(resource, Fraction(0)) + amount
+        return found
 
     def set(self, kind: Kind, key: str, entry: Entry | None, now: float) -> None:
         """Take in an object as it is now; None: it is gone."""
@@ -73,8 +87,11 @@ class Tally:
             return
         self.changed = True
         for used, sign in ((before, -1), (usage, 1)):
-            for resource, amount in (used or {}).items():
-                self.total[resource] = self.total.get(resource, Fraction(0)) + sign * amount
+            if used is None:
+                continue
+            total = self._totals.setdefault(used.scopes, {})
+            for resource, amount in used.amounts.items():
+                total[resource] = total.get(resource, Fraction(0)) + sign * amount
 
     def end_pods(self, now: float) -> None:
         """Take in that pods should have been gone by now."""
@@ -83,21 +100,21 @@ class Tally:
 
     def _usage(
         self, kind: Kind, entry: Entry | None, name: tuple[str, str], now: float
-    ) -> Amounts | None:
+    ) -> Usage | None:
         self._pods_that_end.pop(name, None)
         if entry is None:
             return None
-        message = entry.decode() if kind is _POD else kind.new()
+        message = entry.decode() if kind in _LOOKED_INTO else kind.new()
         if isinstance(message, Pod) and now <= ends_at(message) < float("inf"):
             self._pods_that_end[name] = entry
         try:
-            usage = usage_of(kind, message, now)
+            usage = Usage(usage_of(kind, message, now), scopes_of(message))
         except QuantityError:  # nothing that this server would have stored
-            usage = usage_of(kind, kind.new(), now)
+            usage = Usage(usage_of(kind, kind.new(), now), scopes_of(kind.new()))
         # Most pods use the same: they share one dictionary.
         if len(self._same) >= _MOST_SHARED:
             self._same.clear()
-        return self._same.setdefault(frozenset(usage.items()), usage)
+        return self._same.setdefault((frozenset(usage.amounts.items()), usage.scopes), usage)
 
 
 class UsageRecounter:
@@ -184,7 +201,7 @@ class UsageRecounter:
         corrected = [
             (entry, value)
             for entry in found.values()
-            if (value := _corrected(entry, tally.total)) is not None
+            if (value := _corrected(entry, tally)) is not None
         ]
         writes = [_replacement(entry, value) for entry, value in corrected]
         results = await self._store.write_many(writes) if writes else []
@@ -254,8 +271,8 @@ def _replacement(entry: Entry, value: bytes) -> Write:
     return Write((Compare.mod_revision_is(key, entry.revision),), (Put(key, value),))
 
 
-def _corrected(entry: Entry, total: Mapping[str, Fraction]) -> bytes | None:
+def _corrected(entry: Entry, tally: Tally) -> bytes | None:
     """Return the quota with what is used in total; None if it says so already."""
     quota = entry.decode()
     assert isinstance(quota, ResourceQuota)
-    return quota.SerializeToString() if set_used(quota, total) else None
+    return quota.SerializeToString() if set_used(quota, tally.total(quota)) else None

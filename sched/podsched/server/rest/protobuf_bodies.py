@@ -45,7 +45,9 @@ _TYPES: Final[Mapping[str, str]] = {
     "PodDisruptionBudgetSpec": "1:minAvailable:n 2:selector:LabelSelector 3:maxUnavailable:n "
     "4:unhealthyPodEvictionPolicy:s",
     "ResourceQuota": "1:metadata:ObjectMeta 2:spec:ResourceQuotaSpec",
-    "ResourceQuotaSpec": "1:hard:q% 2:scopes:s*",
+    "ResourceQuotaSpec": "1:hard:q% 2:scopes:s* 3:scopeSelector:ScopeSelector",
+    "ScopeSelector": "1:matchExpressions:ScopedResourceSelectorRequirement*",
+    "ScopedResourceSelectorRequirement": "1:scopeName:s 2:operator:s 3:values:s*",
     "PolicyRule": "1:verbs:s* 2:apiGroups:s* 3:resources:s* 4:resourceNames:s* "
     "5:nonResourceURLs:s*",
     "Role": "1:metadata:ObjectMeta 2:rules:PolicyRule*",
