@@ -700,3 +700,17 @@ def test_an_event_that_names_pods_is_replayed_for_these_alone() -> None:
             one, 0.0, unschedulable_plugins=["Fit"]
         )
     assert places == {"a": "unschedulable", "b": "backoff"}
+
+
+def test_an_event_of_which_a_plugin_cannot_name_the_pods_is_replayed_for_all() -> None:
+    def broken(old: Any, new: Any) -> list[str]:
+        raise RuntimeError("no idea")
+
+    registered = ClusterEventWithHint(POD_DELETE, Hint(always=True), per_pod=True, pods=broken)
+    queue = queue_of({"Fit": [registered]})
+    queue.add(pod("a"), 0.0)
+    popped = queue.pop(0.0)
+    assert popped is not None
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 0.0)
+    place = queue.add_unschedulable_if_not_present(popped, 0.0, unschedulable_plugins=["Fit"])
+    assert place == "backoff"

@@ -35,6 +35,10 @@ class FilterOutcome:
     #: The status of the rows that are EXCLUDED.
     excluded: Status = SUCCESS
 
+    def rejecting(self) -> list[tuple[int, tuple[Reason, ...]]]:
+        """Return the indices of the plugins that may have rejected a row, and their reasons."""
+        return [(index, reasons) for index, reasons in enumerate(self.reasons) if reasons]
+
     def status(self, index: int) -> Status:
         """Return the status of the row at position ``index`` of ``rows``."""
         plugin = int(self.plugin[index])

@@ -10,6 +10,8 @@ of the plugins that rejected it. Events older than the oldest pod in flight are 
                            when a is done, 3 to 5 are forgotten
 
 Events are kept by kind, so a replay looks only at those that a rejecting plugin registered for.
+Where a registration names the pods that an event concerns, the event is kept with these: a
+preemptor looks at the victims that leave its own node, not at those of all the others.
 Pods of one group (class and rejecting plugins) that were popped at the same position get the same
 answers from hints that look at classes only: a failed batch replays once, not once for each pod.
 """
@@ -29,10 +31,8 @@ from podsched.queue.hints import HintTable, Registration, Strategy
 _MAX_MEMO = 1024
 
 
-#: The uids that registrations name as the only ones to ask about.
-_Named = dict[Registration, frozenset[str]]
-#: The position of an event, its objects, and the pods it concerns.
-_Kept = tuple[int, Any, Any, _Named | None]
+#: The position of an event, and its objects.
+_Kept = tuple[int, Any, Any]
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +46,8 @@ class Flight:
     deleted: bool = False
     #: Events of the pod itself: it was updated, or activated.
     own: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
+    #: Events for which a registration named the pod as one of those to ask about.
+    named: list[tuple[Registration, ClusterEvent, Any, Any]] = field(default_factory=list)
 
 
 class InFlight:
@@ -77,19 +79,19 @@ class InFlight:
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Keep an event for the pods in flight."""
-        if self._flights:
-            kept = (self._position, old, new, self._named(event, old, new))
-            self._events.setdefault(event, deque()).append(kept)
-            self._position += 1
-
-    def _named(self, event: ClusterEvent, old: Any, new: Any) -> _Named | None:
+        if not self._flights:
+            return
+        self._events.setdefault(event, deque()).append((self._position, old, new))
+        self._position += 1
         # Asked when the event comes: a pod that becomes one of them later is tried after it.
-        found = {}
         for registration in self._hints.matching(event):
+            if registration.pods is None:
+                continue
             uids = self._hints.named(registration, event, old, new)
-            if uids is not None:
-                found[registration] = frozenset(uids)
-        return found or None
+            for uid in self._flights if uids is None else uids:
+                flight = self._flights.get(uid)
+                if flight is not None:
+                    flight.named.append((registration, event, old, new))
 
     def finish(self, uid: str) -> Flight | None:
         """Forget a pod, and the events that only it had to know."""
@@ -118,9 +120,13 @@ class InFlight:
         best = Strategy.SKIP
         for event in self._events:
             for registration, gain in self._rejecting(pod, event):
-                if registration.per_pod and gain > best:
+                if registration.per_pod and registration.pods is None and gain > best:
                     asked = self._helped(registration, pod, event, flight.position)
                     best = gain if asked else best
+        for registration, event, old, new in reversed(flight.named):
+            gain = _gain(registration, pod)
+            if gain > best and self._hints.queues(registration, pod.info, event, old, new):
+                best = gain
         return best
 
     def _shared(self, flight: Flight, pod: QueuedPodInfo, group: Hashable) -> Strategy:
@@ -133,7 +139,8 @@ class InFlight:
             if event.is_wildcard and entries[-1][0] >= since:
                 best = max(best, Strategy.AFTER_BACKOFF)
             for registration, gain in self._rejecting(pod, event):
-                if not registration.per_pod and gain > best:
+                personal = registration.per_pod or registration.pods is not None
+                if not personal and gain > best:
                     best = gain if self._helped(registration, pod, event, since) else best
         self._remember(memo, best)
         return best
@@ -152,12 +159,9 @@ class InFlight:
     def _helped(
         self, registration: Registration, pod: QueuedPodInfo, event: ClusterEvent, since: int
     ) -> bool:
-        uid = pod.info.uid
-        for position, old, new, named in reversed(self._events[event]):
+        for position, old, new in reversed(self._events[event]):
             if position < since:
                 return False
-            if named is not None and uid not in named.get(registration, (uid,)):
-                continue
             if self._hints.queues(registration, pod.info, event, old, new):
                 return True
         return False
@@ -179,3 +183,13 @@ class InFlight:
                 entries.popleft()
             if not entries:
                 del self._events[event]
+
+
+def _gain(registration: Registration, pod: QueuedPodInfo) -> Strategy:
+    """Return where a helpful answer of the registration sends the pod; SKIP: it is not asked."""
+    if registration.profile != pod.info.cls.scheduler_name:
+        return Strategy.SKIP
+    if registration.plugin in pod.pending_plugins:
+        return Strategy.IMMEDIATELY
+    rejects = registration.plugin in pod.unschedulable_plugins
+    return Strategy.AFTER_BACKOFF if rejects else Strategy.SKIP

@@ -129,6 +129,14 @@ class PendingPods:
             if pod.gating_plugin:
                 yield f"{pod.key} is gated outside unschedulablePods"
 
+    def stays_gated(self, pod: QueuedPodInfo) -> bool:
+        """Whether the plugin that gates a pod would do so again; False for one that is not gated.
+
+        Preemptors are gated while their evictions are requested, and each victim that leaves a node
+        is an event for all of them.
+        """
+        return bool(pod.gating_plugin) and self._gates.rejecting(pod) == pod.gating_plugin
+
     # ------------------------------------------------------------------ entering
 
     def enter(self, pod: PodInfo, event: str, now: float) -> None:

@@ -305,9 +305,11 @@ class SchedulingQueue:
         helped.pop(except_uid, None)
         label = event.text if helped else ""
         for uid, strategy in helped.items():
-            pod = self._pods.unschedulable.remove(uid)
+            pod = self._pods.unschedulable.get(uid)
             assert pod is not None
-            self._pods.requeue(pod, strategy, label, now)
+            if not self._pods.stays_gated(pod):
+                self._pods.unschedulable.remove(uid)
+                self._pods.requeue(pod, strategy, label, now)
         self._in_flight.record(event, old, new)
         return len(helped)
 

@@ -191,6 +191,23 @@ def test_the_nominated_node_is_taken_when_it_fits_though_others_are_better() -> 
     assert choice.evaluated == 1
 
 
+def test_a_pod_that_fits_its_nominated_node_is_placed_without_a_look_at_other_rows() -> None:
+    world = World(0, nodes=0, strategy=LEAST)
+    for name in ("a", "b", "c"):
+        world.cache.add_node(node(name))
+    world.templates = [{}] * 4
+    nominees = [world.pending(0) for _ in range(2)]
+    for nominee, name in zip(nominees, ("c", "b"), strict=True):
+        world.cluster.nominator.add(nominee, name)
+    selector, placer = Selector(world.evaluation(nominees[0])), Placer(world)
+    run = selector.select_batch(nominees, placer.commit)
+    assert [world.cluster.nodes.names[row] for row in run.rows] == ["c", "b"]
+    assert not selector.evaluation.is_evaluated, "no other row was needed"
+    other = world.pending(0)
+    run = selector.select_batch([other], placer.commit)
+    assert [world.cluster.nodes.names[row] for row in run.rows] == ["a"]
+
+
 @pytest.mark.parametrize("status_knows", [True, False])
 def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others(
     status_knows: bool,

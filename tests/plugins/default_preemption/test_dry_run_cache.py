@@ -13,6 +13,7 @@ from podsched.framework.plugin import FilterRunner
 from podsched.framework.pods import PodInfo
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
+from podsched.plugins.default_preemption.plugin import best_candidates
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World
 
@@ -72,6 +73,33 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -
         cached, fresh = both(world, cache, world.pending(world.random.choice((2, 3))))
         assert cached.candidates == fresh.candidates
         assert cached.rejected == fresh.rejected
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> None:
+    world, cache = World(seed), DryRunCache()
+    world.templates = [
+        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
+    ]
+    for _ in range(25):
+        world.mutate()
+        set_start_time(world)
+        if world.random.random() < 0.2:
+            world.cluster.put("PodDisruptionBudget", budget(world))
+        pending = world.pending(3)
+        evaluation = world.evaluation(pending)
+        evaluation.refresh(pending)
+        runner = ProfileFilters(
+            world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs
+        )
+        rows = np.flatnonzero(world.cluster.nodes.alive)
+        chunks = [rows[:4], rows[4:8], rows[8:]]
+        found = cache.search(evaluation.state, pending, world.cluster, chunks, runner)
+        candidates = found.results().candidates
+        best = found.best()
+        assert best == (best_candidates(candidates)[0] if candidates else None)
+        assert best is None or found.victims(best) == candidates[best]
 
 
 def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:

@@ -241,7 +241,7 @@ class Placer:
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
-        if is_new and run.ending is Ending.PLACED:
+        if is_new and run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None:
             self._variants.learn(self._kin(first, key), evaluation, first)
         decisions = _placed(batch, run, evaluation, names)
         if details and run.rounds:
@@ -264,6 +264,8 @@ class Placer:
         """Keep what the first choice of the last round was made from, if all rows competed."""
         # The scores that the round began with are still there.
         began, last = time.monotonic(), run.rounds[-1]
+        if last.totals[0] is None:
+            return
         if run.ending in (Ending.PLACED, Ending.RESERVED) and last.feasible == len(
             evaluation.feasible_rows
         ):

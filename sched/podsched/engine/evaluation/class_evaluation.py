@@ -40,7 +40,7 @@ from podsched.engine.evaluation.class_scores import ClassScores
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.evaluation_result import EvaluationResult
 from podsched.engine.evaluation.feasibility import Feasibility
-from podsched.engine.evaluation.filtering import rejected_everywhere
+from podsched.engine.evaluation.filtering import rejected_everywhere, run_filters
 from podsched.engine.evaluation.plugin_inputs import PluginInputs
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
 from podsched.engine.evaluation.refresh_scope import RefreshScope, Sharing
@@ -48,7 +48,7 @@ from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.filter_outcome import FilterOutcome
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodClass, PodInfo
@@ -184,6 +184,30 @@ class ClassEvaluation:
             self.failure = failure
             self._enter(Phase.STALE)
         self.cost.end(feasible=bool(len(self.feasible_rows)))
+
+    def fits_row(self, pod: PodInfo, row: int) -> bool:
+        """Whether one pod fits a row; no row is brought up to date.
+
+        Where PreFilter rejects the pod or fails, it does not; the next refresh says why.
+        """
+        self.failure = None
+        self.cost.begin()
+        try:
+            self.inputs.refresh(pod)
+        except PluginFailure:
+            return False
+        if not self.pre_filtered.status.ok:
+            return False
+        self.cost.pre_filter_done()
+        fits = bool(self.filter_row(pod, row).plugin[0] == PASSED)
+        if fits:
+            self.cost.end(feasible=False)
+        return fits
+
+    def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
+        """Return what the filters say of one row to one pod, from scratch, after PreFilter."""
+        nodes, rows = self.cluster.nodes, np.array([row], dtype=np.intp)
+        return run_filters(self.runtime, self.state, pod, nodes, rows, self.cluster)
 
     def _refresh(self, pod: PodInfo) -> None:
         self.inputs.refresh(pod)

@@ -251,8 +251,24 @@ class Feasibility:
         )
         if counted is not None:
             self._reject(*counted)
+            self._reject_for_nodes(counted[0])
         self._raise_errors()
         return self._update(rows)
+
+    def _reject_for_nodes(self, nominated: Rows) -> None:
+        """Have plugins that read only Nodes decide where they come before the first pass's.
+
+        What they say of a row is the same with nominated pods added.
+        """
+        of_nodes = [c for c in self.columns if c.only_nodes and c.active and c.rejects]
+        if not of_nodes:
+            return
+        plugin = np.full(len(self.plugin), PASSED, dtype=np.int16)
+        bits = np.zeros(len(self.plugin), dtype=np.uint64)
+        first_rejections(of_nodes, nominated, self._candidate, plugin, bits)
+        first, now = plugin[nominated], self.plugin[nominated]
+        earlier = nominated[(first != PASSED) & (first < now)]
+        self.plugin[earlier], self.bits[earlier] = plugin[earlier], bits[earlier]
 
     def _make_room_for_bits(self) -> None:
         if not self._rejected:
@@ -280,7 +296,7 @@ class Feasibility:
 
     def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
         """Take over the rejections of an outcome whose places stand for ``rows``."""
-        for index, reasons in enumerate(outcome.reasons):
+        for index, reasons in outcome.rejecting():
             rejected = outcome.plugin == index
             if rejected.any():
                 self._make_room_for_bits()

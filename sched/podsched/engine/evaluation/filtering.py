@@ -136,17 +136,30 @@ def rejected_everywhere(rows: Rows, status: Status) -> FilterOutcome:
 
 
 def run_plain_filters(
-    runtime: ProfileRuntime, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeColumns,
+    rows: Rows,
+    *,
+    asks_of_nodes: bool = True,
 ) -> FilterOutcome:
-    """Filter without regard to nominated pods; the first plugin that rejects a row decides."""
+    """Filter without regard to nominated pods; the first plugin that rejects a row decides.
+
+    ``asks_of_nodes``: ask also the plugins that read nothing but the row's Node.
+    """
     outcome = _OutcomeBuilder(runtime, rows)
     places = np.arange(len(rows))
     for index, named in enumerate(runtime.filter):
         if named.name in state.skip_filter:
             continue
+        if not asks_of_nodes and named.traits.reads_only_nodes:
+            continue
         if not len(places):
             break
         verdicts = filter_one(named, state, pod, nodes, rows[places])
+        if not verdicts.reasons:
+            continue
         passed = verdicts.bits == 0
         if passed.all():
             continue
@@ -217,10 +230,13 @@ def run_with_nominees(
     nodes: NodeColumns,
     rows: Rows,
     counted: Nominees,
+    *,
+    asks_of_nodes: bool = True,
 ) -> FilterOutcome:
     """Run the first of the two passes: the nominated rows, with their nominated pods added."""
     fork = fork_with_nominees(nodes, rows[counted.places], counted.pods)
-    return run_plain_filters(runtime, state, pod, fork, np.arange(len(counted.places)))
+    places = np.arange(len(counted.places))
+    return run_plain_filters(runtime, state, pod, fork, places, asks_of_nodes=asks_of_nodes)
 
 
 def fork_with_nominees(
@@ -244,27 +260,26 @@ def run_filters(
     rows: Rows,
     cluster: ClusterView,
 ) -> FilterOutcome:
-    """Filter in two passes: with the nominated pods that count, and without; both must succeed."""
-    outcome = run_plain_filters(runtime, state, pod, nodes, rows)
+    """Filter in two passes: with the nominated pods that count, and without; both must succeed.
+
+    A row that the first pass rejects is not looked at in the second.
+    """
     counted = nominees(pod, cluster, nodes, rows)
     if not counted:
-        return outcome
+        return run_plain_filters(runtime, state, pod, nodes, rows)
     first = run_with_nominees(runtime, state, pod, nodes, rows, counted)
-    return _first_pass_decides(runtime, outcome, first, counted.places)
-
-
-def _first_pass_decides(
-    runtime: ProfileRuntime, second: FilterOutcome, first: FilterOutcome, places: Rows
-) -> FilterOutcome:
-    merged = _OutcomeBuilder(runtime, second.rows)
-    merged.plugin[:] = second.plugin
-    merged.bits[:] = second.bits
-    merged.reasons = [list(reasons) for reasons in second.reasons]
-    for index, reasons in enumerate(first.reasons):
+    left = np.ones(len(rows), dtype=np.bool_)
+    left[counted.places] = first.plugin == PASSED
+    merged = _OutcomeBuilder(runtime, rows)
+    if left.any():
+        second = run_plain_filters(runtime, state, pod, nodes, rows[left])
+        merged.plugin[left], merged.bits[left] = second.plugin, second.bits
+        merged.reasons = [list(reasons) for reasons in second.reasons]
+    for index, reasons in first.rejecting():
         rejected = first.plugin == index
         if rejected.any():
-            merged.reject(index, places[rejected], first.bits[rejected], reasons)
-    return merged.done(second.excluded)
+            merged.reject(index, counted.places[rejected], first.bits[rejected], reasons)
+    return merged.done()
 
 
 class ProfileFilters:

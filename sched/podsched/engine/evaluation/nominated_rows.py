@@ -90,13 +90,18 @@ class NominatedRows:
     def first_pass(
         self, state: CycleState, pod: PodInfo, rows: Rows
     ) -> tuple[Rows, FilterOutcome] | None:
-        """Filter those of ``rows`` that have nominated pods, with these added; None without any."""
+        """Filter those of ``rows`` that have nominated pods, with these added; None without any.
+
+        Plugins that read nothing but Nodes are not asked: their columns say it already.
+        """
         places = self._places_in(rows) if self._pods else NO_ROWS
         if not len(places):
             return None
         counted = Nominees(places, tuple(self._pods[row] for row in rows[places].tolist()))
         nodes = self._cluster.nodes
-        outcome = run_with_nominees(self._runtime, state, pod, nodes, rows, counted)
+        outcome = run_with_nominees(
+            self._runtime, state, pod, nodes, rows, counted, asks_of_nodes=False
+        )
         return rows[places], outcome
 
     def _places_in(self, rows: Rows) -> Rows:

@@ -72,7 +72,7 @@ class PluginInputs:
         self._entries = {n: e for n, e in other._entries.items() if n not in different}
         self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
         self.pre_filtered = other.pre_filtered
-        self.stale = set(different)
+        self.stale = {*different, *other.stale}
 
     @property
     def by_plugin(self) -> dict[str, Hashable]:

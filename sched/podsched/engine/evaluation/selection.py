@@ -24,7 +24,6 @@ import numpy as np
 
 from podsched.engine.evaluation.batch_lookahead import BatchLookahead
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.filtering import run_filters
 from podsched.engine.evaluation.sampling import Rotation, num_feasible_nodes_to_find
 from podsched.engine.evaluation.scoring import run_pre_score, run_score
 from podsched.engine.runtime.plugin_calls import PluginFailure
@@ -114,24 +113,23 @@ class Selector:
         # with the nomination has come back.
         return self.evaluation.cluster.nominated_node(pod.uid) or pod.nominated_node_name
 
+    def _nominated_row(self, pod: PodInfo) -> int | None:
+        node_name = self._nominated_node(pod)
+        return self.evaluation.cluster.nodes.row_of(node_name) if node_name else None
+
     def fitting_nominee(self, pod: PodInfo) -> int | None:
         """Return the row of the pod's nominated node if the pod fits there, after a refresh.
 
         If it does not, the row no longer counts as feasible: what fits the class may not fit this
         pod, to which the row's nominated pods mean something else.
         """
-        evaluation = self.evaluation
-        node_name = self._nominated_node(pod)
-        nodes = evaluation.cluster.nodes
-        row = nodes.row_of(node_name) if node_name else None
+        row = self._nominated_row(pod)
         if row is None:
             return None
-        rows = np.array([row], dtype=np.intp)
-        cluster, state = evaluation.cluster, evaluation.state
-        outcome = run_filters(evaluation.runtime, state, pod, nodes, rows, cluster)
+        outcome = self.evaluation.filter_row(pod, row)
         if outcome.plugin[0] == PASSED:
             return row
-        evaluation.override_row(row, outcome)
+        self.evaluation.override_row(row, outcome)
         return None
 
     def sample(self, feasible: Rows) -> Rows:
@@ -200,8 +198,9 @@ class Selector:
             rows = round_.rows
             rounds.append(round_)
             commit(left[: len(rows)], rows)
-            if len(pods) > 1:
+            if len(pods) > 1 and round_.totals[0] is not None:
                 # Else there is nobody to look ahead for, and every pod of its own would pay for it.
+                # Nor is anything learned of the class where one pod's nominated node was tried.
                 self._lookahead.learn(left[0])
             placed += rows
             if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
@@ -211,6 +210,10 @@ class Selector:
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:
         """Return the rows for the first of the pods: at least one, or None if it has none."""
         first, evaluation = pods[0], self.evaluation
+        nominated = self._nominated_row(first)
+        if nominated is not None and evaluation.fits_row(first, nominated):
+            # No other row matters, so none is brought up to date.
+            return Round([nominated], [None], 1, 1)
         evaluation.refresh(first)
         if evaluation.failure is None and len(evaluation.feasible_rows):
             equal = self._unnominated(pods)

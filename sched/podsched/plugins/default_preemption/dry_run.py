@@ -26,6 +26,12 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
 
+#: Makes all priorities positive, so that more victims never cost less than fewer.
+_PRIORITY_OFFSET = 1 << 31
+
+#: Of the victims on a node: the lower, the better.
+Cost = tuple[int, int, int, int, float]
+
 REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
@@ -49,6 +55,19 @@ class DryRun:
         if len(self.candidates) < wanted:
             return False
         return not all(victims.num_pdb_violations for victims in self.candidates.values())
+
+
+def cost(victims: Victims) -> Cost:
+    """Return what victims cost, by the criteria of ``pickOneNodeForPreemption`` in their order.
+
+    Budget violations; the highest priority; the sum of priorities (each plus 2^31); the number of
+    victims; minus the earliest start time among those of highest priority, since a later one is
+    better.
+    """
+    highest = victims.pods[0].priority
+    total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
+    starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]
+    return victims.num_pdb_violations, highest, total, len(victims.pods), -min(starts)
 
 
 def importance(pod: PodInfo) -> tuple[float, float]:
@@ -129,7 +148,7 @@ def dry_run(
 ) -> DryRun:
     """Select the victims on each of ``rows``, tried independently of each other."""
     result = DryRun()
-    lower = {int(row): _lower_priority(nodes, int(row), pod.priority) for row in rows}
+    lower = {row: _lower_priority(nodes, row, pod.priority) for row in rows.tolist()}
     for row, pods in lower.items():
         if not pods:
             result.rejected[row] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_NO_VICTIMS,))
@@ -141,13 +160,13 @@ def dry_run(
     for fork_row, row in enumerate(tried.tolist()):
         for victim in lower[row]:
             fork.remove_pod(fork_row, victim)
+    emptied = runner.run_filters(state, pod, fork, np.arange(len(tried), dtype=np.intp))
+    for fork_row, row in enumerate(tried.tolist()):
+        if emptied.plugin[fork_row] != PASSED:
+            result.rejected[row] = emptied.status(fork_row)
+            continue
         violating, others = budgets.split(sorted(lower[row], key=importance))
         runs[fork_row] = _NodeDryRun(row, violating + others, len(violating))
-    emptied = runner.run_filters(state, pod, fork, np.arange(len(tried), dtype=np.intp))
-    for fork_row in range(len(tried)):
-        if emptied.plugin[fork_row] != PASSED:
-            run = runs.pop(fork_row)
-            result.rejected[run.row] = emptied.status(fork_row)
     _reprieve(state, pod, fork, runs, runner)
     for run in runs.values():
         _conclude(run, nodes, result)

@@ -20,9 +20,9 @@ Guarantee: the same results as trying every node anew (property test).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.preemption import VictimUids
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
+from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
 
 BUDGET = "PodDisruptionBudget"
 #: Classes of preemptors whose results are kept, the latest used ones.
@@ -56,15 +56,23 @@ class Moment(NamedTuple):
 class _ClassEntry:
     """The results for one pod class, and the moment they hold for.
 
-    ``verdict`` has shape ``(size,)``: one of the constants above.
+    ``verdict`` has shape ``(size,)``: one of the constants above. ``costs`` has a column for each
+    number of ``cost``, which means something for candidates only.
     """
 
     moment: Moment
     verdict: NDArray[np.int8]
+    costs: tuple[NDArray[Any], ...]
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)
     #: Rows whose dry runs another process made.
     remote: set[int] = field(default_factory=set)
+
+    @classmethod
+    def empty(cls, moment: Moment, size: int) -> _ClassEntry:
+        types = (np.int64, np.int64, np.int64, np.int64, np.float64)
+        costs = tuple(np.zeros(size, dtype=of_number) for of_number in types)
+        return cls(moment, np.zeros(size, dtype=np.int8), costs)
 
     def of(self, rows: Rows) -> DryRun:
         """Return the results for these rows, as far as there are any."""
@@ -80,6 +88,46 @@ class _ClassEntry:
         self.rejected |= found.rejected
         self.verdict[list(found.candidates)] = _CANDIDATE
         self.verdict[list(found.rejected)] = _REJECTED
+        for row, victims in found.candidates.items():
+            for column, value in zip(self.costs, cost(victims), strict=True):
+                column[row] = value
+
+    def candidates_among(self, rows: Rows) -> Rows:
+        """Return those of the rows that are candidates, in their order."""
+        candidates: Rows = rows[self.verdict[rows] == _CANDIDATE]
+        return candidates
+
+    def suffices(self, candidates: Rows, wanted: int) -> bool:
+        """Do the same as ``DryRun.suffices``."""
+        return len(candidates) >= wanted and not self.costs[0][candidates].all()
+
+    def cheapest(self, candidates: Rows) -> int:
+        """Return the lowest of the rows that cost least."""
+        for column in self.costs:
+            values = column[candidates]
+            candidates = candidates[values == values.min()]
+        return int(candidates.min())
+
+
+class Found:
+    """What a search came to: read before anything changes."""
+
+    def __init__(self, entry: _ClassEntry, rows: Rows, candidates: Rows) -> None:
+        self._entry = entry
+        self._rows = rows
+        self._candidates = candidates
+
+    def best(self) -> int | None:
+        """Return the row whose victims cost least, the lowest of several; None: no candidate."""
+        return self._entry.cheapest(self._candidates) if len(self._candidates) else None
+
+    def victims(self, row: int) -> Victims:
+        """Return the victims on a candidate."""
+        return self._entry.candidates[row]
+
+    def results(self) -> DryRun:
+        """Return the results for all rows that were tried."""
+        return self._entry.of(self._rows)
 
 
 class DryRunCache:
@@ -99,12 +147,42 @@ class DryRunCache:
     ) -> DryRun:
         """Return the results for these rows; only those not cached are tried."""
         entry = self._current(pod, cluster, runner)
+        self._try(entry, state, pod, cluster, rows, runner)
+        return entry.of(rows)
+
+    def search(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        chunks: Sequence[Rows],
+        runner: FilterRunner,
+    ) -> Found:
+        """Try chunk after chunk, until there are as many candidates as the first one has rows."""
+        entry = self._current(pod, cluster, runner)
+        tried, candidates = [], np.empty(0, dtype=np.intp)
+        for chunk in chunks:
+            self._try(entry, state, pod, cluster, chunk, runner)
+            tried.append(chunk)
+            candidates = np.concatenate([candidates, entry.candidates_among(chunk)])
+            if entry.suffices(candidates, len(chunks[0])):
+                break
+        return Found(entry, np.concatenate(tried), candidates)
+
+    def _try(
+        self,
+        entry: _ClassEntry,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        rows: Rows,
+        runner: FilterRunner,
+    ) -> None:
         untried = rows[entry.verdict[rows] == _UNTRIED]
         if len(untried):
             budgets = self._compiled_budgets(cluster)
             entry.put(dry_run(state, pod, cluster.nodes, untried, runner, budgets))
             entry.remote.difference_update(untried.tolist())
-        return entry.of(rows)
 
     # ------------------------------------------------------------------ remote dry runs
 
@@ -189,7 +267,7 @@ class DryRunCache:
         entry = self._entries.get(pod.cls)
         changed = None if entry is None else _changed_rows(entry, now, cluster)
         if entry is None or changed is None:
-            entry = self._entries[pod.cls] = _ClassEntry(now, np.zeros(nodes.size, dtype=np.int8))
+            entry = self._entries[pod.cls] = _ClassEntry.empty(now, nodes.size)
             if len(self._entries) > MAX_CLASSES:
                 self._entries.popitem(last=False)
             return entry

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,8 +39,8 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DryRunPlan, PreemptionReport, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
-from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
+from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
+from podsched.plugins.default_preemption.dry_run_cache import DryRunCache, Found
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -49,9 +48,6 @@ REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
 REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
-
-#: Makes all priorities positive, so that more victims never cost less than fewer.
-_PRIORITY_OFFSET = 1 << 31
 
 
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
@@ -94,8 +90,8 @@ class DefaultPreemption:
         found = self._search(state, pod, cluster, runner)
         if isinstance(found, PostFilterResult):
             return found
-        candidates, row = found
-        return PostFilterResult(SUCCESS, cluster.nodes.names[row], candidates[row])
+        tried, row = found
+        return PostFilterResult(SUCCESS, cluster.nodes.names[row], tried.victims(row))
 
     def find_candidates(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -105,12 +101,13 @@ class DefaultPreemption:
         if isinstance(found, PostFilterResult):
             return found
         names = cluster.nodes.names
-        return {names[row]: victims for row, victims in found[0].items()}
+        candidates = found[0].results().candidates
+        return {names[row]: victims for row, victims in candidates.items()}
 
     def _search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
-    ) -> PostFilterResult | tuple[Mapping[int, Victims], int]:
-        """Return the victims by row and the best row, or the result where there is none."""
+    ) -> PostFilterResult | tuple[Found, int]:
+        """Return what was found and the best row, or the result where there is none."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -120,9 +117,9 @@ class DefaultPreemption:
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
         found, best = self._find_candidates(state, pod, cluster, runner, rows)
         if best is None:
-            message = self._fit_error(runner, found)
+            message = self._fit_error(runner, found.results())
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        return found.candidates, best
+        return found, best
 
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
@@ -254,34 +251,20 @@ class DefaultPreemption:
         cluster: ClusterView,
         runner: FilterRunner,
         rows: Rows,
-    ) -> tuple[DryRun, int | None]:
+    ) -> tuple[Found, int | None]:
         """Try nodes from a random one on, until there are enough candidates; also the best row.
 
         A decision that rests on a remote dry run is confirmed by one made here; if they differ, the
         nodes are tried again without the remote ones.
         """
         draw = self._draw(pod)
-        found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
-        best = _best(found)
+        chunks = self._chunks(rows, draw)
+        found = self.dry_runs.search(state, pod, cluster, chunks, runner)
+        best = found.best()
         if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
-            found = self._try(state, pod, cluster, runner, self._chunks(rows, draw))
-            best = _best(found)
+            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
+            best = found.best()
         return found, best
-
-    def _try(
-        self,
-        state: CycleState,
-        pod: PodInfo,
-        cluster: ClusterView,
-        runner: FilterRunner,
-        chunks: Sequence[Rows],
-    ) -> DryRun:
-        found = DryRun()
-        for chunk in chunks:
-            found.add(self.dry_runs.dry_run(state, pod, cluster, chunk, runner))
-            if found.suffices(len(chunks[0])):
-                break
-        return found
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
         """Return the rows in the order in which they are tried, as many at a time as are wanted."""
@@ -317,26 +300,8 @@ def _first_with_victims(
     return rows, 0
 
 
-def _best(found: DryRun) -> int | None:
-    return best_candidates(found.candidates)[0] if found.candidates else None
-
-
-def best_candidates(candidates: dict[int, Victims]) -> list[int]:
-    """Return the rows left after the criteria of ``pickOneNodeForPreemption``, ascending.
-
-    In this order: fewest budget violations; lowest highest victim priority; lowest sum of
-    priorities (each plus 2^31); fewest victims; latest of the earliest start times among the
-    victims of highest priority.
-    """
-    keys = {row: _cost(victims) for row, victims in candidates.items()}
-    cheapest = min(keys.values())
-    return sorted(row for row, key in keys.items() if key == cheapest)
-
-
-@lru_cache(maxsize=4096)
-def _cost(victims: Victims) -> tuple[int, int, int, int, float]:
-    # Preemptors of one class meet the same victims again and again.
-    highest = victims.pods[0].priority
-    total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
-    starts = [p.start_time or float("inf") for p in victims.pods if p.priority == highest]
-    return (victims.num_pdb_violations, highest, total, len(victims.pods), -min(starts))
+def best_candidates(candidates: Mapping[int, Victims]) -> list[int]:
+    """Return the rows whose victims cost least, ascending."""
+    costs = {row: cost(victims) for row, victims in candidates.items()}
+    cheapest = min(costs.values())
+    return sorted(row for row, key in costs.items() if key == cheapest)
