@@ -67,16 +67,21 @@ def check_propagation(policy: str) -> None:
 
 
 def deletion_step(
-    entry: Entry, asked: int | None, now: float, propagation: str = ""
+    entry: Entry,
+    asked: int | None,
+    now: float,
+    propagation: str = "",
+    message: AnyObject | None = None,
 ) -> Step | None:
     """Return the step of a deletion with this many seconds of grace (None: the object's own).
 
-    None when the object is being deleted already and nothing is to be changed. What cannot be
-    read is removed at once.
+    message: the entry's, decoded and changed for the same write. None when the object is being
+    deleted already and nothing is to be changed. What cannot be read is removed at once.
     """
-    if not entry.is_readable():
-        return Step(None)
-    message = entry.decode()
+    if message is None or not entry.is_of(message):
+        if not entry.is_readable():
+            return Step(None)
+        message = entry.decode()
     changed = _set_propagation(message, propagation)
     step = _deletion_step(entry.kind, message, asked, now)
     if step is None and changed:

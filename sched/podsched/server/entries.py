@@ -65,9 +65,13 @@ class Entry:
     def is_readable(self) -> bool:
         """Return whether it decodes to the object that its key names; not cached."""
         try:
-            metadata = self.kind.message.FromString(self.value).metadata
+            return self.is_of(self.kind.message.FromString(self.value))
         except DecodeError:
             return False
+
+    def is_of(self, message: AnyObject) -> bool:
+        """Return whether the key is the message's."""
+        metadata = message.metadata
         return local_key(self.kind, metadata.namespace, metadata.name) == self.key
 
     def raw(self) -> v1.RawObject:
