@@ -53,6 +53,12 @@ def both(world: World, cache: DryRunCache, pending: PodInfo) -> tuple[DryRun, Dr
     return cached, dry_run(evaluation.state, pending, cluster.nodes, rows, runner, budgets)
 
 
+def named(found: DryRun) -> dict[int, tuple[list[str], int]]:
+    """Victims by uid: a pod that started anew at the same time is another object."""
+    candidates = found.candidates.items()
+    return {row: ([p.uid for p in v.pods], v.num_pdb_violations) for row, v in candidates}
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -> None:
@@ -71,7 +77,7 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -
             else:
                 world.cluster.put("PodDisruptionBudget", budget(world))
         cached, fresh = both(world, cache, world.pending(world.random.choice((2, 3))))
-        assert cached.candidates == fresh.candidates
+        assert named(cached) == named(fresh)
         assert cached.rejected == fresh.rejected
 
 
