@@ -101,15 +101,24 @@ class Watching:
 def test_a_replica_whose_own_lease_stands_still_is_cut_off() -> None:
     """What the process before it wrote, or nothing at all, says nothing."""
     watching = Watching()
-    assert watching.requests.unheard("a_1") == 0.0
+    assert watching.requests.unheard("a_1", 0.0) == 0.0
     watching.see(replica("a", age=3))
     watching.see(replica("a", age=2))
     watching.clock += 12
     watching.see(replica("a", age=2, load="9"))
-    assert watching.requests.unheard("a_1") == 12.0
-    assert watching.requests.unheard("a_2") == 0.0
+    assert watching.requests.unheard("a_1", 0.0) == 12.0
+    assert watching.requests.unheard("a_2", 0.0) == 0.0
     watching.see(replica("a", age=1))
-    assert watching.requests.unheard("a_1") == 0.0
+    assert watching.requests.unheard("a_1", 0.0) == 0.0
+
+
+def test_silence_before_a_term_does_not_count() -> None:
+    """Or a replica that is alone, and reaches no API server, would lead for 2 s at a time."""
+    watching = Watching()
+    watching.see(replica("a", age=3))
+    watching.see(replica("a", age=2))
+    watching.clock += 60
+    assert watching.requests.unheard("a_1", since=watching.clock - 1) == 1.0
 
 
 def test_a_wall_clock_that_is_set_changes_nothing() -> None:
@@ -120,7 +129,7 @@ def test_a_wall_clock_that_is_set_changes_nothing() -> None:
             watching.see(replica(name, age=age), f"kube-system/replica-{key}")
             watching.see(replica(name, age=age - 1), f"kube-system/replica-{key}")
         watching.clock += 5
-        assert watching.requests.unheard("a_1") == 5.0
+        assert watching.requests.unheard("a_1", 0.0) == 5.0
         assert watching.requests.successor() == StandbyReplica("a_1", 0)
         watching.see(None)
         assert watching.requests.successor() == StandbyReplica("b_1", 0)

@@ -130,16 +130,19 @@ class LeaderRequests:
     def _age(self, lease: Lease) -> float:
         return self._now() - self._renewed.get(lease.metadata.name, self._now())
 
-    def unheard(self, identity: str) -> float:
+    def unheard(self, identity: str, since: float) -> float:
         """Return the seconds since when nothing of this process came back by way of the API.
 
         Its Lease is written through an API server and seen by the informer: when that stands still,
         it reads nothing new, or writes nothing, or both. 0.0 while it has not been seen at all.
+
+        ``since``: when the term began, by the monotonic clock. Silence before that does not count:
+        a replica that is alone would else leave the lock as soon as it has it, again and again.
         """
         lease = self._leases().get(self._own)
         if not isinstance(lease, Lease) or lease.spec.holder_identity != identity:
             return 0.0
-        return self._age(lease)
+        return min(self._age(lease), self._now() - since)
 
     def successor(self) -> StandbyReplica | None:
         """Return who is to lead next, None if nobody is known to be warm."""

@@ -152,6 +152,7 @@ class Replica:
         process.registry.before_collect(self._runner.update_gauges)
         self._lock = options.config.leader_election.lock
         self._racing = False
+        self._leading_since = 0.0
         self._source = InformerSource(self._informer)
         self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
         self._page: HttpServer | None = None
@@ -242,7 +243,8 @@ class Replica:
         waiting = ""
         while True:
             await asyncio.sleep(PREFER_AFTER)
-            if elector.is_leader() and requests.unheard(self.identity) > CUT_OFF_AFTER:
+            unheard = requests.unheard(self.identity, self._leading_since)
+            if elector.is_leader() and unheard > CUT_OFF_AFTER:
                 _log.error("No API server can be reached: another replica may try")
                 elector.hand_over("")
                 continue
@@ -281,6 +283,7 @@ class Replica:
         await self._informer.run(handle)
 
     def _started_leading(self, fence: api_pb2.Fence, elector: LeaderElector) -> None:
+        self._leading_since = time.monotonic()
         self._active.set()
         self._runner.start_term(fence, lambda: elector.term_is_over(fence.term))
 
