@@ -20,6 +20,7 @@ FLAGS = {
     "event_ttl_seconds": ("--event-ttl=60", 60),
     "max_events": ("--max-events=17", 17),
     "kube_listen": ("--kube-listen=127.0.0.1:6443", "127.0.0.1:6443"),
+    "max_connections": ("--max-connections=20", 20),
     "require_namespaces": ("--require-namespaces", True),
     "watch_cache_events": ("--watch-cache-events=18", 18),
     "watch_cache_bytes": ("--watch-cache-bytes=19", 19),

@@ -16,6 +16,7 @@ from podsched import __version__
 from podsched.config.feature_gates import GATES, VERSION, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
+from podsched.lib.listening import raise_file_limit
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
@@ -133,6 +134,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     # more at once would hold up the event loop (400,000 took 270 ms). All are looked at after
     # 2,000,000, if there are a quarter more of them: cycles that live longer wait for that.
     gc.set_threshold(5_000, 1, 200)
+    raise_file_limit()
     configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 
     async def run() -> int:

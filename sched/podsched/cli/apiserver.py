@@ -32,6 +32,7 @@ from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.settings import ServerSettings
 
 _TLS = "TLS"
+_MOST_CONNECTIONS = ServerSettings().max_connections
 
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Listen address of the gRPC API.")]
 KubeListen = Annotated[
@@ -59,6 +60,15 @@ TlsClientCa = Annotated[
         help="CA certificates to verify clients with; requires a certificate of every client.",
     ),
 ]
+MaxConnections = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Number of connections at a time to each address of the API; further ones are closed. "
+        "At most an eighth of the files that the process may open.",
+    ),
+]
 RequireNamespaces = Annotated[
     bool,
     typer.Option(
@@ -82,6 +92,7 @@ def apiserver(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
+    max_connections: MaxConnections = _MOST_CONNECTIONS,
     require_namespaces: RequireNamespaces = False,
     health_listen: HealthListen = LOOPBACK,
     web_listen: WebListen = None,
@@ -95,6 +106,7 @@ def apiserver(
     host, port = _checked_listeners(listening, bool(tls_cert), insecure_listen)
     settings = replace(
         with_tokens(_settings(host, port, kube_listen, tls_cert, tls_key, tls_client_ca), tokens),
+        max_connections=max_connections,
         require_namespaces=require_namespaces,
         audit=audit,
         **storage,

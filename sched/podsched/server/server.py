@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from podsched.lib.listening import PATIENCE, connection_limit
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.server.access.authentication import CallAuthenticator
 from podsched.server.access.reviews import Reviews
@@ -156,7 +157,9 @@ class ApiServer:
         files = None
         if settings.tls_cert:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-        self._kube = KubeListener(RestApp(Handler(self.core, pipeline, self._probes)), files)
+        self._kube = KubeListener(
+            RestApp(Handler(self.core, pipeline, self._probes)), files, settings.max_connections
+        )
         host, _, port = settings.kube_listen.rpartition(":")
         await self._kube.start(host.strip("[]"), int(port))
         self.kube_port = self._kube.port
@@ -173,6 +176,14 @@ class ApiServer:
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.max_connection_idle_ms", MAX_IDLE_MS),
+                # Of each address; one more is closed at once.
+                (
+                    "grpc.max_allowed_incoming_connections",
+                    connection_limit(settings.max_connections),
+                ),
+                # Until a connection has said that it speaks HTTP/2. One that is closed before that
+                # counts as long.
+                ("grpc.server_handshake_timeout_ms", int(PATIENCE * 1000)),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),

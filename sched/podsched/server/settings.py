@@ -30,6 +30,10 @@ class ServerSettings:
     tls_client_ca: str = ""
     """File with the authorities whose client certificates are demanded; empty: none is demanded."""
 
+    max_connections: int = 2000
+    """Connections at a time on each address of the API, or an eighth of the files that the process
+    may open if that is less. One that is idle costs some 40 KB."""
+
     token_file: str = ""
     """File with the hashes of bearer tokens and whose they are; empty: none is accepted."""
     jwt: JwtSettings | None = None

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiohttp import web
 
+from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.telemetry.logs import Logger
+
+#: Connections at once.
+MAX_CONNECTIONS: Final = 500
+#: Seconds without a request after which a connection is closed: longer than scrapes are apart.
+_IDLE_SECONDS: Final = 75.0
 
 
 class HttpServerError(Exception):
@@ -15,11 +23,12 @@ class HttpServerError(Exception):
 class HttpServer:
     """A running server, listening on ``host`` and ``port``."""
 
-    def __init__(self, runner: web.AppRunner, host: str, scheme: str) -> None:
+    def __init__(self, runner: web.AppRunner, listener: Listener, host: str, scheme: str) -> None:
         self._runner = runner
+        self._listener = listener
         self._scheme = scheme
         self.host = host
-        self.port: int = runner.addresses[0][1]
+        self.port = listener.port
 
     @property
     def url(self) -> str:
@@ -29,6 +38,7 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Stop listening and close all connections; requests in progress get their time."""
+        self._listener.close()
         await self._runner.cleanup()
 
 
@@ -58,14 +68,17 @@ async def serve_application(
     runner = web.AppRunner(
         app,
         access_log=None,
+        keepalive_timeout=_IDLE_SECONDS,
         shutdown_timeout=shutdown_seconds,
         handler_cancellation=cancel_handlers,
     )
     await runner.setup()
+    assert runner.server is not None
+    listener = Listener(runner.server, MAX_CONNECTIONS, context)
     try:
-        await web.TCPSite(runner, host, port, ssl_context=context).start()
+        await listener.start(host, port)
     except OSError as error:
         await runner.cleanup()
         reason = error.strerror or str(error)
         raise HttpServerError(f"cannot serve {what} on {host}:{port}: {reason}") from error
-    return HttpServer(runner, host, "https" if tls else "http")
+    return HttpServer(runner, listener, host, "https" if tls else "http")

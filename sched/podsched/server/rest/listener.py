@@ -18,15 +18,13 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 
+from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.server.rest.app import RestApp
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
 
-#: Connections at once; those beyond it are closed.
-MAX_CONNECTIONS: Final = 2000
-_HANDSHAKE_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 300.0
 _ALPN: Final = ["h2", "http/1.1"]
 
@@ -50,34 +48,27 @@ def _config() -> Config:
 class KubeListener:
     """One address on which the REST API is served."""
 
-    def __init__(self, app: RestApp, files: TlsFiles | None) -> None:
-        """files: None for no TLS. Raises CertificateError."""
+    def __init__(self, app: RestApp, files: TlsFiles | None, most: int) -> None:
+        """files: None for no TLS; most: connections at once. Raises CertificateError."""
         self._app = ASGIWrapper(app)  # type: ignore[arg-type]
         self._config = _config()
-        self._tls: ssl.SSLContext | None = None
-        if files is not None:
-            self._tls = ServingContext(files, _keep, alpn=_ALPN).context
+        tls = ServingContext(files, _keep, alpn=_ALPN).context if files is not None else None
+        self._listener = Listener(self._protocol, most, tls)
         self._context = WorkerContext(None)
         self._connections: set[asyncio.Task[Any]] = set()
-        self._server: asyncio.Server | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises OSError when the address cannot be had."""
-        self._server = await asyncio.start_server(
-            self._connected,
-            host,
-            port,
-            ssl=self._tls,
-            ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._tls else None,
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self._listener.start(host, port)
+        self.port = self._listener.port
+
+    def _protocol(self) -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._connected)
 
     async def stop(self, grace: float) -> None:
         """Take no more connections, and close those that there are after ``grace`` seconds."""
-        if self._server is None:
-            return
-        self._server.close()
+        self._listener.close()
         await self._context.terminated.set()
         if self._connections:
             await asyncio.wait(self._connections, timeout=grace)
@@ -89,9 +80,6 @@ class KubeListener:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
-            writer.close()
-            return
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         state: Any = {"peer": _peer(writer), "certificate": _certificate(writer)}

@@ -1,0 +1,134 @@
+"""Listeners of a bounded number of connections, on sockets of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from podsched.lib import listening
+from podsched.lib.listening import Listener, connection_limit, raise_file_limit
+from podsched.lib.tls_contexts import ServingContext, TlsFiles
+from support.certificates import make_certificates
+from support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+
+class Shout(asyncio.Protocol):
+    """Says again what it hears, louder."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data.upper())
+
+
+@contextlib.asynccontextmanager
+async def listener_of(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Listener]:
+    listener = Listener(Shout, most, tls)
+    await listener.start("127.0.0.1", 0)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+async def answer(listener: Listener, tls: ssl.SSLContext | None = None) -> bytes:
+    """What an ordinary client gets, b"" if it is refused."""
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=tls)
+        writer.write(b"hello")
+        return await reader.read(10)
+    except OSError:
+        return b""
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+@contextlib.contextmanager
+def sockets(listener: Listener, count: int, saying: bytes = b"") -> Iterator[list[socket.socket]]:
+    opened = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(count)]
+    try:
+        for each in opened:
+            each.sendall(saying)
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
+
+
+async def test_silent_connections_give_way_to_one_that_comes() -> None:
+    async with listener_of(10) as listener:
+        with sockets(listener, 50):
+            await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
+            assert await answer(listener) == b"HELLO"
+
+
+async def test_connections_in_use_stay_and_those_beyond_the_bound_are_refused() -> None:
+    async with listener_of(10) as listener:
+        with sockets(listener, 10, b"x") as used:
+            assert {await asyncio.to_thread(each.recv, 1) for each in used} == {b"X"}
+            assert await answer(listener) == b""
+            used[0].sendall(b"y")
+            assert await asyncio.to_thread(used[0].recv, 1) == b"Y"
+        await eventually("there is room again", lambda: answer(listener), b"HELLO")
+
+
+async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "PATIENCE", 0.05)
+    async with listener_of(10) as listener:
+        with sockets(listener, 5):
+            await eventually("they have come", lambda: len(listener.silent) == 5)
+            await eventually("they are closed", lambda: not listener.silent)
+        assert await answer(listener) == b"HELLO"
+
+
+async def test_handshakes_that_never_end_give_way_and_are_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path)
+    files = TlsFiles("", str(made.cert), str(made.key))
+    client = ssl.create_default_context(cafile=str(made.ca))
+    async with listener_of(10, ServingContext(files, pytest.fail).context) as listener:
+        with sockets(listener, 50, b"\x16\x03\x01"):
+            await eventually("as many are open as may be", lambda: len(listener.silent) == 10)
+            assert await answer(listener, client) == b"HELLO"
+        monkeypatch.setattr(listening, "PATIENCE", 0.05)
+        with sockets(listener, 5, b"\x16\x03\x01"):
+            await eventually("they are closed", lambda: not listener.silent)
+            assert await answer(listener, client) == b"HELLO"
+
+
+async def test_closing_ends_connections_that_are_silent() -> None:
+    async with listener_of(10) as listener:
+        with sockets(listener, 1) as [silent]:
+            await eventually("it has come", lambda: len(listener.silent) == 1)
+            listener.close()
+            silent.settimeout(5)
+            reading = asyncio.to_thread(silent.recv, 1)
+            with contextlib.suppress(ConnectionResetError):
+                assert await reading == b""
+
+
+def test_a_listener_has_a_share_of_the_files_and_the_process_all_that_it_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = [(800, 4000)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: limits.append(wanted))
+    assert connection_limit(2000) == 100
+    raise_file_limit()
+    assert limits[-1] == (4000, 4000)
+    assert connection_limit(2000) == 500
+    assert connection_limit(300) == 300
