@@ -53,7 +53,7 @@ def test_capacity_counts_by_zone_and_says_what_ends_it(
     monkeypatch.setenv("COLUMNS", "80")
     said = sched.ok("capacity", "-f", "-", "--cluster", cluster, stdin=pod_of("1"))
     lines = said.splitlines()
-    assert lines[0] == "11 pods like default/web-more fit, on 2 nodes."
+    assert lines[0] == "11 pods like default/web fit, on 2 nodes."
     cells = [line.split() for line in lines]
     assert ["x", "1", "3"] in cells
     assert ["y", "1", "8"] in cells
@@ -75,7 +75,7 @@ def test_capacity_as_json_has_every_node(sched: Commands, cluster: str) -> None:
 def test_a_pod_that_fits_nowhere_ends_with_one(sched: Commands, cluster: str) -> None:
     done = sched("capacity", "-f", "-", "--cluster", cluster, stdin=pod_of('"9"'))
     assert done.code == 1
-    assert done.out.startswith("0 pods like default/web-more fit.")
+    assert done.out.startswith("0 pods like default/web fit.")
 
 
 def test_without_a_cluster_the_server_is_asked(sched: Commands, impatient: None) -> None:

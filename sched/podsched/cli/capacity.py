@@ -96,6 +96,7 @@ def capacity_command(
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
     pod.spec.node_name = ""
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     taken = {(o.metadata.namespace, o.metadata.name) for o in objects if isinstance(o, Pod)}
     while (pod.metadata.namespace, pod.metadata.name) in taken:
         pod.metadata.name += "-more"
@@ -107,9 +108,9 @@ def capacity_command(
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, group_by), found.by_node)
     if output is Form.JSON:
-        print(json.dumps(_document(pod, found, zones, groups), indent=2))
+        print(json.dumps(_document(name, found, zones, groups), indent=2))
     else:
-        _print(pod, found, zones, groups)
+        _print(name, found, zones, groups)
     if found.failed:
         raise typer.Exit(2)
     if not found.total:
@@ -117,13 +118,13 @@ def capacity_command(
 
 
 def _document(
-    pod: Pod, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]
+    name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]
 ) -> dict[str, Any]:
     def rows(some: Sequence[Group]) -> list[dict[str, Any]]:
         return [{"name": g.name, "nodes": g.nodes, "pods": g.count} for g in some]
 
     return {
-        "pod": f"{pod.metadata.namespace}/{pod.metadata.name}",
+        "pod": name,
         "fits": found.total,
         "message": found.message,
         "limits": [
@@ -136,9 +137,8 @@ def _document(
     }
 
 
-def _print(pod: Pod, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]) -> None:
+def _print(name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[Group]) -> None:
     more = "" if found.message else " or more"
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     nodes = f", on {len(found.by_node):,} nodes" if found.by_node else ""
     say(f"{found.total:,}{more} pods like {name} fit{nodes}.")
     if found.message:

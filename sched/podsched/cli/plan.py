@@ -15,6 +15,7 @@ import typer
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod
+from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import admit, everything
@@ -160,6 +161,10 @@ def _write(manifest: AnyObject, now: Now) -> Write:
         after = apply_merge_patch(before, patch).message
     except ManifestError as exc:
         fail(str(exc), FAILED)
+    if isinstance(after, Pod):
+        # A patch replaces lists as a whole: what the server fills in within them is missing.
+        default_pod_spec(after.spec)
+        add_default_tolerations(after.spec)
     action = Action.UNCHANGED if after == before else Action.CONFIGURE
     return Write(action, manifest, after, before.metadata.resource_version)
 
