@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from podsched.api.reasons import StatusReason
+from podsched.app.replica import CUT_OFF_AFTER
 from podsched.bench.shapes import copies, pod_template
 from podsched.chaos.members import EtcdMembers
 from podsched.client.errors import ClientError
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.integration
 
 
 numbers = itertools.count()
+#: Seconds by which a leader counts from earlier: when it last saw a sign of an API server.
+SLACK = 4.0
 #: Nothing passes, and nothing is closed.
 CUT = Weather(forth=False, back=False)
 
@@ -122,13 +125,17 @@ async def test_without_any_api_server_and_with_a_leader_that_reaches_none(
     async with real_cluster(tmp_path, replicas=2, route=links.to_api_servers) as real:
         leaders = len(real.observer.leaders)
         (api,) = real.cluster.api_servers
+        clock = asyncio.get_running_loop().time
         api.hold()
         api.kill()
-        await asyncio.sleep(4.0)
+        began = clock()
+        await asyncio.sleep(2.0)
         api.release()
         await eventually("an API server", lambda: refused(real, "outage"), "", within=30)
+        lasted = clock() - began
         await eventually("scheduling goes on", lambda: real.bound("outage") > 0, within=30)
-        assert len(real.observer.leaders) == leaders
+        # A busy machine takes longer to start an API server than a leader keeps the lock.
+        assert len(real.observer.leaders) == leaders or lasted > CUT_OFF_AFTER - SLACK
 
         cut = real.leader()
         links.of[cut.spec.name].strike(CUT)
