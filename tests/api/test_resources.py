@@ -97,6 +97,16 @@ def test_the_fit_score_ignores_pod_level_requests() -> None:
     assert score_requests(made) == {"cpu": 1000, "memory": 200 * MIB}
 
 
+@pytest.mark.parametrize(
+    "requests", [{}, {"cpu": "50m"}, {"memory": "-1Mi"}, {"cpu": "1", "x/y": "2"}]
+)
+def test_what_is_known_of_the_requests_need_not_be_read_again(requests: dict[str, str]) -> None:
+    made = pod(requests)
+    known = requests_in_units(made)
+    assert score_requests(made, known) == score_requests(made)
+    assert non_zero_requests(made, known) == non_zero_requests(made)
+
+
 def test_quality_of_service_follows_requests_and_limits() -> None:
     made = pod({})
     assert qos_class(made) == "BestEffort"

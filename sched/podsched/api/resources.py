@@ -214,10 +214,8 @@ def requests_in_units(pod: Pod, options: RequestOptions = _PLAIN) -> dict[str, i
         # Most pods are, and nothing has to be added up: a tenth of the time.
         units = allocatable_in_units(pod.spec.containers[0].resources.requests)
         if min(units.values(), default=0) >= 0:
-            missing = options.non_missing
-            # Nearly always these: a third of the time went into converting them.
-            known = _NON_ZERO_UNITS if missing is _NON_ZERO else to_units(missing or {})
-            return {**known, **units}
+            missing = to_units(options.non_missing) if options.non_missing else {}
+            return {**missing, **units}
     return to_units(pod_requests(pod, options))
 
 
@@ -244,17 +242,16 @@ def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
     }
 
 
-def non_zero_requests(pod: Pod) -> tuple[int, int]:
+def non_zero_requests(pod: Pod, requests: Mapping[str, int] | None = None) -> tuple[int, int]:
     """Return the millicores and bytes that a pod counts in scores (PodInfo.CalculateResource).
 
     Containers without requests count 100m and 200 MiB; with pod-level requests, only a resource
-    that neither the pod nor a container asks for is filled in.
+    that neither the pod nor a container asks for is filled in. ``requests``: what
+    ``requests_in_units`` returns, where it is known.
     """
-    if _is_plain(pod):
-        units = allocatable_in_units(pod.spec.containers[0].resources.requests)
-        if min(units.values(), default=0) >= 0:
-            memory = units.get(MEMORY, DEFAULT_MEMORY_REQUEST)
-            return units.get(CPU, DEFAULT_MILLI_CPU_REQUEST), memory
+    filled = _filled_in(pod, requests)
+    if filled is not None:
+        return filled[CPU], filled[MEMORY]
     missing: Mapping[str, Fraction] = _NON_ZERO
     if has_pod_level_requests(pod):
         plain = pod_requests(pod)
@@ -263,12 +260,24 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
     return units.get(CPU, 0), units.get(MEMORY, 0)
 
 
-def score_requests(pod: Pod) -> dict[str, int]:
+def score_requests(pod: Pod, requests: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return what a pending pod counts in NodeResourcesFit's Score.
 
-    Defaults are filled in, and pod-level requests left out.
+    Defaults are filled in, and pod-level requests left out. ``requests`` as above.
     """
+    filled = _filled_in(pod, requests)
+    if filled is not None:
+        return filled
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
+
+
+def _filled_in(pod: Pod, requests: Mapping[str, int] | None) -> dict[str, int] | None:
+    """Return the requests of a pod with one container, and defaults; None where it takes more."""
+    if not _is_plain(pod):
+        return None
+    if requests is None:
+        requests = allocatable_in_units(pod.spec.containers[0].resources.requests)
+    return {**_NON_ZERO_UNITS, **requests} if min(requests.values(), default=0) >= 0 else None
 
 
 def qos_class(pod: Pod) -> str:

@@ -169,7 +169,8 @@ class PodClasses:
             if len(self._specs) >= _SPECS_KEPT:
                 self._specs.clear()
             spec, bare, amounts = self._relevant(pod.spec)
-            found = _SpecPart(spec, bare, amounts, requests_in_units(pod), non_zero_requests(pod))
+            requests = requests_in_units(pod)
+            found = _SpecPart(spec, bare, amounts, requests, non_zero_requests(pod, requests))
             self._specs[key] = found
         return found
 

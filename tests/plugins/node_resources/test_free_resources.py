@@ -64,19 +64,19 @@ def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
     nodes, rows = cache.columns, np.flatnonzero(cache.columns.alive)
     for plugin, fresh in zip(plugins, made(cache), strict=True):
         state = CycleState()
+        some = rows[1::2]
         if hasattr(plugin, "pre_filter"):
             plugin.pre_filter(state, pending, cache.cluster)
-            few, all_of_them = (
-                plugin.filter(state, pending, nodes, rows),
-                plugin.filter_all(state, pending, nodes),
-            )
-            assert few.reasons == all_of_them.reasons
-            if few.reasons:
-                assert few.bits.tolist() == all_of_them.bits[rows].tolist()
+            all_of_them = plugin.filter_all(state, pending, nodes)
+            alone = fresh.filter(state, pending, nodes, rows)
+            assert alone.reasons == all_of_them.reasons
+            if alone.reasons:
+                assert alone.bits.tolist() == all_of_them.bits[rows].tolist()
+            few, of_some = (one.filter(state, pending, nodes, some) for one in (plugin, fresh))
+            assert few.reasons == of_some.reasons and few.bits.tolist() == of_some.bits.tolist()
         plugin.pre_score(state, pending, cache.cluster, rows)
         whole = plugin.score_all(state, pending, nodes)
         assert fresh.score(state, pending, nodes, rows).tolist() == whole[rows].tolist()
-        some = rows[1::2]
         assert plugin.score(state, pending, nodes, some).tolist() == whole[some].tolist()
 
 

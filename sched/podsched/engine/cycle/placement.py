@@ -155,8 +155,10 @@ class Placer:
         most = min(MAX_VARIANTS, MAX_VARIANT_ROWS // (self._state.cache.columns.size + 1))
         if len(batch) >= most or not projections.may_be_kin(one, other):
             return False
-        variants = self._variants_of(other, self.key(other))
-        return variants is not None and variants is self._variants_of(one, self.key(one))
+        variants = self._variants_of(one, self.key(one))
+        # The key of the other one only if it is of use: when it comes to be the first, it is found
+        # anew.
+        return variants is not None and variants is self._variants_of(other, self.key(other))
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""

@@ -109,6 +109,9 @@ class NodeResourcesFit:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Give a reason for each resource that is short; unresolvable if it exceeds allocatable."""
+        live = self._room.knows(nodes)
+        if live is not None and self._fits_everywhere(state, live, rows):
+            return all_pass(len(rows))
         verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
@@ -122,6 +125,15 @@ class NodeResourcesFit:
             verdicts.flag(short & never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
             verdicts.flag(short & ~never, Code.UNSCHEDULABLE, reason)
         return verdicts.done()
+
+    def _fits_everywhere(self, state: CycleState, nodes: JournaledColumns, rows: Rows) -> bool:
+        """Return whether each row has room, as nearly always; False: a closer look has to tell."""
+        if not len(rows):
+            return True
+        least = self._room.refresh(nodes)[:, rows].min(axis=1).tolist()
+        free = dict(zip((CPU, MEMORY, PODS), least, strict=True))
+        wanted = state.data[self.name]
+        return free[PODS] > 0 and all(name in free and n <= free[name] for name, n in wanted)
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Do the same for all rows, with a look at single resources only where one is short."""
@@ -217,7 +229,8 @@ def _scored(pod: PodInfo) -> Mapping[str, int]:
     compiled = pod.cls.compiled
     found = compiled.get(NodeResourcesFit.score_key)
     if found is None:
-        found = compiled[NodeResourcesFit.score_key] = score_requests(pod.pod)
+        found = score_requests(pod.pod, pod.cls.requests)
+        compiled[NodeResourcesFit.score_key] = found
     return cast(Mapping[str, int], found)
 
 

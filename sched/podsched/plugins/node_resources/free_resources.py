@@ -134,6 +134,10 @@ class FreeRoom:
         self._nodes, self._version, self._position = nodes, version, nodes.position
         return self._room
 
+    def knows(self, nodes: NodeColumns) -> JournaledColumns | None:
+        """Return the columns if they are those of the last ``refresh``, and no fork of them."""
+        return self._nodes if nodes is self._nodes else None
+
     def _take(self, nodes: JournaledColumns, changed: Rows) -> bool:
         """Read a few rows; False if that cannot be done without a sum that wraps around."""
         try:
