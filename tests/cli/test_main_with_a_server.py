@@ -170,6 +170,7 @@ def test_a_drained_node_has_no_pods_and_takes_none(sched: Commands) -> None:
     node = sched.ok("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     refused = sched("drain", node)
     assert (refused.code, len(refused.errors)) == (1, 1), "no controller would replace the pod"
+    sched.ok("uncordon", node)
     tried = sched.ok("drain", node, "--force", "--dry-run=server").splitlines()
     assert tried == [
         f"node/{node} cordoned (server dry run)",
