@@ -46,6 +46,28 @@ def test_a_bound_pod_runs_at_once_without_a_delay() -> None:
     assert types["Ready"] == types["ContainersReady"] == types["Initialized"] == "True"
 
 
+def with_deadline(seconds: int, **annotations: str) -> Pod:
+    item = pod("Running", **annotations)
+    item.spec.active_deadline_seconds = seconds
+    item.status.start_time.CopyFrom(timestamp(int(NOW)))
+    return item
+
+
+def test_a_pod_fails_when_its_active_deadline_is_over() -> None:
+    item = with_deadline(30)
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 30)
+    status = status_of(step(item, NOW, NOW + 30, 0.0))
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert status["message"] == "Pod was active on the node longer than the specified deadline"
+
+
+def test_a_pod_that_ends_by_itself_before_its_deadline_succeeds() -> None:
+    item = with_deadline(30, run_seconds="10")
+    assert step(item, NOW, NOW, 0.0) == Later(NOW + 10)
+    assert status_of(step(item, NOW, NOW + 10, 0.0))["phase"] == "Succeeded"
+    assert step(with_deadline(5, run_seconds="10"), NOW, NOW, 0.0) == Later(NOW + 5)
+
+
 def test_a_bound_pod_runs_after_the_delay() -> None:
     assert step(pod(), NOW, NOW, 2.0) == Later(NOW + 2)
     assert isinstance(step(pod(), NOW, NOW + 2, 2.0), Patch)

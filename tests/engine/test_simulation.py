@@ -35,6 +35,17 @@ def test_a_pod_that_fits_gets_its_verdicts_scores_and_best_nodes() -> None:
     assert result["score"]["a"]["total"] == sum(result["score"]["a"]["plugins"].values())
 
 
+def test_a_gated_pod_is_told_as_gated_and_what_would_make_it_fit() -> None:
+    gated = pod("pending", {"schedulingGates": [{"name": "quota"}]})
+    result = simulate(scenario(pod=to_manifest(gated)), changes=True)
+    assert result["outcome"] == "Gated"
+    assert result["gate"] == {
+        "plugin": "SchedulingGates", "reasons": ["waiting for scheduling gates: [quota]"],
+    }  # fmt: skip
+    assert [change["kind"] for change in result["changes"]] == ["gates"]
+    assert "filter" not in result
+
+
 class FailsOn:
     """Filter fails on node b, Score on every node."""
 

@@ -9,6 +9,7 @@ precision, because the API's times are whole seconds: a restarted agent does the
     bound, Pending, not being deleted     Running run_delay after its binding
     Running, not Ready for its node's    Ready, once the node is
     Running, podsched.io/run-seconds      Succeeded (Failed: podsched.io/exit-code) that much later
+    Running, activeDeadlineSeconds        Failed (DeadlineExceeded) so long after its start
     being deleted, never ran or finished  removed at once
     being deleted, Running                removed after its grace period
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from podsched.agent.admission import Rejection
@@ -28,6 +30,10 @@ from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
 EXIT_CODE_ANNOTATION = "podsched.io/exit-code"
 _COMPLETED = "PodCompleted"
+#: Reason and text of kubelet's active_deadline.go, and the exit code of what SIGKILL ends.
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+_DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+_SIGKILLED = 137
 
 
 class Patch(NamedTuple):
@@ -100,12 +106,17 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
 
 
 def _completion(pod: Pod, seen: float, now: float) -> Action | None:
-    span = run_seconds(pod)
-    if span is None:
-        return None
     started = pod.status.start_time if pod.status.HasField("start_time") else None
-    at = _after(started, seen, span)
-    return Later(at) if at > now else _finished(pod, now)
+    ends: list[tuple[float, Callable[[Pod, float], Patch]]] = []
+    span = run_seconds(pod)
+    if span is not None:
+        ends.append((_after(started, seen, span), _finished))
+    if pod.spec.active_deadline_seconds > 0:
+        ends.append((_after(started, seen, pod.spec.active_deadline_seconds), _too_long))
+    if not ends:
+        return None
+    at, end = min(ends, key=lambda each: each[0])
+    return Later(at) if at > now else end(pod, now)
 
 
 def _not_ready_for_its_node(pod: Pod) -> bool:
@@ -146,6 +157,16 @@ def _running(pod: Pod, now: float) -> Patch:
 
 def _finished(pod: Pod, now: float) -> Patch:
     code = int(_number(pod, EXIT_CODE_ANNOTATION) or 0)
+    return _ended(pod, now, code)
+
+
+def _too_long(pod: Pod, now: float) -> Patch:
+    told = {"reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
+    return _ended(pod, now, _SIGKILLED, told)
+
+
+def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = None) -> Patch:
+    """Return the status of a pod that has ended; ``told``: fields of it that say why."""
     phase = "Failed" if code else "Succeeded"
     reason = "PodFailed" if code else _COMPLETED
     stamp = timestamp(now, whole=True)
@@ -173,6 +194,7 @@ def _finished(pod: Pod, now: float) -> Patch:
         for container in pod.spec.containers
     ]
     status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
+    status |= told or {}
     return _patch(pod, status)
 
 

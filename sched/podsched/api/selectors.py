@@ -55,6 +55,19 @@ class Requirement:
     operator: Operator
     values: frozenset[str] = frozenset()
 
+    def __str__(self) -> str:
+        """Return it as selectors are written."""
+        key, values = self.key, ",".join(sorted(self.values))
+        forms = {
+            "In": f"{key}={values}" if len(self.values) == 1 else f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+            "Gt": f"{key}>{values}",
+            "Lt": f"{key}<{values}",
+        }
+        return forms[self.operator]
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels meet the condition; an absent key meets NotIn and DoesNotExist."""
         value = labels.get(self.key)
@@ -84,6 +97,10 @@ class Selector:
     """All requirements must be met; none at all means everything, ``requirements=None`` nothing."""
 
     requirements: tuple[Requirement, ...] | None = ()
+
+    def __str__(self) -> str:
+        """Return it as selectors are written; "" matches everything."""
+        return ",".join(str(requirement) for requirement in self.requirements or ())
 
     @property
     def empty(self) -> bool:

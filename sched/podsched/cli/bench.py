@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
+from podsched.bench.explaining import ExplainResult, run_explain
 from podsched.bench.failover import NODES as FAILOVER_NODES
 from podsched.bench.failover import RATE, FailoverLoad, run_failover
 from podsched.bench.failover_result import FailoverResult
@@ -51,10 +52,10 @@ from podsched.config.errors import ConfigError
 from podsched.store.errors import StoreError
 
 ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
-SOAK, OVERLOAD, RESTART = "Soak", "Overload", "Restart"
+SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"
 #: What "all" runs. The others take minutes, and speed is not what they measure.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
-_NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, SCALE)
+_NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE)
 
 Result = (
     RepeatedResult
@@ -64,6 +65,7 @@ Result = (
     | RestartResult
     | SoakResult
     | OverloadResult
+    | ExplainResult
     | ScaleResult
 )
 R = TypeVar("R")
@@ -104,13 +106,13 @@ def bench(
     and bound pods increase. Soak lets pods come and go and fails if a process
     keeps growing. Overload measures what ten flooding clients do to others.
     Restart stops a whole system with --bound pods, starts it again on its data
-    and measures the time until the first binding. "all" leaves out the last
-    four.
+    and measures the time until the first binding. Explain measures explanations
+    and what they cost others. "all" leaves out the last five.
     """
     if workload == LIST:
         _list(as_json=as_json)
         return
-    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART):
+    if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN):
         fail(f"--plot: {workload} is not plotted", USAGE)
     options = BenchOptions(
         create_mode, batch_size, in_flight, replicas, api_servers, evaluator, rate
@@ -206,11 +208,16 @@ def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
     if name == SCALE:
         return _with_progress(lambda bar: asyncio.run(run_scale(asked.limits, options, bar)))
     size = (asked.nodes, asked.pods)
+    if name == EXPLAIN:
+        return _with_progress(lambda bar: asyncio.run(run_explain(*size, options, bar)))
     return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
 
 
 def _plot(result: Result, path: Path) -> None:
-    if isinstance(result, FailoverResult | QueueResult | OverloadResult | RestartResult):
+    if isinstance(
+        result,
+        FailoverResult | QueueResult | OverloadResult | RestartResult | ExplainResult,
+    ):
         return
     try:
         write_chart(path, result.chart())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from google.protobuf.json_format import MessageToJson
@@ -17,7 +18,7 @@ from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.cluster_source import ClusterSource, Context, Kubeconfig, admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -28,6 +29,7 @@ from podsched.config.load import default_config
 from podsched.engine.offline_explanation import explain_offline
 from podsched.framework.plugin import PluginError
 from podsched.plugins.registry import factories
+from podsched.replay.decision_capture import unpacked
 from podsched.telemetry.log_output import configure_logging
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
@@ -113,8 +115,8 @@ def explain(
     answer is computed here, from the cluster's objects alone; nothing is changed.
 
     With --bundle nothing is explained: the objects that the decision reads and the
-    configuration (--config, else the defaults) are packed into a file, without
-    environments, arguments and other contents.
+    configuration (--config, else the leader's, else the defaults) are packed into a
+    file, without environments, arguments and other contents.
     """
     _check_kind(kind)
     nodes = list(dict.fromkeys(node or ()))
@@ -174,17 +176,30 @@ def _pack(
     request: ExplainRequest,
     anonymize: bool,
 ) -> None:
-    """Write a bundle; without --config the scheduler is taken to run with the defaults."""
+    """Write a bundle; without --config, with the leader's configuration where one can be asked."""
     configure_logging("text", "warning")
-    objects = replace(source, server=server).or_live().objects()
+    live = replace(source, server=server).or_live()
+    objects = live.objects()
     admit(objects, [])
-    written = None
+    written: Mapping[str, Any] | None = None
     if config is not None:
         try:
             written = read_source(Source(config))[1]
         except ConfigError as error:
             fail(str(error), FAILED)
+    elif live.live:
+        written = with_client(server, _running_config)
     write_bundle(path, objects, (request.namespace, request.name), written, anonymize=anonymize)
+
+
+async def _running_config(client: ApiClient) -> Mapping[str, Any] | None:
+    """Return the configuration that the leader decides with; None, with a warning, if untold."""
+    try:
+        found: Mapping[str, Any] = unpacked(await client.checkpoint())["configuration"]
+    except (ClientError, KeyError) as error:
+        warn(f"the default configuration is packed, as the leader does not tell its own: {error}")
+        return None
+    return found
 
 
 async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:

@@ -100,12 +100,11 @@ def _without_node(state: SchedulingState, info: PodInfo) -> PodInfo:
 
 
 def _add_gate(answer: Explanation, runtime: ProfileRuntime, info: PodInfo) -> None:
-    for named in runtime.pre_enqueue:
-        status = named.plugin.pre_enqueue(info)
-        if not status.ok:
-            answer.queue.queue = "gated"
-            answer.queue.gating_plugin = named.name
-            answer.queue.gate_reasons.extend(status.reasons)
-            del answer.wake_events[:]
-            answer.wake_events.extend(wake_events(runtime, [named.name]))
-            return
+    gate = runtime.gate(info)
+    if gate is not None:
+        plugin, status = gate
+        answer.queue.queue = "gated"
+        answer.queue.gating_plugin = plugin
+        answer.queue.gate_reasons.extend(status.reasons)
+        del answer.wake_events[:]
+        answer.wake_events.extend(wake_events(runtime, [plugin]))

@@ -46,6 +46,8 @@ from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
 _FINISHED = ("Succeeded", "Failed")
+#: The outcome of a pod that a PreEnqueue plugin keeps out of the queue.
+GATED = "Gated"
 DYNAMIC_RESOURCES = "DynamicResources"
 
 
@@ -61,7 +63,8 @@ def simulate(
 ) -> dict[str, Any]:
     """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 
-    It has the form of ``expected`` in the conformance cases. ``plugins``: those that may be used,
+    It has the form of ``expected`` in the conformance cases; a gated pod has its "gate" and no
+    verdicts. ``plugins``: those that may be used,
     None for all that are installed. With ``changes``, a pod that does not fit gets the smallest
     ones with which it would, as "changes". Raises ManifestError, ConfigError, QuantityError or
     BadScenario for a broken scenario, PluginError for a broken plugin.
@@ -71,11 +74,13 @@ def simulate(
     config = _config(scenario, plugins)
     profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
     runtime = ProfileRuntime(profile, plugins, SimulatedHandle(cluster))
-    result = {"id": scenario.get("id", "")} | simulate_pod(runtime, cluster, pod)
+    gate = runtime.gate(pod)
+    decided = simulate_pod(runtime, cluster, pod) if gate is None else _gated(*gate)
+    result = {"id": scenario.get("id", "")} | decided
     silent = dict.fromkeys(_silent_plugins(config, config.profiles.index(profile)), 0)
     for node in result.get("score", {}).values():
         node["plugins"] |= silent
-    if changes and result["outcome"] == "Unschedulable":
+    if changes and result["outcome"] in ("Unschedulable", GATED):
         found = find_changes(Question(runtime, cluster, pod))
         result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
     return result
@@ -201,6 +206,12 @@ class _Cycle:
         bits = np.zeros(len(rows), dtype=np.uint64)
         plugin[inside], bits[inside] = some.plugin, some.bits
         return FilterOutcome(rows, plugin, bits, some.plugins, some.reasons, pre.excluded)
+
+
+def _gated(plugin: str, status: Status) -> dict[str, Any]:
+    """Return what becomes of a pod that is not even tried."""
+    gate = {"plugin": plugin, "reasons": sorted(status.reasons)}
+    return {"outcome": GATED, "message": f"{plugin}: {status.message}", "gate": gate}
 
 
 def simulate_pod(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> dict[str, Any]:

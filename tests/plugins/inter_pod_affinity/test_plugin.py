@@ -81,6 +81,40 @@ def put_namespace(state: ClusterState, name: str, **labels: str) -> None:
     state.put("Namespace", namespace)
 
 
+def missing(state: ClusterState, spec: Mapping[str, Any], **metadata: Any) -> dict[str, list[str]]:
+    """What each node of the cluster misses, by name."""
+    made_plugin, cycle, pending = plugin(state), CycleState(), info(pod("p", spec, **metadata))
+    assert made_plugin.pre_filter(cycle, pending, state).status.ok
+    rows = np.flatnonzero(state.nodes.alive)
+    found = made_plugin.requirements(cycle, pending, state.nodes, rows)
+    return {
+        state.nodes.names[row]: [r.what for r in found if r.wanted[at] > r.available[at]]
+        for at, row in enumerate(rows.tolist())
+    }
+
+
+def test_a_node_misses_the_pods_that_are_to_be_in_its_domain() -> None:
+    state = three_nodes(running("x", "a1"))
+    state.columns.add_node(node("bare"))
+    pods = f"a pod with app=x in namespace default in its {ZONE}"
+    assert missing(state, near(term())) == {
+        "a1": [], "a2": [], "b1": [pods], "bare": [f"label {ZONE}"],
+    }  # fmt: skip
+
+
+def test_the_first_pod_of_its_kind_misses_no_others() -> None:
+    alone = missing(three_nodes(), near(term()), labels={"app": "x"})
+    assert alone == {"a1": [], "a2": [], "b1": []}
+
+
+def test_a_node_is_told_whose_anti_affinity_is_in_the_way() -> None:
+    state = three_nodes(running("x", "a1"), running("y", "b1", far(term("mine")), app="y"))
+    own = f"{ZONE} without a pod with app=x in namespace default"
+    others = f"{ZONE} without a pod whose anti-affinity matches this one"
+    found = missing(state, far(term()), labels={"app": "mine"})
+    assert found == {"a1": [own], "a2": [own], "b1": [others]}
+
+
 @pytest.mark.parametrize(
     ("spec", "rejected", "code", "reason"),
     [

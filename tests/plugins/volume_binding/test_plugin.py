@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.plugins.volume_binding.matching import match_claims
@@ -47,6 +48,30 @@ def reasons(made: VolumeWorld, *claims: str, **more: Any) -> dict[str, tuple[str
 
 def bind_conflict(*nodes: str) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(nodes, (REASON_BIND_CONFLICT,))
+
+
+def missing(made: VolumeWorld, *claims: str) -> dict[str, list[str]]:
+    """What each node misses of the requirements, by name."""
+    state, pod, nodes = CycleState(), made.pod("p", *claims), made.cluster.columns
+    assert made.binding.pre_filter(state, pod, made.cluster).status.ok
+    rows = np.flatnonzero(nodes.alive)
+    found = made.binding.requirements(state, pod, nodes, rows)
+    return {
+        nodes.names[row]: [r.what for r in found if r.wanted[at] > r.available[at]]
+        for at, row in enumerate(rows.tolist())
+    }
+
+
+def test_a_node_misses_the_volumes_that_are_out_of_its_reach() -> None:
+    made = world(volume("pv", zones=["a"]), claim("data", volume="pv"))
+    out = ["persistentvolume pv, to which claim data is bound, within reach"]
+    assert missing(made, "data") == {"a": [], "b": out, "c": out}
+
+
+def test_a_node_misses_a_volume_for_a_claim_that_waits_for_the_pod() -> None:
+    made = world(volume("pv", zones=["b"]), claim("data"))
+    none = ["persistentvolumeclaim default/data: a volume to bind or to provision"]
+    assert missing(made, "data") == {"a": none, "b": [], "c": none}
 
 
 # ---------------------------------------------------------------------------------- PreFilter

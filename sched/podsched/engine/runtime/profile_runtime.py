@@ -45,6 +45,7 @@ from podsched.framework.plugin import (
     traits_of,
 )
 from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
 from podsched.plugins.unsupported_fields import UnsupportedFields
 
@@ -166,6 +167,14 @@ class ProfileRuntime:
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
+        """Return the plugin that keeps a pod out of the queue, and what it says; None: none."""
+        for named in self.pre_enqueue:
+            status = named.plugin.pre_enqueue(pod)
+            if not status.ok:
+                return named.name, status
+        return None
 
     def unmeasured(self) -> ProfileRuntime:
         """Return the same plugins; calls of them are not counted."""

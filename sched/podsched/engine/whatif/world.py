@@ -236,11 +236,8 @@ class World:
         return pods[start:end]
 
     def _gated(self, pod: PodInfo) -> Outcome | None:
-        for named in self.runtime(pod).pre_enqueue:
-            status = named.plugin.pre_enqueue(pod)
-            if not status.ok:
-                return Outcome(pod, message=f"{named.name}: {status.message}")
-        return None
+        gate = self.runtime(pod).gate(pod)
+        return None if gate is None else Outcome(pod, message=f"{gate[0]}: {gate[1].message}")
 
     def _known_failure(self, pod: PodInfo) -> Outcome | None:
         """Return what was found for a pod like this one, if nothing has changed since."""

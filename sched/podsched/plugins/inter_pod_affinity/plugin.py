@@ -32,6 +32,7 @@ from podsched.framework.plugin import (
     Traits,
 )
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.inter_pod_affinity.hints import AffinityHints
@@ -204,6 +205,34 @@ class InterPodAffinity:
             existing = found == _EXISTING_ANTI_AFFINITY
             verdicts.flag(existing, Code.UNSCHEDULABLE, REASON_EXISTING_ANTI_AFFINITY)
         return verdicts.done()
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return for each topology key which pods have to be in a node's domain, or must not be."""
+        filtering = cast(_State, state.data[self.name]).filtering
+        assert filtering is not None
+        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        found = []
+        if (affinity := filtering.affinity) is not None:
+            wanted = " and ".join(str(term) for term in affinity.query.terms)
+            first = affinity.self_match and not affinity.anywhere
+            for domain in affinity.domains:
+                present = domain.present[base]
+                counts = _with_own_changes(domain, affinity.query, nodes, rows, base)
+                near = ~present | (counts > 0) | first
+                found.append(Requirement.met(f"label {domain.key}", present))
+                found.append(Requirement.met(f"{wanted} in its {domain.key}", near))
+        for anti in filtering.anti_affinity:
+            counts = _with_own_changes(anti.domain, anti.query, nodes, rows, base)
+            unwanted = " or ".join(str(term) for _, term in anti.query.terms)
+            found.append(Requirement.met(f"{anti.domain.key} without {unwanted}", counts == 0))
+        for existing in filtering.existing:
+            query = RepelledBy(filtering.target, existing.key)
+            counts = _with_own_changes(existing, query, nodes, rows, base)
+            what = f"{existing.key} without a pod whose anti-affinity matches this one"
+            found.append(Requirement.met(what, counts == 0))
+        return found
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
         """Return a Lookahead where one more pod changes no verdict and no score of other rows.

@@ -41,6 +41,12 @@ class AffinityTerm:
         content = (self.namespaces, self.namespace_selector, self.selector, self.topology_key)
         return AffinityTerm, content
 
+    def __str__(self) -> str:
+        """Return which pods it matches, as people read it."""
+        labels = str(self.selector)
+        pods = "a pod of any labels" if self.selector.empty else f"a pod with {labels}"
+        return f"{pods} in namespace {', '.join(sorted(self.namespaces)) or 'selected'}"
+
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:

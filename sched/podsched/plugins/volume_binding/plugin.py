@@ -22,6 +22,7 @@ from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.rows.matching import named
@@ -209,6 +210,37 @@ class VolumeBinding:
             verdicts.flag(~matching.enough_storage & ok, unresolvably, REASON_NOT_ENOUGH_SPACE)
         verdicts.flag(gone & ok, unresolvably, REASON_VOLUME_NOT_EXIST)
         return verdicts.done()
+
+    def requirements(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
+    ) -> Sequence[Requirement]:
+        """Return for each claim whether its volume is within reach, or there is one for it."""
+        mine: BindingState = state.data[self.name]
+        cluster, found = self._handle.cluster, []
+        claims = [
+            claim
+            for mine_of_pod in pod_claims(pod)
+            if (claim := self._assumptions.claim(cluster, pod.namespace, mine_of_pod.name))
+        ]
+        bound = [claim for claim in claims if is_fully_bound(claim)]
+        for claim, volume in zip(bound, mine.bound, strict=True):
+            wrong = np.any(_check_bound([volume], nodes, rows, Verdicter(len(rows))), axis=0)
+            what = (
+                f"persistentvolume {claim.spec.volume_name}, to which claim {claim.metadata.name}"
+            )
+            found.append(Requirement.met(f"{what} is bound, within reach", ~wrong))
+        for waiting in mine.unbound:
+            alone = match_claims([waiting], nodes, rows)
+            what = f"persistentvolumeclaim {waiting.key}:"
+            found.append(
+                Requirement.met(f"{what} a volume to bind or to provision", alone.satisfied)
+            )
+            found.append(Requirement.met(f"{what} storage to provision it", alone.enough_storage))
+        if len(mine.unbound) > 1:
+            together = match_claims(mine.unbound, nodes, rows)
+            ok = together.satisfied & together.enough_storage
+            found.append(Requirement.met(f"volumes for {len(mine.unbound)} claims at once", ok))
+        return found
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

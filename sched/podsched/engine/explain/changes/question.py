@@ -108,7 +108,7 @@ class Question:
     def feasible(self, pod: PodInfo) -> Rows:
         """Return the rows that a pod fits as the cluster is now, all plugins asked afresh."""
         state = CycleState()
-        if not all(named.plugin.pre_enqueue(pod).ok for named in self.runtime.pre_enqueue):
+        if self.runtime.gate(pod) is not None:
             return NO_ROWS
         try:
             pre = run_pre_filter(self.runtime, state, pod, self.cluster)

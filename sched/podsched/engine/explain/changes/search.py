@@ -42,9 +42,14 @@ FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProx
 
 
 def find_changes(question: Question) -> list[Change]:
-    """Return the smallest change of each kind that has one; none where the pod fits already."""
+    """Return the smallest change of each kind that has one; none where the pod fits already.
+
+    Where removing its gates is enough, nothing else is: whatever else changes, they keep it.
+    """
     if len(question.feasible(question.asked)):
         return []
+    if (ungated := remove_gates(question)) is not None:
+        return [ungated]
     return [change for find in FINDERS.values() if (change := find(question)) is not None]
 
 
