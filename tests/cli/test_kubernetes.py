@@ -38,6 +38,10 @@ def kubeconfig(folder: Path, server: str) -> str:
     ("arguments", "message"),
     [
         (["--in-cluster", "--kubeconfig", "x"], "--in-cluster cannot be combined with"),
+        (
+            ["--feature-gates", "CoordinatedLeaderElection=true"],
+            "--feature-gates CoordinatedLeaderElection=true needs --kubeconfig or --in-cluster",
+        ),
         (["--in-cluster"], "--in-cluster: KUBERNETES_SERVICE_HOST: must be set"),
         (["--takeover", "early"], "--takeover is for a Kubernetes cluster"),
         (["--master", "ftp://x"], '--master: Invalid value: "ftp://x"'),

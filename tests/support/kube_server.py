@@ -30,6 +30,7 @@ _KINDS = {
     "pods": "Pod",
     "nodes": "Node",
     "leases": "Lease",
+    "leasecandidates": "LeaseCandidate",
     "events": "Event",
     "namespaces": "Namespace",
     "persistentvolumes": "PersistentVolume",

@@ -10,6 +10,7 @@ from podsched.client.call_metrics import ClientTelemetry
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.election.elector import LeaderElector
+from podsched.election.lease_candidate import LeaseCandidate
 from podsched.election.lease_lock import LeaseLock
 from podsched.kube.access import ClusterAccess
 from podsched.kube.cluster import KubeCluster, Rates
@@ -31,22 +32,24 @@ class KubeOptions:
     """Which cluster it is, and ``clientConnection`` of the configuration.
 
     early: whether replicas take over as soon as the leader's process is gone.
+    coordinated: whether the API server appoints the leader among LeaseCandidates.
     """
 
     access: ClusterAccess
     connection: ClientConnectionConfiguration
     election: LeaderElectionSettings
     early: bool = False
+    coordinated: bool = False
 
     def backend(self, name: str, identity: str, registry: MetricRegistry) -> Backend:
         """Return the backend of a replica."""
-        return KubeBackend(self, registry)
+        return KubeBackend(self, identity, registry)
 
 
 class KubeBackend:
     """A ``Backend``."""
 
-    def __init__(self, options: KubeOptions, registry: MetricRegistry) -> None:
+    def __init__(self, options: KubeOptions, identity: str, registry: MetricRegistry) -> None:
         """Connect to nothing yet."""
         access, election = options.access, options.election
         telemetry = ClientTelemetry(registry)
@@ -59,6 +62,9 @@ class KubeBackend:
         self._informer = self._cluster.informer(_KINDS)
         telemetry.follow(self._informer)
         self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
+        self._candidate = (
+            LeaseCandidate(self._lease_http, election, identity) if options.coordinated else None
+        )
         self._elector: LeaderElector | None = None
         self._registry = registry
 
@@ -89,6 +95,8 @@ class KubeBackend:
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """See ``Backend``; what is said shows in metrics alone, and nobody there asks."""
         self._elector = elector
+        if self._candidate is not None:
+            tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)
         self._registry.before_collect(lambda: _ignore(about()))
 
     def sight(self, source: Source, lock: str) -> None:
@@ -96,6 +104,8 @@ class KubeBackend:
 
     def not_ready(self) -> str:
         """See ``Backend``."""
+        if self._candidate is not None and self._candidate.problem:
+            return self._candidate.problem
         if self._informer.synced.is_set():
             return ""
         return f"the informer has not synced: {self._informer.problem()}"

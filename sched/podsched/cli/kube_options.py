@@ -220,6 +220,7 @@ class KubeFlags:
     log_modules: tuple[tuple[str, str], ...]
     pod_max_in_unschedulable_pods_duration: float
     controllers: ControllerSettings
+    coordinated: bool
 
     def level(self, level: str) -> str:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
@@ -250,7 +251,7 @@ def kube_flags(
     contention_profiling: ContentionProfiling = None,
 ) -> KubeFlags:
     """Return what the flags ask for; exit if it cannot be honoured."""
-    _check_gates(feature_gates or [], emulated_version, min_compatibility_version)
+    gates = _checked_gates(feature_gates or [], emulated_version, min_compatibility_version)
     election = {
         "leaderElect": leader_elect,
         "leaseDuration": lease_duration,
@@ -281,6 +282,7 @@ def kube_flags(
             _MAX_UNSCHEDULABLE, pod_max_in_unschedulable_pods_duration
         ),
         controllers=controllers,
+        coordinated=gates.get("CoordinatedLeaderElection", False),
     )
 
 
@@ -316,10 +318,10 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in (None, "", {})}
 
 
-def _check_gates(gates: Sequence[str], emulated: str, compatible: str) -> None:
-    """Exit unless podsched behaves as the feature gates and versions say."""
+def _checked_gates(gates: Sequence[str], emulated: str, compatible: str) -> Mapping[str, bool]:
+    """Return the feature gates; exit unless podsched behaves as they and versions say."""
     try:
-        parse_gates(",".join(gates))
+        found = parse_gates(",".join(gates))
         for flag, version in (
             ("--emulated-version", emulated),
             ("--min-compatibility-version", compatible),
@@ -328,6 +330,7 @@ def _check_gates(gates: Sequence[str], emulated: str, compatible: str) -> None:
                 check_version(flag, version)
     except ConfigError as exc:
         fail("\nerror: ".join(str(exc).splitlines()), USAGE)
+    return found
 
 
 def _modules(text: str) -> tuple[tuple[str, str], ...]:

@@ -169,7 +169,7 @@ def scheduler(
     telemetry = with_health(_telemetry(given, trace_ratio), health_listen)
     unique, page = unique_identity(identity), client_page(web_listen, health_tls, insecure_listen)
     process = ProcessOptions("scheduler", unique, telemetry, health_tls, serving.https, {}, page)
-    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, given.kubernetes)))
+    run_or_fail(ctx, process, lambda p: run_replica(p, _on_kubernetes(options, given)))
 
 
 def _own_backend(
@@ -222,29 +222,36 @@ def _election(
     return ElectionOptions(listen_host=host, listen_port=port, advertise_address=advertise, tls=tls)
 
 
-def _on_kubernetes(options: ReplicaOptions, kubernetes: KubernetesOptions | None) -> ReplicaOptions:
+def _on_kubernetes(options: ReplicaOptions, given: _Given) -> ReplicaOptions:
     """Return the options of a replica for a Kubernetes cluster, if one is named.
 
     Its Leases know no liveness key, and Ray actors cannot bind there.
     """
     from podsched.app.kube_backend import KubeOptions
 
+    kubernetes, coordinated = given.kubernetes, given.flags.coordinated
     if kubernetes is None:
         return options
     config, election, evaluation = options.config, options.election, options.settings.evaluation
     connection, lock = config.effective.client_connection, config.leader_election
     host = election.listen_host if kubernetes.early else None
+    cluster = KubeOptions(
+        kubernetes.access, connection, lock, early=kubernetes.early, coordinated=coordinated
+    )
     return replace(
         options,
         settings=replace(options.settings, evaluation=replace(evaluation, binder="direct")),
-        election=replace(election, listen_host=host, liveness_ttl=0),
-        backend=KubeOptions(kubernetes.access, connection, lock, early=kubernetes.early).backend,
+        election=replace(election, listen_host=host, liveness_ttl=0, coordinated=coordinated),
+        backend=cluster.backend,
     )
 
 
 def _checked(ctx: typer.Context) -> _Given:
     """Return what the groups of options ask for; exit if they name two clusters."""
     given = _Given(*ctx.obj)
+    if given.flags.coordinated and (given.kubernetes is None or given.kubernetes.early):
+        needs = "needs --kubeconfig or --in-cluster, and --takeover lease"
+        fail(f"--feature-gates CoordinatedLeaderElection=true {needs}", USAGE)
     if given.kubernetes is None:
         return given
     # SCHED_SERVER may be set for other commands.

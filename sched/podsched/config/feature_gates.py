@@ -41,7 +41,9 @@ GATES: dict[str, Gate] = {
     ),
     "NodeDeclaredFeatures": Gate(True, True, "the plugin can be disabled in a profile"),
     "SchedulerAsyncAPICalls": Gate(False, None, _NO_ASYNC_CALLS),
-    "CoordinatedLeaderElection": Gate(False, False, "replicas race for the lease"),
+    "CoordinatedLeaderElection": Gate(
+        False, None, "true, with --kubeconfig: the API server appoints the leader"
+    ),
     "StorageCapacityScoring": Gate(False, False, "VolumeBinding does not score by capacity"),
     "TaintTolerationComparisonOperators": Gate(
         False, False, "tolerations with Lt and Gt tolerate nothing"

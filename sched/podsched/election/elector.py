@@ -83,6 +83,7 @@ class LeaderElector:
             settings=settings,
             liveness_ttl=self._options.liveness_ttl,
             race_jitter=self._options.race_jitter,
+            coordinated=self._options.coordinated,
         )
         self._state: State = Standby(view=LockView(candidate=candidate))
         self._events: asyncio.Queue[tuple[Event, float]] = asyncio.Queue()

@@ -54,9 +54,11 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
 
 
 def hold(state: Leading, transition: Transition) -> Leading | Standby:
-    """End a step in LEADING: stop when the lease is over, renew it when that is due."""
+    """End a step in LEADING: stop when the lease or the term is over, renew when that is due."""
     if transition.now >= state.lease_over_at:
         return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
+    if state.view.end_of_term:
+        return _stop_leading(state, StopReason.HANDED_OVER, transition)
     if state.in_flight is None and transition.now >= state.renewal_due_at:
         return _renew(state, transition)
     return state

@@ -20,6 +20,7 @@ class Candidate:
     address: "host:port" where it accepts its peers, "" for none.
     liveness_ttl: seconds; 0 when it keeps no liveness key.
     race_jitter: seconds; standbys that see a holder vanish start within this of each other.
+    coordinated: it never races: the record says whom the API server has appointed.
     """
 
     identity: str
@@ -27,6 +28,7 @@ class Candidate:
     address: str = ""
     liveness_ttl: int = 2
     race_jitter: float = 0.02
+    coordinated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,13 @@ class LockView:
     def settings(self) -> LeaderElectionSettings:
         """The candidate's settings."""
         return self.candidate.settings
+
+    @property
+    def end_of_term(self) -> bool:
+        """Whether another one than the holder is preferred, who therefore does not renew."""
+        record = self.snapshot.record if self.snapshot else None
+        preferred = record.preferred_holder if record is not None else ""
+        return self.candidate.coordinated and preferred not in ("", self.identity)
 
     @property
     def record_revision(self) -> Revision:

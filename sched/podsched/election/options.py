@@ -43,5 +43,7 @@ class ElectionOptions:
     """With it, peers are only those with a certificate of the same user, by mutual TLS."""
     liveness_ttl: int = 2
     """Seconds without a sign of life until standbys race; 2 is the least etcd grants; 0: off."""
+    coordinated: bool = False
+    """Whether the API server appoints the holder (Kubernetes' coordinated leader election)."""
     race_jitter: float = 0.02
     """Standbys that see the lock go free start within so many seconds of each other."""

@@ -32,6 +32,9 @@ def claimable_from(state: Standby) -> float | None:
     view, snapshot = state.view, state.view.snapshot
     if snapshot is None or snapshot.revision <= state.claims_after:
         return None
+    if view.candidate.coordinated:
+        appointed = snapshot.holder == view.identity and not view.end_of_term
+        return _AT_ONCE if appointed else None
     if snapshot.record is None or snapshot.holder == view.identity:
         return _AT_ONCE
     if not snapshot.holder:

@@ -38,6 +38,7 @@ others; ``states`` says what is known in each phase.
 | LEADING     | Observed     | record or term is not ours       | STANDBY: StopLeading            |
 | LEADING     | TermOver     | of the present term              | STANDBY: StopLeading            |
 | LEADING     | Observed     | liveness key gone, record moved  | Renew                           |
+| LEADING     | any          | coordinated, another is preferred | STANDBY: StopLeading           |
 | LEADING     | any          | renewal due                      | Renew                           |
 | LEADING     | Refused      |                                  | ReadRecord, back off            |
 | LEADING     | Unanswered   |                                  | ReadRecord, back off            |
@@ -65,6 +66,11 @@ listens there any more; or, until it has led for the first time, when this candi
 to be the only one (leaderElect: false). The last three may be wrong about a living holder. That is
 safe because every write of a leader carries its term, and an acquisition makes an earlier term
 worthless.
+
+A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule instead of these:
+its claim is justified when the record names it as holder, which the API server has written, and
+prefers no other. A holder stops leading as soon as the record prefers another one, and lets its
+lease run out; the API server then appoints that one.
 
 While an empty record names a successor, the others leave it to him for half a second.
 
