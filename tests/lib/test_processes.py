@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,18 @@ from support.eventually import eventually_blocking
 def test_a_free_port_can_be_listened_on() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", free_port()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell their range there")
+def test_a_free_port_is_none_that_an_outgoing_connection_is_given() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    if lowest < 32_768:
+        pytest.skip("this machine gives connections lower ports than Linux does by itself")
+    assert all(free_port() < lowest for _ in range(20))
+
+
+def test_no_free_port_is_given_twice_in_a_row() -> None:
+    assert len({free_port() for _ in range(20)}) == 20
 
 
 def test_a_session_that_is_not_there_has_no_members() -> None:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
+import os
 import socket
+from collections.abc import Iterator
+from typing import Final
+
+#: Below those that Linux gives to outgoing connections (32768 and up; other systems 49152): one of
+#: theirs may be taken between the look and the listener that is started for it.
+_PORTS: Final = range(20_000, 32_768)
+#: Each process begins elsewhere, so that two that look at the same time find different ones.
+_BEGIN: Final = os.getpid() * 127 % len(_PORTS)
+_candidates: Iterator[int] = itertools.cycle((*_PORTS[_BEGIN:], *_PORTS[:_BEGIN]))
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port that was free on the host's address a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port that was free on the host's address a moment ago, another one each time.
+
+    Raises:
+        OSError: there is none.
+    """
+    for port in itertools.islice(_candidates, len(_PORTS)):
+        if can_listen(host, port):
+            return port
+    raise OSError(f"no port of {host} from {_PORTS.start} to {_PORTS.stop - 1} is free")
 
 
 def can_listen(host: str, port: int) -> bool:

@@ -31,9 +31,8 @@ _RESPONSE_BYTES = 256 << 10
 #: busy stream what comes meanwhile goes out as one response: each costs server and client some
 #: 100 us, however much is in it. For each change of a response the next one waits so much longer,
 #: up to the longest interval: at 1,000 pods/s a response of four changes cost as much as the
-#: changes, whereas 100 pods/s are not held up. What a scheduler is told at once it decides on and
-#: binds at once: at 1,200 pods/s it takes 0.7 of the CPU for a pod at 20 ms that it takes at 10.
-_RESPONSE_INTERVAL, _PER_CHANGE, _LONGEST_INTERVAL = 0.002, 0.0005, 0.02
+#: changes, whereas 100 pods/s are not held up.
+_RESPONSE_INTERVAL, _PER_CHANGE, _LONGEST_INTERVAL = 0.002, 0.0005, 0.01
 
 
 #: Longest time between two responses that a watcher may ask for: that of bookmarks.
