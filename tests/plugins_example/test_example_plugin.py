@@ -80,7 +80,7 @@ def test_simulate_runs_the_plugins(installed: Path) -> None:
     ],
     ids=lambda command: command[0],
 )
-def test_arguments_the_plugin_refuses_end_the_command_with_one_line(
+def test_arguments_the_plugin_refuses_are_an_error_of_the_configuration(
     installed: Path, tmp_path: Path, command: list[str]
 ) -> None:
     config = tmp_path / "bad.yaml"
@@ -88,9 +88,9 @@ def test_arguments_the_plugin_refuses_end_the_command_with_one_line(
     config.write_text(text.replace("percent: 25", "percent: 250"))
     done = run("podsched", *(part.format(config=config) for part in command), path=installed)
     assert done.returncode in (1, 2)
-    [line] = done.stderr.splitlines()
-    assert line.endswith("ValueError: percent: 250 is not a whole number from 0 to 100")
-    assert str(config) in line
+    [_, problem] = done.stderr.splitlines()
+    assert str(config) in problem
+    assert problem.endswith("ValueError: percent: 250 is not a whole number from 0 to 100")
 
 
 @pytest.mark.integration
