@@ -20,7 +20,7 @@ from podsched.api.conditions import FALSE, POD_SCHEDULED, REASON_SCHEDULING_GATE
 from podsched.api.field_errors import FieldError
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.priorities import PriorityClasses
-from podsched.api.spec_parts import give_resources, take_resources
+from podsched.api.spec_parts import affinity_terms, give_resources, take_resources
 from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -86,7 +86,7 @@ def _default_spec(content: bytes) -> _DefaultedSpec:
     return _DefaultedSpec(
         spec=spec,
         qos_class=_qos_or_nothing(spec),
-        keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in _terms(spec))
+        keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in affinity_terms(spec))
         or any(constraint.match_label_keys for constraint in spec.topology_spread_constraints),
         gated=bool(spec.scheduling_gates),
     )
@@ -198,24 +198,13 @@ def add_default_tolerations(spec: o.PodSpec) -> None:
         )
 
 
-def _terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
-    if not spec.HasField("affinity"):
-        return []
-    terms: list[o.PodAffinityTerm] = []
-    for half in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
-        terms += half.required_during_scheduling_ignored_during_execution
-        preferred = half.preferred_during_scheduling_ignored_during_execution
-        terms += [weighted.pod_affinity_term for weighted in preferred]
-    return terms
-
-
 def merge_label_keys(spec: o.PodSpec, labels: Mapping[str, str]) -> None:
     """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selectors.
 
     Of a key for which there is a requirement already, none is added: it was when the pod was
     created, and the pod may have got another label since.
     """
-    for term in _terms(spec):
+    for term in affinity_terms(spec):
         if term.HasField("label_selector"):
             _add_requirements(term.label_selector, term.match_label_keys, "In", labels)
             _add_requirements(term.label_selector, term.mismatch_label_keys, "NotIn", labels)

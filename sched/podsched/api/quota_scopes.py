@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 
-from podsched.api.objects import AnyObject, Pod, PodAffinityTerm, ResourceQuotaSpec
+from podsched.api.objects import AnyObject, Pod, ResourceQuotaSpec
 from podsched.api.resources import qos_class
+from podsched.api.spec_parts import affinity_terms
 
 TERMINATING: Final = "Terminating"
 NOT_TERMINATING: Final = "NotTerminating"
@@ -51,17 +52,9 @@ def scopes_of(message: AnyObject) -> PodScopes | None:
     return PodScopes(
         spec.HasField("active_deadline_seconds") and spec.active_deadline_seconds >= 0,
         qos_class(message) == "BestEffort",
-        any(t.namespaces or t.HasField("namespace_selector") for t in _affinity_terms(message)),
+        any(t.namespaces or t.HasField("namespace_selector") for t in affinity_terms(spec)),
         spec.priority_class_name,
     )
-
-
-def _affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
-    affinity = pod.spec.affinity
-    for either in (affinity.pod_affinity, affinity.pod_anti_affinity):
-        yield from either.required_during_scheduling_ignored_during_execution
-        for weighted in either.preferred_during_scheduling_ignored_during_execution:
-            yield weighted.pod_affinity_term
 
 
 def expressions_of(spec: ResourceQuotaSpec) -> list[ScopeExpression]:

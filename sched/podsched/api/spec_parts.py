@@ -1,7 +1,7 @@
-"""A pod's spec in two parts: the resources of its containers, and the rest.
+"""Parts of a pod's spec: the resources of its containers, the terms of its affinity.
 
-Pods with requests of their own (from a recommender, say) mostly differ in these alone. What is
-computed from the rest is remembered for all of them.
+Pods with requests of their own (from a recommender, say) mostly differ in their resources alone.
+What is computed from the rest is remembered for all of them.
 """
 
 from __future__ import annotations
@@ -27,3 +27,15 @@ def give_resources(spec: o.PodSpec, taken: list[o.ResourceRequirements | None]) 
     for container, resources in zip((*spec.containers, *spec.init_containers), taken, strict=True):
         if resources is not None:
             container.resources.CopyFrom(resources)
+
+
+def affinity_terms(spec: o.PodSpec) -> list[o.PodAffinityTerm]:
+    """Return all terms of pod affinity and anti-affinity, required and preferred."""
+    if not spec.HasField("affinity"):
+        return []
+    terms: list[o.PodAffinityTerm] = []
+    for half in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        terms += half.required_during_scheduling_ignored_during_execution
+        preferred = half.preferred_during_scheduling_ignored_during_execution
+        terms += [weighted.pod_affinity_term for weighted in preferred]
+    return terms

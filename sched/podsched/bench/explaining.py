@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from podsched.api.objects import Pod
+from podsched.bench.overload_result import percentile
 from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all
 from podsched.bench.shapes import copies, key_of, node, pod_template
@@ -175,6 +176,5 @@ async def _asking(
 
 def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Return p50, p90 and p99 of at least one value, to a tenth."""
-    ordered = sorted(values)
-    p50, p90, p99 = (round(ordered[len(ordered) * p // 100], 1) for p in (50, 90, 99))
+    p50, p90, p99 = (round(percentile(values, p), 1) for p in (50, 90, 99))
     return p50, p90, p99

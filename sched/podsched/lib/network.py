@@ -12,9 +12,9 @@ from typing import Final
 #: Below those that Linux gives to outgoing connections (32768 and up; other systems 49152): one of
 #: theirs may be taken between the look and the listener that is started for it.
 _PORTS: Final = range(20_000, 32_768)
-#: Each process begins elsewhere, so that two that look at the same time find different ones.
-_BEGIN: Final = os.getpid() * 127 % len(_PORTS)
-_candidates: Iterator[int] = itertools.cycle((*_PORTS[_BEGIN:], *_PORTS[:_BEGIN]))
+#: Places in _PORTS, around and around. Each process begins elsewhere, so that two that look at the
+#: same time find different ones.
+_places: Iterator[int] = itertools.count(os.getpid() * 127)
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -23,7 +23,8 @@ def free_port(host: str = "127.0.0.1") -> int:
     Raises:
         OSError: there is none.
     """
-    for port in itertools.islice(_candidates, len(_PORTS)):
+    for place in itertools.islice(_places, len(_PORTS)):
+        port = _PORTS[place % len(_PORTS)]
         if can_listen(host, port):
             return port
     raise OSError(f"no port of {host} from {_PORTS.start} to {_PORTS.stop - 1} is free")

@@ -130,6 +130,7 @@ class Lister:
                 if _is_full(found, size, limit):
                     # As in Kubernetes, what remains is counted only if nothing has to be matched.
                     remaining = 0 if scope.selects else len(entries) - at
+                    work.end()
                     return Page(found, revision, _encode_token(revision, found[-1].key), remaining)
                 found.append(entry)
                 size += len(entry.value)

@@ -92,20 +92,16 @@ class Rewriter:
         if change.subresource == "status":
             message = _with_status(kind, message, old, self._now())
         else:
-            finalizers = _finalizers_of(message)
+            wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
             admit_update(kind, message, old, sources=self._sources)
             if change.subresource == "finalize" and isinstance(message, Namespace):
-                message.spec.finalizers[:] = finalizers
+                message.spec.finalizers[:] = wanted
         check_change(kind, old, message)
         last.value = b""
         if is_over(message):
             last.value = encoded(kind, message)
             return Step(None)
         return None if message == old else Step(encoded(kind, message))
-
-
-def _finalizers_of(message: AnyObject) -> list[str]:
-    return [*message.spec.finalizers] if isinstance(message, Namespace) else []
 
 
 def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
