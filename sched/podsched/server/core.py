@@ -25,6 +25,7 @@ from podsched.server.listing import Lister
 from podsched.server.namespaces import Namespaces
 from podsched.server.pods import PodOperations
 from podsched.server.quotas.charging import QuotaCharging
+from podsched.server.quotas.growth import GrowthCharging
 from podsched.server.quotas.namespaces import QuotaIndex
 from podsched.server.quotas.recount import UsageRecounter
 from podsched.server.registry import Registry
@@ -83,8 +84,9 @@ class ServerCore:
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
         guard = BindGuard(store)
-        self.registry = Registry(storage, self.lister, sources, guard, namespaces, now=now)
-        self.rewriter = Rewriter(storage, sources, now=now)
+        growth = GrowthCharging(quotas, self.quota_recounter, now=now)
+        self.registry = Registry(storage, self.lister, sources, guard, namespaces, growth, now=now)
+        self.rewriter = Rewriter(storage, sources, growth, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)
         self._has_built_in = False
         self.authorizer = Authorizer(self.cache, lambda: self._has_built_in)

@@ -45,6 +45,7 @@ from podsched.server.namespaces import (
     namespace_deletion_step,
 )
 from podsched.server.patching import parse_patch, patched
+from podsched.server.quotas.growth import GrowthCharging
 from podsched.server.scope import Scope, kind_named
 from podsched.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
 from podsched.store.errors import StoreError
@@ -71,6 +72,7 @@ class Registry:
         sources: AdmissionSources,
         guard: BindGuard,
         namespaces: Namespaces,
+        growth: GrowthCharging,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -79,6 +81,7 @@ class Registry:
         self._sources = sources
         self._guard = guard
         self._namespaces = namespaces
+        self._growth = growth
         self._now = now
 
     # ------------------------------------------------------------------ reading
@@ -136,6 +139,8 @@ class Registry:
             return step(kind, copy, entry)
 
         mutation = Mutation(kind, key, change)
+        if subresource != "status":
+            (mutation,) = await self._growth.charged([mutation])
         entry = await self._storage.mutate_one(mutation, fence, dry_run=dry_run)
         await self._settle([entry], dry_run=dry_run)
         return entry
@@ -168,6 +173,8 @@ class Registry:
                 planned.append(self._patch_mutation(request))
             except ApiError as error:
                 planned.append(error)
+        charged = iter(await self._growth.charged(_mutations(planned)))
+        planned = [next(charged) if isinstance(plan, Mutation) else plan for plan in planned]
         return await self._mutate(planned, fence, dry_run=dry_run)
 
     def _patch_mutation(self, request: PatchRequest) -> Mutation:
@@ -230,8 +237,7 @@ class Registry:
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
     ) -> list[Outcome]:
         """Do what could be planned; what could not is its own outcome."""
-        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
-        results = await self._storage.mutate(mutations, fence, dry_run=dry_run)
+        results = await self._storage.mutate(_mutations(planned), fence, dry_run=dry_run)
         await self._settle(results, dry_run=dry_run)
         done = iter(results)
         return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
@@ -344,6 +350,10 @@ class Registry:
         if step is not None and step.value is None and entry.kind.name == "Node":
             return step._replace(ops=self._guard.leftovers(entry.key))
         return step
+
+
+def _mutations(planned: Sequence[Mutation | ApiError]) -> list[Mutation]:
+    return [plan for plan in planned if isinstance(plan, Mutation)]
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:

@@ -20,6 +20,7 @@ from podsched.server.admission import admit_status, admit_update, encoded, local
 from podsched.server.admission_sources import AdmissionSources
 from podsched.server.deletion import is_over
 from podsched.server.entries import Entry
+from podsched.server.quotas.growth import GrowthCharging
 from podsched.server.storage import Mutation, ObjectStorage, Step
 
 Make = Callable[[Entry], AnyObject]
@@ -56,11 +57,13 @@ class Rewriter:
         self,
         storage: ObjectStorage,
         sources: AdmissionSources,
+        growth: GrowthCharging,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._sources = sources
+        self._growth = growth
         self._now = now
 
     async def rewrite(self, change: Rewrite) -> Entry:
@@ -74,6 +77,8 @@ class Rewriter:
         key = local_key(kind, namespace, name)
         last = _LastState()
         mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
+        if change.subresource != "status":
+            (mutation,) = await self._growth.charged([mutation])
         if change.dry_run:
             return await self._storage.preview(mutation)
         entry = await self._storage.mutate_one(mutation, None)

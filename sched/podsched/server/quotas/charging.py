@@ -255,7 +255,7 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
     for waiting in items:
         usage = waiting.new.usage or Usage({})
         concerned = [(entry, each) for entry, each in balances if each.concerns(usage.scopes)]
-        why = unusable or _excess([balance for _, balance in concerned], usage.amounts)
+        why = unusable or excess_of([balance for _, balance in concerned], usage.amounts)
         if why:
             new = waiting.new
             name = new.key.rpartition("/")[2]
@@ -274,7 +274,8 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
     return plan
 
 
-def _excess(balances: Iterable[Balance], usage: Amounts) -> str:
+def excess_of(balances: Iterable[Balance], usage: Amounts) -> str:
+    """Return why so much would be too much for one of the quotas; "" if it is not."""
     for balance in balances:
         if not balance.is_known:
             names = ", ".join(sorted(balance.hard))
