@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import pytest
 from google.protobuf import json_format
 
 from podsched.config.load import default_config, load_config
-from podsched.engine.checkpoint import checkpoint_of
 from podsched.engine.decisions.frames import FrameWriter
 from podsched.engine.decisions.log import DecisionLog, facts_of
 from podsched.engine.decisions.rows import DecisionQuery
@@ -21,6 +21,7 @@ from podsched.engine.decisions.stores import MemoryStore
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
+from podsched.plugins.default_preemption.plugin import REASON_TERMINATING
 from podsched.plugins.registry import factories
 from podsched.replay.capture import Capture
 from podsched.replay.recording import Recording, RecordingWriter, read_recording
@@ -28,6 +29,7 @@ from podsched.replay.repetition import NotRepeatable, repeat
 from podsched.replay.virtual_time import run_in_virtual_time
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
+from podsched.v1 import api_pb2
 from support.term_world import TermWorld
 
 PODS = 220
@@ -60,29 +62,36 @@ class Run:
             await self.recorded()
 
     async def recorded(self) -> None:
-        world = self.world
+        async with self.recording() as writer:
+            # Pods are assumed and not confirmed, nominated and being evicted as of the checkpoint.
+            for number in range(40, 60):
+                self.pod(number)
+            for _ in range(4):
+                await asyncio.sleep(0)
+            self.checkpoint(writer)
+            for number in range(60, PODS):
+                await self.step(number)
+            for number in range(PODS, PODS + 130):  # more than an informer takes in one go
+                self.pod(number)
+            await asyncio.sleep(1)
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncIterator[RecordingWriter]:
+        """Objects are recorded; in the end all decisions, too."""
         writer = RecordingWriter(self.file, {"time": 0.0})
         capture = Capture(writer, asyncio.get_running_loop().time, most_bytes=1 << 30)
-        following = asyncio.create_task(capture.watch(world.cluster))
+        following = asyncio.create_task(capture.watch(self.world.cluster))
         await asyncio.sleep(0.1)
-        # Pods are assumed and not confirmed, nominated and being evicted as of the checkpoint.
-        for number in range(40, 60):
-            self.pod(number)
-        for _ in range(4):
-            await asyncio.sleep(0)
-        held = checkpoint_of(world.state, rotation=world.term.rotation, number=self.log.numbers(0))
-        writer.note(0.0, "checkpoint", {**held, "term": world.fence.term})
-        for number in range(60, PODS):
-            await self.step(number)
-        for number in range(PODS, PODS + 130):  # more than an informer takes in one go
-            self.pod(number)
-        await asyncio.sleep(1)
+        yield writer
         found = self.log.find(DecisionQuery(limit=100_000))
         for record in found.records:
             writer.note(0.0, "decision", json_format.MessageToDict(record))
         writer.close(0.0, "done", capture.progress.revision)
         following.cancel()
         await asyncio.wait([following])
+
+    def checkpoint(self, writer: RecordingWriter) -> None:
+        writer.note(0.0, "checkpoint", self.world.term.checkpoint(self.log.numbers(0)))
 
     async def step(self, number: int) -> None:
         self.pod(number)
@@ -127,8 +136,34 @@ class Run:
         return PermitResult(unschedulable("no"))
 
 
-def recorded(tmp_path: Path, seed: int = 1, profile: Mapping[str, Any] | None = None) -> Recording:
-    run = Run(tmp_path / f"{seed}.rec", seed, profile or {})
+class SlowEviction(Run):
+    """A preemptor is tried again while an eviction lasts that had begun before the checkpoint."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        world.pod("victim", "3", on="n0")
+        world.pod("other", "500m", on="n0")
+        evict = world.cluster.evict_pods
+
+        async def slow(
+            evictions: Sequence[api_pb2.EvictRequest], *, fence: api_pb2.Fence
+        ) -> Sequence[api_pb2.BatchResult]:
+            await asyncio.sleep(3)
+            return await evict(evictions, fence=fence)
+
+        world.cluster.evict_pods = slow  # type: ignore[method-assign]
+        async with world.running(), self.recording() as writer:
+            await asyncio.sleep(0.5)
+            world.pod("preemptor", "3", 100)
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            world.cluster.delete("Pod", "default/other")  # wakes the preemptor
+            await asyncio.sleep(10)
+
+
+def recorded(tmp_path: Path, kind: type[Run] = Run) -> Recording:
+    run = kind(tmp_path / "run.rec", 1, {})
     run_in_virtual_time(run.record())
     return read_recording(run.file)
 
@@ -147,6 +182,17 @@ def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Record
     assert verdict.preempting > 5
     assert verdict.scored > 50
     assert set(verdict.left_out) == {"before the checkpoint"}
+
+
+def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    found = recorded(tmp_path, SlowEviction)
+    verdict = repeat(found, default_config(), factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    messages = [note.document.get("message", "") for note in found.decisions]
+    assert any(REASON_TERMINATING in text for text in messages), messages
+    assert verdict.repeated == 2
 
 
 def test_another_configuration_decides_otherwise_and_that_is_told(recording: Recording) -> None:

@@ -33,7 +33,6 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.engine.blame import Blame, PodFault
-from podsched.engine.checkpoint import checkpoint_of
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
 from podsched.engine.cycle.loop_parts import LoopParts
@@ -208,8 +207,7 @@ class TermRunner(LoopListener):
         loop, sink = self._loop, self._parts.decisions
         if loop is None or sink is None:
             return None
-        found = checkpoint_of(self.state, rotation=loop.rotation, number=sink.numbers(0))
-        return {**found, "term": loop.term}
+        return loop.checkpoint(sink.numbers(0))
 
     # ------------------------------------------------------------------ terms
 

@@ -12,6 +12,7 @@ repeated elsewhere, bit by bit, from the objects as of a revision and this. In p
 ``pods``                       by node, uids in the order in which they were placed there
 ``assumed``                    by uid, the nodes of pods whose bindings are not confirmed
 ``nominated``                  [uid, node] in their order
+``evicting``                   [profile, plugin, preemptor, victims] of evictions under way, uids
 =============================  ==============================================================
 """
 
@@ -23,11 +24,24 @@ from typing import Any
 from podsched.api.objects import AnyObject, Node, Pod, object_key
 from podsched.cache.cache import Stage
 from podsched.client.informer import Event, EventType
+from podsched.engine.cycle.preemption import Preemption
 from podsched.engine.state import SchedulingState
+from podsched.framework.plugin import Victims
+from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import EvictionListener
 
 
-def checkpoint_of(state: SchedulingState, *, rotation: int, number: int) -> dict[str, Any]:
-    """Return a state's checkpoint; ``number``: of the last decision that was recorded."""
+def checkpoint_of(
+    state: SchedulingState,
+    *,
+    rotation: int,
+    number: int,
+    preemptions: Sequence[Preemption] = (),
+) -> dict[str, Any]:
+    """Return a state's checkpoint.
+
+    ``number``: of the last decision that was recorded; ``preemptions``: those under way.
+    """
     columns, nominator = state.cache.columns, state.cache.nominator
     placed = {columns.names[row]: list(columns.pods(row)) for row in columns.live_rows.tolist()}
     return {
@@ -46,6 +60,10 @@ def checkpoint_of(state: SchedulingState, *, rotation: int, number: int) -> dict
             if stage is Stage.ASSUMED
         },
         "nominated": [[p.uid, node] for node in nominator.nodes() for p in nominator.pods(node)],
+        "evicting": [
+            [p.pod.cls.scheduler_name, p.plugin, p.pod.uid, [v.uid for v in p.victims.pods]]
+            for p in preemptions
+        ],
     }
 
 
@@ -73,6 +91,8 @@ def restore(
         state.cache.nominator.delete(uid)
     for uid, node_name in checkpoint["nominated"]:
         state.cache.nominate(infos[uid], node_name)
+    for evictions in checkpoint.get("evicting", ()):
+        _begin_evictions(state, infos, *evictions)
     state.chance.go_to(checkpoint["draws"])
     state.revision, state.beyond = checkpoint["revision"], checkpoint["beyond"]
 
@@ -105,3 +125,18 @@ def _add_pod(state: SchedulingState, pod: Pod, assumed_on: str) -> None:
     info = state.cache.cluster.pods.get(object_key(pod))
     if assumed_on and info is not None and not info.node_name:
         state.cache.assume(info, assumed_on)
+
+
+def _begin_evictions(
+    state: SchedulingState,
+    infos: Mapping[str, PodInfo],
+    profile: str,
+    plugin: str,
+    preemptor: str,
+    victims: Sequence[str],
+) -> None:
+    """Tell a plugin of evictions under way; pods that are gone by now no decision asks about."""
+    listener = state.profiles[profile].plugins.get(plugin)
+    if isinstance(listener, EvictionListener) and preemptor in infos:
+        there = tuple(infos[uid] for uid in victims if uid in infos)
+        listener.evictions_started(infos[preemptor], Victims(there))

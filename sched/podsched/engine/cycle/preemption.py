@@ -104,9 +104,12 @@ class Evictor:
         self._assumed = assumed
         self._report = report
         self._tasks = tasks
+        #: Those of whose victims the cache may not show yet that they go.
+        self.under_way: list[Preemption] = []
 
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
+        self.under_way.append(preemption)
         _tell(preemption, "evictions_started", preemption.pod, preemption.victims)
         self._tasks.start(self._run(preemption), f"preempt for {preemption.pod.key}")
 
@@ -123,14 +126,18 @@ class Evictor:
         except EvictionFailed as failure:
             _log.warning("Preemption failed", pod=preemption.pod.key, error=str(failure))
             try_again = True
-            _tell(preemption, "evictions_ended", preemption.victims)
+            self._ended(preemption)
         else:
             # The cache sees the evictions a moment after they were answered.
-            loop.call_later(SEEN_WITHIN, _tell, preemption, "evictions_ended", preemption.victims)
+            loop.call_later(SEEN_WITHIN, self._ended, preemption)
         finally:
             _tell(preemption, "preemptor_released", preemption.pod)
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
+
+    def _ended(self, preemption: Preemption) -> None:
+        self.under_way.remove(preemption)
+        _tell(preemption, "evictions_ended", preemption.victims)
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
         """Return whether one of them had gone by itself. Raises EvictionFailed."""

@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from podsched.cache.changes import Change
 from podsched.client.errors import FenceLost
 from podsched.engine.blame import PodFault, working_on
+from podsched.engine.checkpoint import checkpoint_of
 from podsched.engine.cycle.activation import Activator
 from podsched.engine.cycle.auditor import Auditor, RecentEvents
 from podsched.engine.cycle.binding_cycle import BindingCycle
@@ -85,9 +87,9 @@ class SchedulingLoop:
         self.binding = BindingCycle(
             parts, self._tasks, failures, self._notes, self._activator, self._clock
         )
-        evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
+        self._evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
         self._cycle = SchedulingCycle(
-            parts, failures, self.binding, evictor, self._notes, self._activator, self._clock
+            parts, failures, self.binding, self._evictor, self._notes, self._activator, self._clock
         )
         self._recent = RecentEvents()
         self._decides = asyncio.Event()
@@ -146,10 +148,15 @@ class SchedulingLoop:
         """A revision: whoever has seen it has seen all bindings of which it is known."""
         return self.binding.revision
 
-    @property
-    def rotation(self) -> int:
-        """Where the next search for feasible nodes starts."""
-        return self._placer.rotation
+    def checkpoint(self, number: int) -> dict[str, Any]:
+        """Return what decisions are based on besides objects; ``number``: of the last one."""
+        found = checkpoint_of(
+            self._state,
+            rotation=self._placer.rotation,
+            number=number,
+            preemptions=self._evictor.under_way,
+        )
+        return {**found, "term": self._term}
 
     # ------------------------------------------------------------------ the loop
 
