@@ -9,11 +9,17 @@ import pytest
 
 from podsched.client.errors import FenceLost
 from podsched.engine.cycle.scheduling_cycle import MAX_WAIT_FOR_EXTENDERS
+from podsched.engine.decisions.frames import FrameWriter
+from podsched.engine.decisions.log import DecisionLog, facts_of
+from podsched.engine.decisions.rows import DecisionQuery
+from podsched.engine.decisions.stores import MemoryStore
 from podsched.engine.extenders.binding import CONFIRMED_WITHIN
 from podsched.engine.extenders.placement import CHANGED_MEANWHILE
 from podsched.engine.extenders.wire import ExtenderError
 from podsched.framework.plugin import PermitResult
 from podsched.framework.status import Code, Status
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.metrics import DecisionMetrics
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node
 from support.extender_world import ScriptedExtender, keep_victims, names_in, passing
@@ -31,12 +37,14 @@ GPU = {"managedResources": [{"name": "example.com/gpu"}]}
 
 
 def extended(
-    *configs: dict[str, Any], profiles: tuple[dict[str, Any], ...] = ({},)
+    *configs: dict[str, Any],
+    profiles: tuple[dict[str, Any], ...] = ({},),
+    decisions: DecisionLog | None = None,
 ) -> tuple[TermWorld, list[ScriptedExtender]]:
     """A world with an extender for each configuration, called e0, e1 and so on."""
     scripted = {f"http://e{at}": ScriptedExtender() for at in range(len(configs))}
     full = [{"urlPrefix": url, **config} for url, config in zip(scripted, configs, strict=True)]
-    world = TermWorld(profiles, extenders=full, connect=scripted.__getitem__)
+    world = TermWorld(profiles, extenders=full, connect=scripted.__getitem__, decisions=decisions)
     return world, list(scripted.values())
 
 
@@ -245,6 +253,71 @@ async def test_extenders_are_asked_for_scores_at_the_same_time_and_one_may_fail(
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n2"]
         assert gauge.value == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ({"n1": -1}, "n2"),
+        ({"n1": -(2**63), "n2": -(2**63) + 1}, "n3"),
+        ({"n2": 11, "n3": 1000}, "n3"),
+        ({"n2": 2**63 - 1}, "n2"),
+        ({"n2": 10, "elsewhere": 1000, "": 1000}, "n2"),
+    ],
+)
+async def test_scores_beyond_the_range_of_extenders_count_as_they_are(
+    scores: dict[str, int], chosen: str
+) -> None:
+    """kube-scheduler does not check them either; nodes that were not asked about do not matter."""
+    world, (first,) = extended({**ALL, "weight": 9})
+    first.answers["prioritize"] = lambda args: [
+        {"Host": name, "Score": score} for name, score in scores.items()
+    ]
+    for name in ("n1", "n2", "n3"):
+        world.node(name)
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(1)
+        assert world.nodes_of("a") == [chosen]
+
+
+async def test_a_score_at_the_end_of_its_range_is_recorded_as_the_most_there_is() -> None:
+    """With its weight it would not be a number of 64 bits, which records and questions have."""
+    store = MemoryStore(1 << 20, FrameWriter().facts(facts_of("replica"), 0.0))
+    log = DecisionLog(store, DecisionMetrics(MetricRegistry()))
+    world, (first,) = extended({**ALL, "weight": 9}, decisions=log)
+    world.node("n1")
+    world.node("n2")
+    async with world.running():
+        for name, score in (("high", 2**63 - 1), ("low", -(2**63))):
+            first.answers["prioritize"] = lambda args, score=score: [
+                {"Host": node, "Score": score} for node in ("n1", "n2")
+            ]
+            world.pod(name)
+            await asyncio.sleep(1)
+    log.flush(0)
+    records = log.find(DecisionQuery()).records
+    assert {r.name: r.total for r in records} == {"high": 2**63 - 1, "low": -(2**63)}
+
+
+@pytest.mark.parametrize(
+    "answer", [b'[{"Host":"n2","Score":NaN}]', b'[{"Host":"n2","Score":1e308}]']
+)
+async def test_scores_that_are_no_integers_count_as_none(answer: bytes) -> None:
+    """Go cannot read them either: the extender is told of in the log, and the pod goes on."""
+    world, (first,) = extended(ALL)
+    sent = first.send
+
+    async def send(verb: str, body: bytes) -> bytes:
+        return answer if verb == "prioritize" else await sent(verb, body)
+
+    first.send = send  # type: ignore[method-assign, assignment]
+    world.node("n1")
+    world.node("n2")
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(1)
+        assert world.nodes_of("a") == ["n1"]
 
 
 # ------------------------------------------------------------------ meanwhile

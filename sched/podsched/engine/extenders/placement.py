@@ -61,6 +61,8 @@ _log = get_logger("extenders")
 MAX_TRIES = 3
 CHANGED_MEANWHILE = "the cluster changed each time that the extenders were asked"
 PREEMPTION_PREFIX = "preemption: "
+#: MaxTotalScore of kube-scheduler, and the most that can be recorded.
+MAX_TOTAL = 2**63 - 1
 
 
 class ExtendedPlacer:
@@ -256,14 +258,14 @@ class _Attempt:
         except PluginFailure as failure:
             return Decision(self._queued, self._evaluation.state, error=failure.status)
         names = self._names(rows)
-        # Python's integers: what an extender gives is not bounded.
+        # Python's integers: what an extender gives is not bounded, and Go's would wrap around.
         sums = [total + scores.get(name, 0) for total, name in zip(totals, names, strict=True)]
         best = sums.index(max(sums))
         return Decision(
             self._queued,
             own_state(self._evaluation),
             names[best],
-            total=sums[best],
+            total=min(max(sums[best], -MAX_TOTAL - 1), MAX_TOTAL),
             feasible=len(rows),
             evaluated=len(self._evaluation.outcome().rows),
         )
