@@ -13,15 +13,15 @@ from podsched.replay.decision_capture import unpacked
 from podsched.v1.scheduling_pb2 import Question
 
 
-async def test_the_checkpoint_comes_with_the_configuration() -> None:
+async def test_a_checkpoint_arrives_as_it_was_taken() -> None:
     taken: dict[str, Any] = {"term": 5, "revision": 7, "number": 3, "rows": ["n1"]}
-    checkpoints = Checkpoints(lambda: dict(taken), lambda: {"profiles": []})
+    checkpoints = Checkpoints(lambda: dict(taken))
     (answer,) = [answer async for answer in checkpoints.answer(Question())]
-    assert unpacked(answer.checkpoint) == {**taken, "configuration": {"profiles": []}}
+    assert unpacked(answer.checkpoint) == taken
 
 
 async def test_who_decides_nothing_says_so() -> None:
-    checkpoints = Checkpoints(lambda: None, dict)
+    checkpoints = Checkpoints(lambda: None)
     with pytest.raises(Unanswerable, match="makes no decisions") as raised:
         [answer async for answer in checkpoints.answer(Question())]
     assert raised.value.code is StatusCode.FAILED_PRECONDITION

@@ -71,7 +71,9 @@ async def test_every_decision_of_a_real_leader_comes_out_the_same(tmp_path: Path
         assert await recording.wait() == 0
     found = read_recording(file)
     assert found.ended == "interrupted"
-    verdict = await asyncio.to_thread(repeat, found, own_config(found), factories())
+    verdict = await asyncio.to_thread(
+        repeat, found, lambda checkpoint: own_config(found, checkpoint), factories()
+    )
     assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
     assert verdict.pods > 110
     assert verdict.placed > 20

@@ -26,15 +26,16 @@ class Leader:
 
     def __init__(self) -> None:
         self.records: list[DecisionRecord] = []
-        self.term, self.revision = 5, 10
+        self.term, self.revision, self.begun_after = 5, 10, 0
         self.fault: ClientError | None = None
 
     def decide(
         self, number: int, at: float, outcome: str = "Scheduled", revision: int = 10
     ) -> None:
         record = DecisionRecord(
-            number=number, term=self.term, revision=revision, outcome=outcome, name=f"p{number}"
-        )
+            number=number, term=self.term, revision=revision, outcome=outcome, name=f"p{number}",
+            begun_after=self.begun_after,
+        )  # fmt: skip
         record.decided_time.CopyFrom(timestamp(at))
         self.records = [r for r in self.records if (r.term, r.number) != (self.term, number)]
         self.records.append(record)
@@ -48,7 +49,12 @@ class Leader:
         return DecisionsResponse(records=found[-2:], more=len(found) > 2)
 
     async def checkpoint(self) -> SchedulingCheckpoint:
-        document = {"term": self.term, "revision": self.revision, "number": 0}
+        document = {
+            "term": self.term,
+            "revision": self.revision,
+            "number": 0,
+            "begun_after": self.begun_after,
+        }
         return SchedulingCheckpoint(content=gzip.compress(json.dumps(document).encode()))
 
 
@@ -136,6 +142,19 @@ async def test_another_term_gets_a_checkpoint_of_its_own(world: World) -> None:
     world.leader.decide(1, 1001.5)
     await asyncio.sleep(3)
     assert [note.document["term"] for note in (await world.read()).checkpoints] == [5, 6]
+
+
+async def test_a_term_that_goes_on_with_another_configuration_gets_another_checkpoint(
+    world: World,
+) -> None:
+    world.start()
+    world.leader.decide(3, 1001.0)
+    await asyncio.sleep(1.5)
+    world.leader.begun_after = 3
+    world.leader.decide(4, 1001.5)
+    await asyncio.sleep(3)
+    taken = [note.document for note in (await world.read()).checkpoints]
+    assert [(found["term"], found["begun_after"]) for found in taken] == [(5, 0), (5, 3)]
 
 
 async def test_where_decisions_are_not_to_be_had_the_recording_goes_on(world: World) -> None:

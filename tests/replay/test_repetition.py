@@ -13,14 +13,23 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from podsched.config.load import default_config, load_config
+from podsched.api.kinds import WATCHED_KINDS
+from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
+from podsched.cache.columns import Columns
+from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.config.settings import SchedulerSettings
+from podsched.engine.cycle.cycle_metrics import CycleMeter
+from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.decisions.frames import FrameWriter
 from podsched.engine.decisions.log import DecisionLog, facts_of
 from podsched.engine.decisions.rows import DecisionQuery
 from podsched.engine.decisions.stores import MemoryStore
+from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.writes.bind_queue import Binder
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
+from podsched.lib.tasks import TaskSet
 from podsched.plugins.default_preemption.plugin import REASON_TERMINATING
 from podsched.plugins.registry import factories
 from podsched.replay.capture import Capture
@@ -29,10 +38,36 @@ from podsched.replay.repetition import NotRepeatable, repeat
 from podsched.replay.virtual_time import run_in_virtual_time
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
+from podsched.telemetry.tracing import Tracer
+from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
-from support.term_world import TermWorld
+from support.engine_world import node, pod
+from support.term_world import LOCK, TermWorld
 
 PODS = 220
+PENDING = {"schedulerName": "default-scheduler", "priority": 0}
+
+
+def a_log() -> DecisionLog:
+    store = MemoryStore(64 << 20, FrameWriter().facts(facts_of("replica"), 0.0))
+    return DecisionLog(store, DecisionMetrics(MetricRegistry()))
+
+
+@asynccontextmanager
+async def recording_of(
+    cluster: FakeCluster, file: Path, log: DecisionLog
+) -> AsyncIterator[RecordingWriter]:
+    """Objects are recorded; in the end all decisions, too."""
+    writer = RecordingWriter(file, {"time": 0.0})
+    capture = Capture(writer, asyncio.get_running_loop().time, most_bytes=1 << 30)
+    following = asyncio.create_task(capture.watch(cluster))
+    await asyncio.sleep(0.1)
+    yield writer
+    for record in log.find(DecisionQuery(limit=100_000)).records:
+        writer.note(0.0, "decision", json_format.MessageToDict(record))
+    writer.close(0.0, "done", capture.progress.revision)
+    following.cancel()
+    await asyncio.wait([following])
 
 
 class Run:
@@ -43,8 +78,7 @@ class Run:
         self.chance = random.Random(seed)
         self.profile = profile
         self.turned_down: set[str] = set()
-        store = MemoryStore(64 << 20, FrameWriter().facts(facts_of("replica"), 0.0))
-        self.log = DecisionLog(store, DecisionMetrics(MetricRegistry()))
+        self.log = a_log()
 
     async def record(self) -> None:
         """Runs it in virtual time; the recording begins when the term has been under way."""
@@ -62,7 +96,7 @@ class Run:
             await self.recorded()
 
     async def recorded(self) -> None:
-        async with self.recording() as writer:
+        async with recording_of(self.world.cluster, self.file, self.log) as writer:
             # Pods are assumed and not confirmed, nominated and being evicted as of the checkpoint.
             for number in range(40, 60):
                 self.pod(number)
@@ -74,21 +108,6 @@ class Run:
             for number in range(PODS, PODS + 130):  # more than an informer takes in one go
                 self.pod(number)
             await asyncio.sleep(1)
-
-    @asynccontextmanager
-    async def recording(self) -> AsyncIterator[RecordingWriter]:
-        """Objects are recorded; in the end all decisions, too."""
-        writer = RecordingWriter(self.file, {"time": 0.0})
-        capture = Capture(writer, asyncio.get_running_loop().time, most_bytes=1 << 30)
-        following = asyncio.create_task(capture.watch(self.world.cluster))
-        await asyncio.sleep(0.1)
-        yield writer
-        found = self.log.find(DecisionQuery(limit=100_000))
-        for record in found.records:
-            writer.note(0.0, "decision", json_format.MessageToDict(record))
-        writer.close(0.0, "done", capture.progress.revision)
-        following.cancel()
-        await asyncio.wait([following])
 
     def checkpoint(self, writer: RecordingWriter) -> None:
         writer.note(0.0, "checkpoint", self.world.term.checkpoint(self.log.numbers(0)))
@@ -153,7 +172,7 @@ class SlowEviction(Run):
             return await evict(evictions, fence=fence)
 
         world.cluster.evict_pods = slow  # type: ignore[method-assign]
-        async with world.running(), self.recording() as writer:
+        async with world.running(), recording_of(self.world.cluster, self.file, self.log) as writer:
             await asyncio.sleep(0.5)
             world.pod("preemptor", "3", 100)
             await asyncio.sleep(0.5)
@@ -162,10 +181,76 @@ class SlowEviction(Run):
             await asyncio.sleep(10)
 
 
+PACKED = {
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                }
+            ]
+        }
+    ]
+}
+
+
+class Direct:
+    """Actors of a term that has none."""
+
+    evaluator: RemoteEvaluator | None = None
+    dry_run: RemoteDryRun | None = None
+
+    def __init__(self, binder: Binder) -> None:
+        self.binder = binder
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
+        return self  # type: ignore[return-value]
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def record_a_reload(file: Path) -> None:
+    """A term goes on with another configuration while it is recorded."""
+    cluster, log, tasks = FakeCluster(), a_log(), TaskSet("the replica")
+    informer = cluster.informer(WATCHED_KINDS)
+    parts = RunnerParts(
+        "replica", default_config(), SchedulerSettings(audit_period=0.0), None, factories(),
+        cluster, informer, Direct(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
+        decisions=log,
+    )  # fmt: skip
+    runner = TermRunner(parts, tasks)
+    tasks.start(informer.run(runner.handle), "informer")
+    running = asyncio.create_task(tasks.run())
+    for number in range(4):
+        cluster.create(node(f"n{number}"))
+    fence = cluster.new_term(LOCK)
+    runner.start_term(fence, lambda: None)
+    cluster.create(node("last"))  # with it the informer has seen the term
+    async with recording_of(cluster, file, log) as writer:
+        for part in ("before", "after"):
+            await asyncio.sleep(0.5)
+            taken = runner.checkpoint()
+            assert taken is not None
+            writer.note(0.0, "checkpoint", taken)
+            for number in range(6):
+                cluster.create(pod(f"{part}-{number}", PENDING))
+                await asyncio.sleep(0.1)
+            if part == "before":
+                await runner.reconfigure(load_config(PACKED), None)
+    running.cancel()
+    await asyncio.wait([running])
+
+
 def recorded(tmp_path: Path, kind: type[Run] = Run) -> Recording:
     run = kind(tmp_path / "run.rec", 1, {})
     run_in_virtual_time(run.record())
     return read_recording(run.file)
+
+
+def by_default(checkpoint: Mapping[str, Any]) -> SchedulerConfiguration:
+    return default_config()
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +260,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Recording) -> None:
-    verdict = repeat(recording, default_config(), factories())
+    verdict = repeat(recording, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
     assert verdict.pods > 280
     assert verdict.placed > 100
@@ -188,30 +273,29 @@ def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(
     tmp_path: Path,
 ) -> None:
     found = recorded(tmp_path, SlowEviction)
-    verdict = repeat(found, default_config(), factories())
+    verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
     messages = [note.document.get("message", "") for note in found.decisions]
     assert any(REASON_TERMINATING in text for text in messages), messages
     assert verdict.repeated == 2
 
 
+def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Path) -> None:
+    file = tmp_path / "reload.rec"
+    run_in_virtual_time(record_a_reload(file))
+    found = read_recording(file)
+    verdict = repeat(found, lambda held: load_config(held["configuration"]), factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert (verdict.repeated, verdict.left_out) == (12, {})
+    nodes = {n.document["name"]: n.document["nodeName"] for n in found.decisions}
+    assert len({nodes[f"before-{number}"] for number in range(5)}) == 5, "spread"
+    assert len({nodes[f"after-{number}"] for number in range(6)}) == 1, "packed"
+
+
 def test_another_configuration_decides_otherwise_and_that_is_told(recording: Recording) -> None:
-    packed = load_config(
-        {
-            "profiles": [
-                {
-                    "pluginConfig": [
-                        {
-                            "name": "NodeResourcesFit",
-                            "args": {"scoringStrategy": {"type": "MostAllocated"}},
-                        }
-                    ]
-                }
-            ]
-        }
-    )
+    packed = load_config(PACKED)
     few = replace(recording, decisions=recording.decisions[:400])
-    verdict = repeat(few, packed, factories())
+    verdict = repeat(few, lambda checkpoint: packed, factories())
     assert any("node_name" in mismatch.fields for mismatch in verdict.mismatches)
     assert str(verdict.mismatches[0]).startswith("decision ")
 
@@ -223,7 +307,7 @@ def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
     at = max(n for n, note in enumerate(decisions) if note.document.get("nodeName"))
     lied = {**decisions[at].document, "feasibleNodes": 77}
     decisions[at] = decisions[at]._replace(document=lied)
-    verdict = repeat(replace(recording, decisions=decisions), default_config(), factories())
+    verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
     (mismatch,) = verdict.mismatches
     assert mismatch.number == int(lied["number"])
     assert mismatch.fields["feasible_nodes"][0] == 77
@@ -235,7 +319,7 @@ def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
     decisions = [n for n in recording.decisions if int(n.document["number"]) < 400]
     gone = next(n for n in decisions[200:] if n.document.get("nodeName"))
     decisions.remove(gone)
-    verdict = repeat(replace(recording, decisions=decisions), default_config(), factories())
+    verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
     assert verdict.mismatches == []
     assert verdict.left_out["soon after a decision that is missing"] > 0
 
@@ -243,15 +327,17 @@ def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
 def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Recording) -> None:
     one = recording.checkpoints[0]
     other = one._replace(document={**one.document, "term": 4711})
-    verdict = repeat(replace(recording, checkpoints=[other]), default_config(), factories())
+    verdict = repeat(replace(recording, checkpoints=[other]), by_default, factories())
     assert verdict.repeated == 0
-    assert list(verdict.left_out) == ["of a term that the recording has no checkpoint of"]
+    assert list(verdict.left_out) == [
+        "of a term, or part of one, that the recording has no checkpoint of"
+    ]
 
 
 def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) -> None:
     with pytest.raises(NotRepeatable, match="no decisions"):
-        repeat(replace(recording, decisions=[]), default_config(), factories())
+        repeat(replace(recording, decisions=[]), by_default, factories())
     one = recording.checkpoints[0]
     broken = one._replace(document={"term": one.document["term"], "number": 0})
     with pytest.raises(NotRepeatable):
-        repeat(replace(recording, checkpoints=[broken]), default_config(), factories())
+        repeat(replace(recording, checkpoints=[broken]), by_default, factories())

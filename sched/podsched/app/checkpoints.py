@@ -16,14 +16,9 @@ from podsched.v1.scheduling_pb2 import Answer, Question, SchedulingCheckpoint
 class Checkpoints:
     """Answers questions for a checkpoint."""
 
-    def __init__(
-        self,
-        checkpoint: Callable[[], dict[str, Any] | None],
-        configuration: Callable[[], dict[str, Any]],
-    ) -> None:
-        """``checkpoint``: as of now, None where there is none; the configuration has no secret."""
+    def __init__(self, checkpoint: Callable[[], dict[str, Any] | None]) -> None:
+        """``checkpoint``: as of now, None where there is none."""
         self._checkpoint = checkpoint
-        self._configuration = configuration
 
     async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:
         """Answer with the checkpoint of this moment. Raises Unanswerable."""
@@ -32,7 +27,6 @@ class Checkpoints:
         if found is None:
             why = "the replica makes no decisions, or records none (--decision-log off)"
             raise Unanswerable(StatusCode.FAILED_PRECONDITION, why)
-        found["configuration"] = self._configuration()
         content = await asyncio.to_thread(_packed, found)
         yield Answer(checkpoint=SchedulingCheckpoint(content=content))
 

@@ -356,7 +356,7 @@ class Replica:
             self._informer,
             self.decisions,
         )
-        checkpoints = Checkpoints(self._runner.checkpoint, lambda: to_public(reconfiguring.config))
+        checkpoints = Checkpoints(self._runner.checkpoint)
         handlers = {
             "explain": explaining.answer,
             "decisions": DecisionAnswers(self.decisions).answer,

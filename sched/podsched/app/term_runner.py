@@ -29,7 +29,7 @@ from podsched.cache.columns import Columns
 from podsched.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.client.errors import FenceLost
 from podsched.client.informer import Batch, Event, EventType
-from podsched.config.load import SchedulerConfiguration
+from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.engine.blame import Blame, PodFault
@@ -153,6 +153,7 @@ class TermRunner(LoopListener):
 
     def _new_state(self) -> SchedulingState:
         parts = self._parts
+        self._decides_by = parts.config
         state = build_state(
             parts.config,
             parts.factories,
@@ -207,7 +208,8 @@ class TermRunner(LoopListener):
         loop, sink = self._loop, self._parts.decisions
         if loop is None or sink is None:
             return None
-        return loop.checkpoint(sink.numbers(0))
+        configuration = to_public(self._decides_by)
+        return {**loop.checkpoint(sink.numbers(0)), "configuration": configuration}
 
     # ------------------------------------------------------------------ terms
 

@@ -114,6 +114,8 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
     """Return the workload of a recording and the configuration in it; exit if it is broken."""
     recording = _read(file)
     config = own_config(recording)
+    if len({json.dumps(n.document.get("configuration")) for n in recording.checkpoints}) > 1:
+        warn(f"{file}: the configuration changed meanwhile; the last one decides from the start")
     workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
     if not recording.ended:
         warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,18 @@ from podsched.replay.repetition import NotRepeatable, Verdict, repeat
 MOST_SHOWN = 10
 
 
-def own_config(recording: Recording) -> SchedulerConfiguration:
-    """Return the configuration in a recording, else the default one; exit if it is broken.
+def own_config(
+    recording: Recording, checkpoint: Mapping[str, Any] | None = None
+) -> SchedulerConfiguration:
+    """Return the configuration of a checkpoint, or of the last one; exit if it is broken.
 
-    The leader's own goes before the one that ``sched record`` was given.
+    The leader's own goes before the one that ``sched record`` was given, and that before the
+    default one.
     """
     document = recording.header.get("configuration")
-    for note in recording.checkpoints:
-        document = note.document.get("configuration", document)
+    held = [note.document for note in recording.checkpoints] if checkpoint is None else [checkpoint]
+    for found in held:
+        document = found.get("configuration", document)
     if document is None:
         return default_config()
     try:
@@ -44,7 +49,9 @@ def verify_decisions(
     """Make all recorded decisions again; exit with 1 if one differs, or none could be made."""
     began = time.monotonic()
     try:
-        verdict = repeat(recording, config or own_config(recording), factories())
+        verdict = repeat(
+            recording, lambda found: config or own_config(recording, found), factories()
+        )
     except NotRepeatable as error:
         fail(f"{file}: the decisions cannot be made again: {error}")
     took = time.monotonic() - began

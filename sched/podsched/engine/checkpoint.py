@@ -6,7 +6,7 @@ repeated elsewhere, bit by bit, from the objects as of a revision and this. In p
 
 =============================  ==============================================================
 ``revision``, ``beyond``       everything up to the revision, and so many changes after it
-``number``                     of the last decision
+``number``, ``begun_after``    of the last decision; of the last one before this state was built
 ``seed``, ``draws``            of the random numbers; ``rotation``: where the next search begins
 ``rows``, ``free``             nodes by row ("" for none); free rows, the next one last
 ``pods``                       by node, uids in the order in which they were placed there

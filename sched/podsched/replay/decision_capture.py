@@ -1,7 +1,8 @@
 """The leader's decisions, written into a recording as they come, and what they are based on.
 
-A checkpoint is taken once everything up to it is recorded, and another one of each later term; the
-decisions of a term before its checkpoint cannot be made again. Where decisions are not to be had,
+A checkpoint is taken once everything up to it is recorded, and another one of each state that is
+built later, in another term or for another configuration; the decisions of a state before its
+checkpoint cannot be made again. Where decisions are not to be had,
 the recording goes on without them.
 """
 
@@ -65,8 +66,9 @@ class DecisionCapture:
         self._progress = capture.progress
         self._clock = clock
         self._since = wall() - _OVERLAP
-        #: Terms with a checkpoint, and decisions that were written with their outcome or without.
-        self._terms: set[int] = set()
+        #: The state of the latest checkpoint, while there is none later: its term, and the number
+        #: of the last decision before it. And decisions written, with their outcome or without.
+        self._state: tuple[int, int] | None = None
         self._written: dict[tuple[int, int], str] = {}
         self._revision = 0
         #: Why there are no decisions; "" while there are.
@@ -77,17 +79,17 @@ class DecisionCapture:
         await self._capture.synced.wait()
         while True:
             try:
-                if not self._terms:
+                if self._state is None:
                     await self._checkpoint()
                 await self._poll()
                 self.problem = ""
             except ClientError as error:
                 self.problem = str(error)
-            await asyncio.sleep(PERIOD if self._terms else PERIOD / 5)
+            await asyncio.sleep(PERIOD if self._state else PERIOD / 5)
 
     async def finish(self) -> None:
         """Record what is still missing: the last outcomes, and the changes they were based on."""
-        if not self._terms:
+        if self._state is None and not self._written:
             return
         await asyncio.sleep(_AT_THE_END)
         try:
@@ -104,7 +106,7 @@ class DecisionCapture:
         found = unpacked(await self._source.checkpoint())
         if found["revision"] < self._progress.listed:
             return  # the leader has not seen yet what the recording begins with
-        self._terms.add(found["term"])
+        self._state = found["term"], found.get("begun_after", 0)
         self._writer.note(self._clock(), "checkpoint", found)
 
     async def _poll(self) -> None:
@@ -128,8 +130,8 @@ class DecisionCapture:
         key = (record.term, record.number)
         if self._written.get(key) == record.outcome or record.bound_node:
             return False
-        if record.term not in self._terms and record.term > max(self._terms, default=0):
-            self._terms.clear()  # another leads: its checkpoint comes with the next round
+        if self._state is not None and (record.term, record.begun_after) > self._state:
+            self._state = None  # its checkpoint comes with the next round
         self._written[key] = record.outcome
         self._revision = max(self._revision, record.revision)
         self._writer.note(self._clock(), "decision", json_format.MessageToDict(record))

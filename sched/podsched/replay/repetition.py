@@ -9,14 +9,15 @@ confirmed yet, and on chance. All are in the recording, so each decision is made
 code, and has to come out the same: node, numbers of evaluated and feasible nodes, scores, message,
 preemption. One that comes out differently is told, and the recorded one goes on.
 
-Decisions of another term than the checkpoint's, before it, or made by extenders are not repeated.
+A checkpoint is that of one state: a term builds another one to go on with another configuration.
+Decisions of a state without a checkpoint, before it, or made by extenders are not repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -104,41 +105,50 @@ class Verdict:
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
 
+#: Makes the configuration that decided of a checkpoint.
+ConfigOf = Callable[[Mapping[str, Any]], SchedulerConfiguration]
+
+
 def repeat(
-    recording: Recording,
-    config: SchedulerConfiguration,
-    factories: Mapping[str, PluginFactory],
+    recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
 ) -> Verdict:
     """Make all recorded decisions again. Raises NotRepeatable."""
     if not recording.checkpoints or not recording.decisions:
         raise NotRepeatable("no decisions of a leader were recorded")
-    if config.extenders:
-        raise NotRepeatable("extenders took part, who cannot be asked again")
-    return run_in_virtual_time(_repeat(recording, config, factories))
+    return run_in_virtual_time(_repeat(recording, config_of, factories))
 
 
 async def _repeat(
-    recording: Recording, config: SchedulerConfiguration, factories: Mapping[str, PluginFactory]
+    recording: Recording, config_of: ConfigOf, factories: Mapping[str, PluginFactory]
 ) -> Verdict:
     verdict = Verdict()
     uids = set()
-    checkpoints = {note.document.get("term"): note.document for note in recording.checkpoints}
-    terms: dict[int, _Repetition] = {}
+    checkpoints = {_state_of(note.document): note.document for note in recording.checkpoints}
+    configs = {state: config_of(document) for state, document in checkpoints.items()}
+    states: dict[tuple[int, int], _Repetition] = {}
     for record in records_of(recording):
-        checkpoint = checkpoints.get(record.term)
+        state = record.term, record.begun_after
+        checkpoint = checkpoints.get(state)
         if checkpoint is None:
-            verdict.leave_out("of a term that the recording has no checkpoint of")
+            verdict.leave_out("of a term, or part of one, that the recording has no checkpoint of")
+        elif configs[state].extenders:
+            verdict.leave_out("extenders took part, who cannot be asked again")
         elif record.number <= checkpoint.get("number", 0):
             verdict.leave_out("before the checkpoint")
         elif record.revision > recording.last_revision:
             verdict.leave_out("after the end of the recording")
         else:
-            if record.term not in terms:
-                terms[record.term] = _begun(recording, checkpoint, config, factories, verdict)
-            await terms[record.term].repeat(record)
+            if state not in states:
+                config = configs[state]
+                states[state] = _begun(recording, checkpoint, config, factories, verdict)
+            await states[state].repeat(record)
             uids.add(record.uid)
     verdict.pods = len(uids)
     return verdict
+
+
+def _state_of(checkpoint: Mapping[str, Any]) -> tuple[int, int]:
+    return checkpoint.get("term", 0), checkpoint.get("begun_after", 0)
 
 
 def _begun(
@@ -203,7 +213,7 @@ class Collector:
 
 
 class _Repetition:
-    """One term's decisions; it is the ``StateListener`` of its state."""
+    """One state's decisions; it is the ``StateListener`` of its state."""
 
     def __init__(
         self,

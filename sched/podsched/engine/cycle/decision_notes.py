@@ -86,12 +86,15 @@ class DecisionNotes:
         self._clock = clock
         self._allowance = Allowance(clock())
         self._rotation = self._draws = 0
+        #: Number of the last decision before this state's.
+        self.begun_after = 0
         self._detailed = self._follows = False
 
     def begin_term(self) -> None:
         """Tell on what the term's decisions are based."""
         if self._sink is None:
             return
+        self.begun_after = self._sink.numbers(0)
         facts = {
             "term": self._term,
             "revision": self._state.revision,
@@ -121,7 +124,7 @@ class DecisionNotes:
         """Note decisions that were made together since ``began``."""
         if self._sink is None:
             return
-        more, beyond = self._more(), self._state.beyond
+        more, always = self._more(), self._of_all()
         count = len(decisions)
         number = self._sink.numbers(count)
         revision, each = self._state.revision, (now - began) / max(count, 1)
@@ -140,10 +143,15 @@ class DecisionNotes:
                     cls.compiled.get(_DIGEST) or digest(cls),
                     decision.evaluated, decision.feasible, decision.node_name, decision.total,
                     queued.timestamp,
-                    {**more.get(at, {}), "beyond": beyond} if beyond else more.get(at),
+                    {**more.get(at, {}), **always} if always else more.get(at),
                 )
             )  # fmt: skip
         self._sink.put(("decided", common, pods), count)
+
+    def _of_all(self) -> dict[str, int]:
+        """Return what else is to be known of all decisions that are made now, mostly nothing."""
+        facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}
+        return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
         """Return what else is known, by the decision's place, and count its cost."""

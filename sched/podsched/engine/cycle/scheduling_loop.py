@@ -156,7 +156,7 @@ class SchedulingLoop:
             number=number,
             preemptions=self._evictor.under_way,
         )
-        return {**found, "term": self._term}
+        return {**found, "term": self._term, "begun_after": self._notes.begun_after}
 
     # ------------------------------------------------------------------ the loop
 
