@@ -50,3 +50,30 @@ def test_a_wrong_result_fails_however_fast_it_was(sched: Commands, tmp_path: Pat
     done = sched("bench", str(file), "--json")
     assert done.code == 1
     assert "is bound to node nowhere, which does not exist" in done.errors[-1]
+
+
+def test_client_and_scheduler_come_by_kubernetes_api_if_asked(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(WORKLOAD.replace("{{NODE}}", ""))
+    done = sched("bench", str(file), "--json", "--backend", "kubernetes")
+    assert done.code == 0, done.errors
+    run = json.loads(done.out)
+    assert (run["backend"], run["create_mode"], run["bound"]) == ("kubernetes", "single", 6)
+    assert {"apiserver-0", "scheduler-0", "bench"} <= run["cpu_us_per_pod"].keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["Failover"], "Failover is measured with podsched's own API"),
+        (["SchedulingBasic", "--create-mode", "batch"], "Kubernetes' API creates single pods"),
+    ],
+)
+def test_what_kubernetes_api_has_not_is_not_measured_on_it(
+    sched: Commands, arguments: list[str], error: str
+) -> None:
+    done = sched("bench", "--backend", "kubernetes", *arguments)
+    assert done.code == 2
+    assert error in done.errors[-1]

@@ -10,7 +10,7 @@ Non-goal: speed beyond a manifest's needs; objects travel as protobuf.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -379,26 +379,24 @@ def _merged(target: object, patch: object) -> Any:
 
 def write(message: Message) -> dict[str, Any]:
     """Return the members of a message that are set, by their names in JSON, as JSON's types."""
+    # Most fields of most messages are not set: the C of protobuf names those that are.
+    values: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
     result: dict[str, Any] = {}
-    for field in _fields(message.DESCRIPTOR).values():
+    for name, field in _written_fields(message.DESCRIPTOR, frozenset(values)):
+        value = values[name] if name in values else getattr(message, name)
         if field.is_list:
-            items = [field.to_json(item) for item in getattr(message, field.name)]
-            if items:
-                result[field.json_name] = items
+            result[field.json_name] = [field.to_json(item) for item in value]
         elif field.is_map:
-            entries = getattr(message, field.name)
-            if entries:
-                result[field.json_name] = {
-                    key: field.to_json(entries[key]) for key in sorted(entries)
-                }
-        elif _is_set(message, field):
-            result[field.json_name] = field.to_json(getattr(message, field.name))
+            result[field.json_name] = {key: field.to_json(value[key]) for key in sorted(value)}
+        else:
+            result[field.json_name] = field.to_json(value)
     return result
 
 
-def _is_set(message: Message, field: _Field) -> bool:
-    if field.always:
-        return True
-    if message.DESCRIPTOR.fields_by_name[field.name].has_presence:
-        return message.HasField(field.name)
-    return bool(getattr(message, field.name))
+@lru_cache(4096)
+def _written_fields(
+    descriptor: Descriptor, are_set: frozenset[str]
+) -> Sequence[tuple[str, _Field]]:
+    """Return the fields that are written, in the order of the proto, of those that are set."""
+    fields = _fields(descriptor).values()
+    return [(each.name, each) for each in fields if each.always or each.name in are_set]

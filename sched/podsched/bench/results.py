@@ -22,7 +22,7 @@ class BenchResult:
 
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
-    not measured, or not with this size.
+    not measured, or not with this size. ``backend``: which API the pods and the scheduler came by.
     """
 
     workload: str
@@ -40,6 +40,7 @@ class BenchResult:
     memory_mb: dict[str, float] = field(default_factory=dict)
     longest_lag_ms: dict[str, float] = field(default_factory=dict)
     timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
+    backend: str = "podsched"
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -62,9 +63,10 @@ class BenchResult:
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
         memory = ", ".join(f"{name} {each:,.0f}" for name, each in self.memory_mb.items())
         lags = ", ".join(f"{name} {each:g}" for name, each in self.longest_lag_ms.items())
+        by = " through Kubernetes' REST API" if self.backend == "kubernetes" else ""
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
         return [
-            f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}",
+            f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}{by}",
             f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
             f"  all created after {self.create_seconds:.2f} s",
             f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",

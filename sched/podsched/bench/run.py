@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from podsched.api.objects import AnyObject
+import yaml
+
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import to_manifest
+from podsched.api.objects import AnyObject, Pod
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import of_result
+from podsched.kube.access import from_kubeconfig
+from podsched.kube.http import KubeHttp
+from podsched.kube.paths import collection
 
 Progress = Callable[[str, int, int], None]
+CreatePod = Callable[[Pod], Coroutine[Any, Any, object]]
+
+#: As many requests as there is work for: the limit is not to be measured.
+_UNLIMITED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"qps": -1},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,9 @@ class BenchOptions:
     evaluator: str = "local"
     rate: float = 0.0
     """Pods created per second, each with a call of its own; 0: as the workload says."""
+    through_kube: bool = False
+    """Whether replicas schedule, and measured pods are created, through Kubernetes' REST API, one
+    pod per request."""
     fsync: bool = True
     timeout: float = 600.0
     agent_nodes: int = 0
@@ -45,6 +64,10 @@ class BenchOptions:
 async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
     """Run a cluster for the block. Raises ``ProcessFailed``, ``EmbeddedEtcdError``."""
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        config = None
+        if options.through_kube:
+            config = Path(directory) / "scheduler.yaml"
+            config.write_text(yaml.safe_dump(_UNLIMITED))
         cluster = LocalCluster(
             LocalClusterOptions(
                 data_dir=Path(directory),
@@ -54,6 +77,9 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
                 node_pods=options.agent_node_pods,
                 evaluator=options.evaluator,
                 fsync=options.fsync,
+                kube_address="127.0.0.1:0" if options.through_kube else "",
+                through_kube=options.through_kube,
+                scheduler_config=config,
                 api_arguments=options.api_arguments,
                 route=options.route,
             )
@@ -63,6 +89,24 @@ async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
             yield cluster
         finally:
             await cluster.stop()
+
+
+@asynccontextmanager
+async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[CreatePod]:
+    """Give what creates one pod by one call: through Kubernetes' REST API if that is served."""
+    if cluster.kubeconfig is None:
+        yield client.create
+        return
+    http = KubeHttp(from_kubeconfig(cluster.kubeconfig))
+
+    async def create(pod: Pod) -> None:
+        path = collection(KINDS["Pod"], pod.metadata.namespace)
+        await http.request("POST", path, body=to_manifest(pod))
+
+    try:
+        yield create
+    finally:
+        await http.close()
 
 
 def pids_of(cluster: LocalCluster) -> dict[str, int | None]:

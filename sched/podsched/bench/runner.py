@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from podsched.api.objects import Node, Pod
@@ -19,7 +19,15 @@ from podsched.bench.memory import memory_of, memory_of_session
 from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
 from podsched.bench.results import BenchResult, timeline
-from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all, pids_of
+from podsched.bench.run import (
+    BenchOptions,
+    CreatePod,
+    Progress,
+    bench_cluster,
+    create_all,
+    creating,
+    pids_of,
+)
 from podsched.bench.shapes import key_of
 from podsched.bench.verify import violations
 from podsched.client.api_client import ApiClient
@@ -41,15 +49,25 @@ async def run_workload(
         ClientError, ProcessFailed, EmbeddedEtcdError.
     """
     progress("starting", 0, 1)
-    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
+    async with running(options, progress) as runner:
         progress("starting", 1, 1)
+        await runner.carry_out(workload.ops)
+        result = runner.result(workload)
+        result.problems += await runner.verify()
+        return result
+
+
+@asynccontextmanager
+async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Runner]:
+    """Run a cluster, and what carries out operations on it, for the block.
+
+    Raises:
+        ClientError, ProcessFailed, EmbeddedEtcdError.
+    """
+    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
         counter = BoundCounter()
-        async with watching(client, counter):
-            runner = Runner(cluster, client, counter, options, progress)
-            await runner.carry_out(workload.ops)
-            result = runner.result(workload)
-            result.problems += await runner.verify()
-            return result
+        async with watching(client, counter), creating(cluster, client) as create_pod:
+            yield Runner(cluster, client, create_pod, counter, options, progress)
 
 
 @dataclass(slots=True)
@@ -74,12 +92,15 @@ class Runner:
         self,
         cluster: LocalCluster,
         client: ApiClient,
+        create_pod: CreatePod,
         counter: BoundCounter,
         options: BenchOptions,
         progress: Progress,
     ) -> None:
+        """Have nothing done yet; ``create_pod`` creates pods that have a call of their own."""
         self._cluster = cluster
         self._client = client
+        self._create_pod = create_pod
         self._counter = counter
         self._options = options
         self._progress = progress
@@ -229,7 +250,7 @@ class Runner:
         async def one_after_another() -> None:
             for pod in source:
                 created[key_of(pod)] = time.monotonic()
-                await self._client.create(pod)
+                await self._create_pod(pod)
 
         await asyncio.gather(*(one_after_another() for _ in range(self._options.in_flight)))
 
@@ -250,7 +271,7 @@ class Runner:
             for index, pod in enumerate(pods):
                 await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
                 created[key_of(pod)] = time.monotonic()
-                calls.create_task(self._client.create(pod), name=f"create {pod.metadata.name}")
+                calls.create_task(self._create_pod(pod), name=f"create {pod.metadata.name}")
 
     async def _churn(self, op: ops.Churn) -> None:
         began, tick = time.monotonic(), 0
@@ -305,6 +326,7 @@ class Runner:
                 name: longest_ms(clock.lags.get(name, {}), after)
                 for name, after in clock.lags_after.items()
             },
+            backend="kubernetes" if self._options.through_kube else "podsched",
             timeline=timeline([at - clock.began for at in bound.values()]),
         )
 

@@ -14,11 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 from podsched.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.bench.plot import line_chart
-from podsched.bench.pod_watch import BoundCounter, watching
-from podsched.bench.run import BenchOptions, Progress, bench_cluster
-from podsched.bench.runner import Clock, Runner
+from podsched.bench.run import BenchOptions, Progress
+from podsched.bench.runner import Clock, Runner, running
 from podsched.bench.templates import Template
-from podsched.client.api_client import ApiClient
 
 NODES = (100, 1_000, 5_000, 20_000, 100_000)
 BOUND = (30_000, 60_000, 100_000, 300_000)
@@ -166,12 +164,9 @@ async def _sweep(
     options: BenchOptions, progress: Progress, result: ScaleResult
 ) -> AsyncIterator[_Sweep]:
     """Run a cluster for the block, and check what is in it at its end."""
-    async with bench_cluster(options) as cluster, ApiClient(cluster.server) as client:
-        counter = BoundCounter()
-        async with watching(client, counter):
-            runner = Runner(cluster, client, counter, options, progress)
-            yield _Sweep(runner, result)
-            result.problems += await runner.verify()
+    async with running(options, progress) as runner:
+        yield _Sweep(runner, result)
+        result.problems += await runner.verify()
 
 
 class _Sweep:

@@ -44,7 +44,7 @@ from podsched.bench.soak import MOST_GROWTH, NODES, PODS, SoakResult, run_soak
 from podsched.bench.workload_file import load_workloads
 from podsched.bench.workloads import builtin_names, builtin_workloads, sized
 from podsched.cli import bench_options as given
-from podsched.cli.enums import CreateMode, Evaluator
+from podsched.cli.enums import BenchBackend, CreateMode, Evaluator
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.printers import aligned
 from podsched.client.errors import ClientError
@@ -78,7 +78,8 @@ def bench(
     nodes: given.Nodes = 0,
     pods: given.Pods = 0,
     first: given.First = -1,
-    create_mode: given.Mode = CreateMode.BATCH,
+    backend: given.Backends = None,
+    create_mode: given.Mode = None,
     batch_size: given.BatchSize = 500,
     in_flight: given.InFlight = 32,
     rate: given.Rate = 0,
@@ -114,21 +115,20 @@ def bench(
         return
     if plot is not None and workload in (ALL, FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN):
         fail(f"--plot: {workload} is not plotted", USAGE)
-    options = BenchOptions(
-        create_mode, batch_size, in_flight, replicas, api_servers, evaluator, rate
-    )
+    backends = _backends(workload, backend, create_mode, plot)
+    mode = create_mode or CreateMode.BATCH
+    sizes = (replicas, api_servers, evaluator, rate)
+    options = BenchOptions(mode, batch_size, in_flight, *sizes)
     limits = ScaleLimits(max_nodes, max_bound, seconds)
     failover = FailoverLoad(nodes or FAILOVER_NODES, bound, rate or RATE, times)
     if fault:
         failover = replace(failover, faults=tuple(fault))
-    asked = _Asked(nodes, pods, first, repeat, failover, most_growth, limits)
+    asked = _Asked(nodes, pods, first, repeat, failover, most_growth, limits, backends)
     problems = []
     for name, measure in _plan(workload, asked, options):
         result = measure()
-        print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
+        _tell(result, plot, as_json=as_json)
         problems += [f"{name}: {problem}" for problem in result.problems]
-        if plot is not None:
-            _plot(result, plot)
     if problems:
         fail("; ".join(problems), FAILED)
 
@@ -143,6 +143,7 @@ class _Asked(NamedTuple):
     failover: FailoverLoad
     most_growth: float
     limits: ScaleLimits
+    backends: tuple[BenchBackend, ...]
 
     @property
     def params(self) -> dict[str, int]:
@@ -152,22 +153,52 @@ class _Asked(NamedTuple):
         return params if self.first < 0 else {**params, "initPods": self.first}
 
 
+def _backends(
+    workload: str,
+    backends: list[BenchBackend] | None,
+    mode: CreateMode | None,
+    plot: Path | None,
+) -> tuple[BenchBackend, ...]:
+    """Return the backends to measure; exits if the workload or the mode is not for them."""
+    if BenchBackend.KUBERNETES in (backends or ()):
+        if not _is_file(workload) and workload not in builtin_names():
+            fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
+        if mode not in (None, CreateMode.SINGLE):
+            fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
+    if plot is not None and len(backends or ()) > 1:
+        fail("--plot: plots one backend", USAGE)
+    return tuple(backends or (BenchBackend.PODSCHED,))
+
+
+def _is_file(workload: str) -> bool:
+    return workload.endswith((".yaml", ".yml"))
+
+
 def _plan(
     name: str, asked: _Asked, options: BenchOptions
 ) -> Iterator[tuple[str, Callable[[], Result]]]:
     """Yield what has to be measured, with its name; exits if there is no such workload."""
-    if name.endswith((".yaml", ".yml")):
+    if _is_file(name):
         for workload in _from_file(Path(name), asked):
-            yield workload.name, partial(_run_workload, workload, asked, options)
+            yield from _on_each_backend(workload, asked, options)
         return
     if name not in (*_NAMES, ALL):
         fail(f'unknown workload "{name}"; choose one of {", ".join(_NAMES)}, or a .yaml', USAGE)
     for each in _SPEED if name == ALL else (name,):
         if each in builtin_names():
-            workload = sized(each, asked.params)
-            yield each, partial(_run_workload, workload, asked, options)
+            yield from _on_each_backend(sized(each, asked.params), asked, options)
         else:
             yield each, partial(_run_other, each, asked, options)
+
+
+def _on_each_backend(
+    workload: Workload, asked: _Asked, options: BenchOptions
+) -> Iterator[tuple[str, Callable[[], Result]]]:
+    for backend in asked.backends:
+        chosen = options
+        if backend == BenchBackend.KUBERNETES:
+            chosen = replace(options, through_kube=True, create_mode=CreateMode.SINGLE)
+        yield workload.name, partial(_run_workload, workload, asked, chosen)
 
 
 def _from_file(path: Path, asked: _Asked) -> list[Workload]:
@@ -211,6 +242,12 @@ def _run_other(name: str, asked: _Asked, options: BenchOptions) -> Result:
     if name == EXPLAIN:
         return _with_progress(lambda bar: asyncio.run(run_explain(*size, options, bar)))
     return _with_progress(lambda bar: asyncio.run(run_overload(*size, options, bar)))
+
+
+def _tell(result: Result, plot: Path | None, *, as_json: bool) -> None:
+    print(json.dumps(result.as_dict()) if as_json else "\n".join(result.lines()), flush=True)
+    if plot is not None:
+        _plot(result, plot)
 
 
 def _plot(result: Result, path: Path) -> None:

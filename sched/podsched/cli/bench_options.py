@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.enums import CreateMode, Evaluator, Fault
+from podsched.cli.enums import BenchBackend, CreateMode, Evaluator, Fault
 
 Nodes = Annotated[
     int, typer.Option(min=0, metavar="N", help="Number of nodes; 0: as in the workload.")
@@ -18,11 +18,19 @@ Pods = Annotated[
 First = Annotated[
     int, typer.Option(metavar="N", min=-1, help="Number of initial pods; -1: as in the workload.")
 ]
+Backends = Annotated[
+    list[BenchBackend] | None,
+    typer.Option(
+        "--backend",
+        help="podsched: gRPC; kubernetes: scheduler and client speak Kubernetes' REST API. May be "
+        "repeated, to compare. [podsched]",
+    ),
+]
 Mode = Annotated[
-    CreateMode,
+    CreateMode | None,
     typer.Option(
         help="batch: many pods per call; single: one call per pod; "
-        "stream: one message per pod on one stream."
+        "stream: one message per pod on one stream. [batch, but single with kubernetes]"
     ),
 ]
 BatchSize = Annotated[

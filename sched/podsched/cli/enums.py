@@ -37,6 +37,13 @@ class CreateMode(StrEnum):
     STREAM = "stream"
 
 
+class BenchBackend(StrEnum):
+    """Which API a benchmark's scheduler and client speak."""
+
+    PODSCHED = "podsched"
+    KUBERNETES = "kubernetes"
+
+
 class Cascade(StrEnum):
     """What becomes of the objects that a deleted one owns, as kubectl calls it."""
 

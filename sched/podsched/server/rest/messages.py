@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl
+
+import orjson
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -17,7 +18,7 @@ MAX_BODY_BYTES: Final = 3 << 20
 
 def encode(value: Any) -> bytes:
     """Return JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return orjson.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from podsched.server.errors import Violation
 from podsched.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.server.rest.bodies import media_of
 from podsched.server.rest.failures import RestError, bad_request, causes_of
-from podsched.server.rest.messages import MAX_BODY_BYTES, Request, encode
+from podsched.server.rest.messages import MAX_BODY_BYTES, Request
 from podsched.server.strategic import PatchError, strategic_merge
 
 MERGE: Final = "application/merge-patch+json"
@@ -87,7 +87,7 @@ def _copied_bytes(content: Any, operation: Any) -> int:
     """Return the size of what an operation copies: some copies into themselves make gigabytes."""
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return 0
-    return len(encode(jsonpointer.resolve_pointer(content, operation["from"])))
+    return len(json.dumps(jsonpointer.resolve_pointer(content, operation["from"])))
 
 
 def _operations(patch: Any) -> Callable[[Content], Content]:
