@@ -327,12 +327,34 @@ async def test_an_etcd_that_answers_nothing_gets_no_more_than_a_few_groups(
     futures = []
     for key in "abcdefgh":
         futures.append(commits.submit((write(key),)))
-        await asyncio.sleep(2 * OVERDUE)
+        await asyncio.sleep(4 * OVERDUE)
     assert etcd.groups == list("abcde")
     assert MOST_OVERDUE == 4
     etcd.go.set()
     await asyncio.gather(*futures)
     assert sorted("".join(etcd.groups)) == list("abcdefgh")
+
+
+@pytest.mark.looptime
+async def test_a_write_gets_through_soon_after_etcd_has_another_leader() -> None:
+    """What is sent before is lost: it gets no answer, and fails when the request times out."""
+    loop = asyncio.get_running_loop()
+    elected, times_out = loop.time() + 1.5, 5.0
+
+    async def commit(group: Sequence[Member]) -> list[WriteResult]:
+        if loop.time() < elected:
+            await asyncio.sleep(times_out)
+            raise MaybeApplied("etcd: Deadline Exceeded")
+        return [WriteResult(True, 1, {}) for _ in group]
+
+    commits = _driver(commit)
+    futures = []
+    for key in "abcdefgh":
+        futures.append(commits.submit((write(key),)))
+        await asyncio.sleep(OVERDUE)
+    assert isinstance((await futures[-1])[0], WriteResult)
+    assert loop.time() <= elected + 0.5
+    await commits.close()
 
 
 @pytest.mark.looptime

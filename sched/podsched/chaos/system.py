@@ -34,8 +34,8 @@ REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
 #: Sources of links beside processes: the clients, and replicas on their way to another one.
 CLIENT, PEERS = "client", "peers"
 #: Seconds after which a process that does not end is killed, which is a broken promise. Ending
-#: takes one second, and more than five where other work has most of the machine.
-GRACE = 30.0
+#: takes less than one second, and up to four where other work has most of the machine.
+GRACE = 10.0
 #: What logs say when something went wrong that nobody was prepared for.
 COMPLAINTS = (
     "Traceback (most recent call last)",

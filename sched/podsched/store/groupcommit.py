@@ -16,7 +16,9 @@ then sent again without the others: they are how space is won back.
 A group that takes long does not stop the others. When etcd's leader changes, a write that a
 follower has passed on to the old one is lost without an answer, and its outcome stays unknown until
 the request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
-writes that touch the overdue one's keys in a way that the rule forbids.
+writes that touch the overdue one's keys in a way that the rule forbids. Each group that is overdue
+doubles the time that the next one has: etcd needs one to two seconds to notice that its leader is
+gone and to elect another, and all groups that are sent until then are lost alike.
 
 ``GroupQueue`` decides (pure); ``GroupCommit`` is the thin driver around it.
 Not here: retries. A group whose outcome is unknown is reported so to each of its callers.
@@ -46,8 +48,8 @@ few hot keys the scan would otherwise be quadratic in the length of the queue.""
 
 
 OVERDUE = 0.25
-"""Seconds after which a group no longer holds up the others; a transaction takes some
-milliseconds, with a slow disk tens of them."""
+"""Seconds after which a group no longer holds up the others, twice that with each group that is
+overdue already; a transaction takes some milliseconds, with a slow disk tens of them."""
 
 MOST_OVERDUE = 4
 """Overdue groups beyond which no other is sent: an etcd that is too slow gets no more to do."""
@@ -245,7 +247,8 @@ class GroupCommit:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            timer = self._loop.call_later(OVERDUE, self._overtake, group)
+            patience = OVERDUE * 2 ** len(self._overdue)
+            timer = self._loop.call_later(patience, self._overtake, group)
             try:
                 await self._send(group)
             finally:
