@@ -18,7 +18,7 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
         "tolerations": [toleration],
         "nodeName": "old",
     }
-    held = placeholder(pod("web", spec, labels={"app": "web"}), "new")
+    held = placeholder(pod("web", spec, labels={"app": "web"}), "new", 12.5)
     assert requests_in_units(held) == {
         "cpu": 1750,
         "memory": 1 << 30,
@@ -32,4 +32,4 @@ def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:
     required = held.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     [term] = required.node_selector_terms
     assert term.match_fields[0].values == ["new"]
-    assert held.spec.active_deadline_seconds > 0
+    assert held.spec.active_deadline_seconds == 13

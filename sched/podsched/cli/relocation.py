@@ -12,13 +12,15 @@ run on the new node alone; once the scheduler has bound it, the place is taken f
 
 A nomination (``status.nominatedNodeName``) keeps the room from pods of no higher priority while the
 placeholder goes. Whatever interrupts this, no pod is lost: one that was evicted is replaced by its
-controller, and one without a controller has its copy first. What may be left is a placeholder; it
-ends after LIFETIME seconds, and ``sched delete pods -l`` with its label removes all of them.
+controller, and one without a controller has its copy first. What may be left is a placeholder,
+whose room a replacement waits for; it ends when the longest move would have ended, and ``sched
+delete pods -l`` with its label removes all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -35,8 +37,8 @@ from podsched.engine.whatif.evacuation import replacement
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"
-#: Seconds after which a kubelet ends a placeholder that nobody has deleted.
-LIFETIME = 600
+#: Waits of a move for which its place is held, and seconds for the calls between them.
+_WAITS, _CALLS = 4, 5.0
 _IMAGE = "registry.k8s.io/pause:3.10"
 _PAUSE = 0.1
 
@@ -106,7 +108,8 @@ class Mover:
     @asynccontextmanager
     async def _place_held(self, pod: Pod, way: Way) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Hold room for the pod on its new node until the block ends or releases it."""
-        holder = placeholder(pod, way.to_node)
+        grace = float(pod.spec.termination_grace_period_seconds)
+        holder = placeholder(pod, way.to_node, _WAITS * self._timeout + grace + _CALLS)
         try:
             await self._client.create(holder)
         except ClientError as error:
@@ -265,8 +268,11 @@ class Mover:
                 await asyncio.sleep(_PAUSE)
 
 
-def placeholder(pod: Pod, node_name: str) -> Pod:
-    """Return a pod that takes as much as another one of a single node, and does nothing."""
+def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
+    """Return a pod that takes as much as another one of a single node, and does nothing.
+
+    ``lifetime``: seconds after which a kubelet ends it, if nobody has deleted it.
+    """
     held = Pod()
     meta, spec = held.metadata, held.spec
     meta.name = f"hold-{secrets.token_hex(5)}"
@@ -277,7 +283,7 @@ def placeholder(pod: Pod, node_name: str) -> Pod:
     spec.tolerations.extend(pod.spec.tolerations)
     spec.restart_policy = "Never"
     spec.termination_grace_period_seconds = 0
-    spec.active_deadline_seconds = LIFETIME
+    spec.active_deadline_seconds = math.ceil(lifetime)
     required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
     term = required.node_selector_terms.add()
     term.match_fields.add(key="metadata.name", operator="In", values=[node_name])
