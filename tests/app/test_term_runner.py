@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.evaluation.dry_run import RemoteDryRun
+from podsched.engine.extenders.calls import ExtenderClient, Extenders
+from podsched.engine.extenders.wire import NodeTexts
 from podsched.engine.writes.bind_queue import Binder
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet
@@ -29,6 +32,7 @@ from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
+from support.extender_world import ScriptedExtender
 
 pytestmark = pytest.mark.looptime
 
@@ -472,6 +476,53 @@ async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
     world.cluster.create(node("n2"))
     await asyncio.sleep(10)
     assert world.node_of("more-important") == "n2"
+    assert not world.running.done()
+
+
+class LateExtender(ScriptedExtender):
+    """Binds when a second has passed, even if nobody waits for the answer any more."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__()
+        self.delay = 1.0
+        self.answers["bind"] = self._bind
+        self._cluster = cluster
+        self._late: set[asyncio.Future[bytes]] = set()
+
+    async def send(self, verb: str, body: bytes) -> bytes:
+        late = asyncio.ensure_future(super().send(verb, body))
+        self._late.add(late)
+        return await asyncio.shield(late)
+
+    def _bind(self, args: dict[str, Any]) -> dict[str, Any]:
+        bound = self._cluster.object("Pod", f"default/{args['PodName']}")
+        assert isinstance(bound, v1.Pod)
+        bound.spec.node_name = args["Node"]
+        self._cluster.update(bound)
+        return {}
+
+
+@pytest.mark.parametrize("bug", ["in the queue", "in a decision"])
+async def test_a_term_that_starts_over_after_a_bug_knows_what_extenders_were_binding(
+    world: World, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
+    """Else the new state has room on the node, for a pod of higher priority."""
+    config = load_config({"extenders": [{"urlPrefix": "http://late", "bindVerb": "bind"}]})
+    client = ExtenderClient(config.extenders[0], LateExtender(world.cluster), NodeTexts())
+    await world.runner.reconfigure(config, Extenders([client]))
+    await bind_late(world)
+    broken = {
+        "in the queue": lambda: break_queue(monkeypatch, "add", "bad"),
+        "in a decision": lambda: break_decisions(monkeypatch, "bad"),
+    }
+    raised = broken[bug]()
+    world.cluster.create(pod("bad", PENDING))
+    world.cluster.create(whole_cpu("more-important", priority=10))
+    await asyncio.sleep(0.5)
+    assert raised
+    assert (world.node_of("first"), world.node_of("more-important")) == ("", "")
+    await asyncio.sleep(30)
+    assert (world.node_of("first"), world.node_of("more-important")) == ("n1", "")
     assert not world.running.done()
 
 

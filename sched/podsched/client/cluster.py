@@ -67,15 +67,19 @@ class ClusterWrites(Protocol):
         ...
 
 
-class Cluster(ClusterWrites, Protocol):
+class TermCluster(ClusterWrites, Protocol):
+    """What a term needs of a cluster."""
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """Read one object as it is now. NotFound."""
+        ...
+
+
+class Cluster(TermCluster, Protocol):
     """What a scheduler needs of a cluster."""
 
     def informer(self, kinds: Sequence[str]) -> InformerPort:
         """Follow kinds; lists deliver them in this order."""
-        ...
-
-    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """Read one object as it is now. NotFound."""
         ...
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:

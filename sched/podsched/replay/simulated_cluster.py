@@ -15,6 +15,7 @@ from podsched.api.kinds import find_kind, kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch
 from podsched.api.objects import AnyObject, Node, Pod, PodCondition, object_key, timestamp
 from podsched.api.reasons import StatusCode, StatusReason
+from podsched.client.errors import NotFound
 from podsched.client.informer import Batch, Event, EventType
 from podsched.replay.history import History, PodHistory
 from podsched.replay.workload import NodeSpans, Step, Workload, requests_of
@@ -70,6 +71,13 @@ class SimulatedCluster:
         return History(seconds, self._histories, self._spans.until(seconds))
 
     # ------------------------------------------------------------------ what the scheduler writes
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
+        """See ``TermCluster``."""
+        item = self._objects.get((kind, f"{namespace}/{name}" if namespace else name))
+        if item is None:
+            raise NotFound(f"{kind} {name} does not exist")
+        return item
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""

@@ -680,3 +680,18 @@ async def test_a_pod_that_goes_while_an_extender_binds_it_leaves_nothing_behind(
         await asyncio.sleep(2)
         assert world.state.cache.pod_count == 0
         world.check()
+
+
+async def test_the_calls_to_extenders_that_bind_end_with_the_term() -> None:
+    world, (first,) = extended({"bindVerb": "bind"})
+    first.delay = 60
+    world.node("n1")
+    async with world.running():
+        world.pod("a")
+        await asyncio.sleep(0.5)
+        assert "extender binds default/a" in names_of_tasks()
+    assert "extender binds default/a" not in names_of_tasks()
+
+
+def names_of_tasks() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks()]

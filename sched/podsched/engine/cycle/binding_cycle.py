@@ -30,7 +30,7 @@ from podsched.engine.cycle.pre_bind import run_pre_bind
 from podsched.engine.cycle.preemption import PREEMPTED
 from podsched.engine.cycle.reserve_permit import refused, run_post_bind
 from podsched.engine.cycle.waiting_pods import WaitingPod
-from podsched.engine.extenders.binding import bind_by_extender
+from podsched.engine.extenders.binding import ExtenderBindings
 from podsched.engine.extenders.calls import ExtenderClient
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.run_log import PluginRun
@@ -94,7 +94,9 @@ class BindingCycle:
             lambda patches: parts.cluster.patch_many(patches, fence=parts.fence)
         )
         self._cycles: dict[str, _Cycle] = {}
-        self._with_extenders = 0
+        self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
+        #: A revision by which extenders had bound what was found out by ``ask_again``.
+        self._by_extenders = 0
         #: Assignments that another scheduler made wrong, with the revision that shows it.
         self._overtaken: list[tuple[int, Assignment]] = []
         self._room = asyncio.Event()
@@ -109,7 +111,7 @@ class BindingCycle:
     @property
     def ahead(self) -> int:
         """Assignments that have come to Bind and were not sent yet, or are with an extender."""
-        return len(self._queue) + self._with_extenders
+        return len(self._queue) + len(self._with_extenders)
 
     @property
     def under_way(self) -> int:
@@ -119,7 +121,7 @@ class BindingCycle:
     @property
     def revision(self) -> int:
         """Whoever has seen it has seen all bindings of which it is known that they are done."""
-        return self._queue.revision
+        return max(self._queue.revision, self._by_extenders)
 
     async def settled(self, patience: float) -> None:
         """Return once it is known of all assignments at Bind what became of them.
@@ -134,8 +136,17 @@ class BindingCycle:
                     await self._room.wait()
 
     async def ask_again(self) -> None:
-        """See ``BindQueue.ask_again``."""
+        """Find out what became of bindings that were under way when the term ended by a bug.
+
+        Raises:
+            FenceLost: another replica leads.
+        """
         await self._queue.ask_again()
+        self._by_extenders = await self._with_extenders.ask_again()
+
+    async def close(self) -> None:
+        """End what goes on when the term's tasks have ended."""
+        await self._with_extenders.close()
 
     def has(self, uid: str) -> bool:
         """Whether a pod is at Permit or PreBind."""
@@ -284,10 +295,10 @@ class BindingCycle:
         if not binders:
             return False
         self._state.queue.done(assignment.pod.uid)
-        self._with_extenders += 1
+        self._with_extenders.ask(binders[0], assignment)
         self._tasks.start(
             self._bind_by_extender(runtime, assignment, binders[0]),
-            f"extender binds {assignment.pod.key}",
+            f"wait for the extender that binds {assignment.pod.key}",
             ended=partial(self._extender_ended, runtime, assignment),
         )
         return True
@@ -296,7 +307,7 @@ class BindingCycle:
         self, runtime: ProfileRuntime, assignment: Assignment, client: ExtenderClient
     ) -> None:
         with working_on(assignment.pod.pod):
-            status = await bind_by_extender(client, assignment, self._state.cache, self._changes)
+            status = await self._with_extenders.outcome(client, assignment)
         if status.skipped:
             self._bind_by_plugins(runtime, [assignment], at_once=False)
         elif status.ok:
@@ -307,9 +318,11 @@ class BindingCycle:
     def _extender_ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
     ) -> None:
-        self._with_extenders -= 1
+        if task.cancelled():
+            return  # The term is over.
+        self._with_extenders.settled(assignment)
         self._room.set()
-        if not task.cancelled() and (bug := task.exception()) is not None:
+        if (bug := task.exception()) is not None:
             status = error(f"extender bind failed: {bug.__cause__ or bug!r}")
             self._failures.undo(runtime, assignment, status)
 

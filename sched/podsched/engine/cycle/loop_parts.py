@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.client.cluster import ClusterWrites
+from podsched.client.cluster import TermCluster
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.decision_notes import DecisionSink
@@ -22,7 +22,7 @@ class LoopParts:
     """What a loop works with and does not make itself."""
 
     state: SchedulingState
-    cluster: ClusterWrites
+    cluster: TermCluster
     fence: api_pb2.Fence
     placer: Placer
     binder: Binder

@@ -195,6 +195,8 @@ class SchedulingLoop:
         except PodFault:
             await self.binding.ask_again()
             raise
+        finally:
+            await self.binding.close()
 
     async def _loop(self) -> None:
         queue, decided = self._state.queue, 0
