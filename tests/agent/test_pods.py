@@ -46,6 +46,21 @@ def test_a_bound_pod_runs_at_once_without_a_delay() -> None:
     assert types["Ready"] == types["ContainersReady"] == types["Initialized"] == "True"
 
 
+def test_a_running_pods_containers_are_ready_and_its_sidecars_with_them() -> None:
+    item = pod()
+    item.spec.init_containers.add(name="once")
+    item.spec.init_containers.add(name="proxy", restart_policy="Always")
+    status = status_of(step(item, NOW, NOW, 0.0))
+    (app,), (proxy,) = status["containerStatuses"], status["initContainerStatuses"]
+    assert (app["name"], app["ready"], proxy["name"], proxy["ready"]) == (
+        "app",
+        True,
+        "proxy",
+        True,
+    )
+    assert app["state"] == {"running": {"startedAt": "2023-11-14T22:13:20Z"}}
+
+
 def with_deadline(seconds: int, **annotations: str) -> Pod:
     item = pod("Running", **annotations)
     item.spec.active_deadline_seconds = seconds

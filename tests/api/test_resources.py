@@ -85,6 +85,15 @@ def test_init_containers_that_do_not_say_count_defaults_too() -> None:
     assert non_zero_requests(pod({"cpu": "50m"}, init=(("Always", {}),))) == (150, 400 * MIB)
 
 
+def test_what_a_kubelet_reports_of_the_whole_pod_counts_for_what_the_pod_requests_as_a_whole() -> (
+    None
+):
+    made = pod({"cpu": "1", "memory": "1Gi"})
+    made.spec.resources.requests["cpu"] = "2"
+    made.status.resources.requests.update({"cpu": "3", "memory": "9Gi"})
+    assert requests_in_units(made) == {"cpu": 3000, "memory": 1024 * MIB}
+
+
 def test_with_pod_level_requests_only_what_nobody_asks_for_is_filled_in() -> None:
     made = pod({}, {"memory": "10Mi"})
     made.spec.resources.requests["cpu"] = "2"

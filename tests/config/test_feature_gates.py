@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.config.errors import ConfigError
-from podsched.config.feature_gates import GATES, check_version, parse_gates
+from podsched.config.feature_gates import GATES, check_version, in_effect, parse_gates
 
 
 def test_gates_may_have_the_values_that_hold() -> None:
@@ -36,6 +36,15 @@ def test_every_gate_that_would_not_hold_is_an_error_that_says_what_does() -> Non
 def test_what_is_no_gate_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_gates(text)
+
+
+def test_a_gate_is_in_effect_as_it_was_asked_for_or_as_podsched_behaves() -> None:
+    asked = parse_gates("CoordinatedLeaderElection=true")
+    assert {name for name, on in in_effect(asked).items() if on != in_effect({})[name]} == {
+        "CoordinatedLeaderElection"
+    }
+    assert in_effect({})["SchedulerQueueingHints"]
+    assert not in_effect({})["DynamicResourceAllocation"]
 
 
 def test_only_the_version_that_podsched_follows_is_emulated() -> None:

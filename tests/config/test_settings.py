@@ -46,6 +46,7 @@ def test_the_defaults_are_pinned() -> None:
         "log_format": "text",
         "log_level": "info",
         "log_modules": (),
+        "feature_gates": {},
         "disabled_metrics": frozenset(),
         "otlp_endpoint": "",
         "trace_sample_ratio": 0.01,

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from podsched.agent.admission import Rejection
 from podsched.api.codec import format_time, write
 from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
-from podsched.api.objects import Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.api.objects import Container, Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.api.resources import is_sidecar
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
@@ -151,8 +152,33 @@ def _running(pod: Pod, now: float) -> Patch:
         PodCondition(type="PodScheduled", status=TRUE),
     )
     started = pod.status.start_time if pod.status.HasField("start_time") else stamp
-    status = {"phase": "Running", "startTime": format_time(started), "conditions": conditions}
+    running = {"running": {"startedAt": format_time(started)}}
+    status = {
+        "phase": "Running",
+        "startTime": format_time(started),
+        "conditions": conditions,
+        "containerStatuses": _containers(pod.spec.containers, running, ready=True),
+    }
+    if sidecars := [each for each in pod.spec.init_containers if is_sidecar(each)]:
+        status["initContainerStatuses"] = _containers(sidecars, running, ready=True)
     return _patch(pod, status)
+
+
+def _containers(
+    containers: Iterable[Container], state: Mapping[str, Any], *, ready: bool
+) -> list[dict[str, Any]]:
+    """Return the statuses of containers that are all in the same state."""
+    return [
+        {
+            "name": container.name,
+            "image": container.image,
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+        }
+        for container in containers
+    ]
 
 
 def _finished(pod: Pod, now: float) -> Patch:
@@ -183,17 +209,13 @@ def _ended(pod: Pod, now: float, code: int, told: Mapping[str, str] | None = Non
         "startedAt": format_time(pod.status.start_time),
         "finishedAt": format_time(stamp),
     }
-    containers = [
-        {
-            "name": container.name,
-            "image": container.image,
-            "ready": False,
-            "restartCount": 0,
-            "state": {"terminated": terminated},
-        }
-        for container in pod.spec.containers
-    ]
-    status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
+    status = {
+        "phase": phase,
+        "conditions": conditions,
+        "containerStatuses": _containers(
+            pod.spec.containers, {"terminated": terminated}, ready=False
+        ),
+    }
     status |= told or {}
     return _patch(pod, status)
 

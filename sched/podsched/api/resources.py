@@ -77,9 +77,10 @@ def pod_requests(pod: Pod, options: RequestOptions = _PLAIN) -> Amounts:
     """Return everything the pod requests, exactly. Raises QuantityError."""
     total = container_requests(pod, options)
     if options.pod_level and has_pod_level_requests(pod):
-        for name, amount in _pod_level_requests(pod, options).items():
-            if is_pod_level_resource(name):
-                total[name] = amount
+        level = _pod_level_requests(pod, options)
+        # What the status alone names, as a kubelet reports it of the whole pod, replaces nothing.
+        for name in filter(is_pod_level_resource, pod.spec.resources.requests):
+            total[name] = level.get(name, Fraction(0))
     _add(total, amounts(pod.spec.overhead))
     return total
 
@@ -227,7 +228,7 @@ def _is_plain(pod: Pod) -> bool:
         and not spec.init_containers
         and not spec.overhead
         and not spec.resources.requests
-        and not status.container_statuses
+        and not any(container.HasField("resources") for container in status.container_statuses)
     )
 
 

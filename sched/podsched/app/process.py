@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from podsched import __version__
-from podsched.config.feature_gates import GATES, VERSION, stage
+from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
 from podsched.lib.listening import raise_file_limit
@@ -140,7 +140,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     async def run() -> int:
         registry = MetricRegistry(telemetry.disabled_metrics)
         registry.add_process_metrics()
-        _tell_build(registry)
+        _tell_build(registry, telemetry.feature_gates)
         tracer = configure_tracing(
             f"podsched-{options.name}",
             telemetry.otlp_endpoint or None,
@@ -167,11 +167,10 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     return asyncio.run(run())
 
 
-def _tell_build(registry: MetricRegistry) -> None:
+def _tell_build(registry: MetricRegistry, gates: Mapping[str, bool]) -> None:
     build = BuildMetrics(registry)
     build.build_info.labels(__version__, platform.python_version(), VERSION).set(1)
-    for name, gate in GATES.items():
-        enabled = gate.default if gate.here is None else gate.here
+    for name, enabled in in_effect(gates).items():
         build.feature_enabled.labels(name, stage(name)).set(float(enabled))
     metrics = RegistryMetrics(registry)
     registry.before_collect(lambda: metrics.count(registry))

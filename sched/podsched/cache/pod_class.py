@@ -218,15 +218,19 @@ def _resize(pod: v1.Pod) -> Hashable:
     if not pod.HasField("status"):
         return None
     status = pod.status
-    parts = [
-        s.SerializeToString()
+    parts: list[Hashable] = [
+        (
+            s.name,
+            s.resources.SerializeToString(deterministic=True),
+            *sorted(s.allocated_resources.items()),
+        )
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.HasField("resources")
     ]
     if not parts and not status.HasField("resources"):
         return None
     parts.append(status.resources.SerializeToString(deterministic=True))
-    parts.extend(f"{name}={text}".encode() for name, text in status.allocated_resources.items())
+    parts.extend(sorted(status.allocated_resources.items()))
     parts.extend(c.reason.encode() for c in status.conditions if c.type == "PodResizePending")
     return tuple(parts)
 

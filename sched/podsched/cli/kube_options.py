@@ -220,7 +220,12 @@ class KubeFlags:
     log_modules: tuple[tuple[str, str], ...]
     pod_max_in_unschedulable_pods_duration: float
     controllers: ControllerSettings
-    coordinated: bool
+    gates: Mapping[str, bool]
+
+    @property
+    def coordinated(self) -> bool:
+        """Whether the API server appoints the leader."""
+        return self.gates.get("CoordinatedLeaderElection", False)
 
     def level(self, level: str) -> str:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
@@ -282,7 +287,7 @@ def kube_flags(
             _MAX_UNSCHEDULABLE, pod_max_in_unschedulable_pods_duration
         ),
         controllers=controllers,
-        coordinated=gates.get("CoordinatedLeaderElection", False),
+        gates=gates,
     )
 
 

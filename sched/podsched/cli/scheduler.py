@@ -206,6 +206,7 @@ def _telemetry(given: _Given, trace_ratio: float) -> TelemetrySettings:
         given.telemetry,
         log_level=given.flags.level(given.telemetry.log_level),
         log_modules=given.flags.log_modules,
+        feature_gates=given.flags.gates,
         disabled_metrics=given.flags.disabled_metrics,
         open_paths=given.serving.open_paths,
         trace_sample_ratio=trace_ratio,

@@ -6,6 +6,7 @@ says what podsched does instead. Nothing is accepted that would not hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from podsched.config.errors import ConfigError, FieldError, invalid
@@ -105,6 +106,14 @@ def stage(name: str) -> str:
     if name in _GA:
         return ""
     return "BETA" if GATES[name].default or name in _BETA_OFF else "ALPHA"
+
+
+def in_effect(given: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the value of each gate that podsched behaves by; ``given`` is what was asked for."""
+    return {
+        name: given.get(name, gate.default if gate.here is None else gate.here)
+        for name, gate in GATES.items()
+    }
 
 
 def parse_gates(text: str) -> dict[str, bool]:

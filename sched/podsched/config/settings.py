@@ -7,8 +7,8 @@ are in seconds. Constructing an object raises ``ConfigError`` with all errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -58,6 +58,8 @@ class TelemetrySettings(_Checked):
     """debug, info, warning or error."""
     log_modules: tuple[tuple[str, str], ...] = ()
     """Levels of components: pattern of names, level."""
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates that were asked for; the metrics show what is in effect."""
     disabled_metrics: frozenset[str] = frozenset()
     """Names of metrics that /metrics leaves out."""
     otlp_endpoint: str = ""

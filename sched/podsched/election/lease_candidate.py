@@ -3,9 +3,13 @@
     candidate publishes itself -> the API server pings all (pingTime) -> each answers (renewTime)
     -> the API server writes the Lease: holderIdentity is the candidate's name, strategy is set
 
-By client-go's leasecandidate.go: the object is named as the candidate, is renewed whenever the
-pingTime is later than the renewTime, and every few minutes besides. Who leads is decided by the
-Lease alone (``racing``, ``holding``).
+As client-go's LeaseCandidate (tools/leaderelection): the object is named as the candidate, and is
+renewed whenever the pingTime is later than the renewTime, and every five minutes besides. A
+candidate that ends leaves it behind: it does not answer the next ping, so nobody appoints it, and
+the API server deletes it half an hour after its last renewal. Other than there, an object that
+somebody deletes is published again within seconds instead of minutes, and the older version of the
+API is used where there is no newer. Who leads is decided by the Lease alone (``racing``,
+``holding``).
 """
 
 from __future__ import annotations
