@@ -17,7 +17,7 @@ from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.term_runner import TermRunner
 from podsched.client.channels import ClientOptions
 from podsched.client.cluster import InformerPort
-from podsched.config.load import SchedulerConfiguration, default_config, to_public
+from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.engine.decisions.log import DecisionLog
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ConfigMetrics
@@ -46,7 +46,7 @@ def answering(
         informer,
         decisions,
     )
-    checkpoints = Checkpoints(runner.checkpoint, lambda: to_public(reconfiguring.config))
+    checkpoints = Checkpoints(runner.checkpoint)
     handlers: dict[str, Answerer] = {
         "explain": explaining.answer,
         "decisions": DecisionAnswers(decisions).answer,

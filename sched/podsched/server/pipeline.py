@@ -119,6 +119,8 @@ class Call:
         self.context: Any = context
         self._pipeline = pipeline
         self._started = time.monotonic()
+        if pipeline.gate is not None:
+            pipeline.gate.call_came()
         self._received = time.time() if pipeline.audit is not None else 0.0
         metadata = context.invocation_metadata() or ()
         self.request_id = request_id_of(metadata)

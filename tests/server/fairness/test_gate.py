@@ -136,6 +136,18 @@ async def test_work_waits_while_calls_keep_coming_in_but_not_for_ever() -> None:
     assert 0.001 < clock() - before < 0.004
 
 
+async def test_a_call_in_the_rounds_before_a_turn_puts_it_off() -> None:
+    """On a machine with other work to do a gap is over before the loop has seen who came in it."""
+    lane = Lane(asyncio.get_running_loop().time)
+    turn = asyncio.create_task(lane.turn())
+    await asyncio.sleep(0)
+    lane.call_came()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not turn.done()
+    await turn
+
+
 async def test_metrics_count_what_was_let_in_and_what_was_refused() -> None:
     registry = MetricRegistry()
     telemetry = FlowTelemetry(registry)

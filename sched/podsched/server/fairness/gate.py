@@ -66,6 +66,10 @@ class Gate:
         self._timer: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
 
+    def call_came(self) -> None:
+        """Note that a call has come in: others may be waiting behind it."""
+        self._lane.call_came()
+
     async def receive(
         self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
     ) -> tuple[bytes, Intake | None]:
@@ -88,7 +92,6 @@ class Gate:
 
         peer: the connection; size: bytes of the request.
         """
-        self._lane.call_came()
         flow = self._flow_of(identity, peer, method)
         if flow.waiting or self.flows.wait_of(flow, self.clock()) > 0:
             await self._wait(flow)
@@ -163,7 +166,6 @@ class Gate:
 
         peer: the connection.
         """
-        self._lane.call_came()
         flow = self.flows.get(("stranger", peer), STRANGERS, self.clock())
         await self._pause(flow, "unauthenticated")
 
