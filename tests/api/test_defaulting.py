@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.defaulting import default_object
-from podsched.api.objects import Namespace, Node
+from podsched.api.objects import Lease, LeaseSpec, Namespace, Node
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -32,3 +32,11 @@ def test_a_node_that_says_only_its_capacity_offers_all_of_it() -> None:
     node.status.capacity["cpu"] = "4"
     default_object(node, now=NOW, uid=UID, priority_classes=PriorityClasses())
     assert dict(node.status.allocatable) == {"cpu": "4"}
+
+
+def test_a_lease_is_not_appointed_to_where_nobody_appoints() -> None:
+    lease = Lease()
+    lease.spec.holder_identity = "me"
+    lease.spec.strategy, lease.spec.preferred_holder = "OldestEmulationVersion", "another"
+    default_object(lease, now=0, uid="u", priority_classes=PriorityClasses())
+    assert lease.spec == LeaseSpec(holder_identity="me")

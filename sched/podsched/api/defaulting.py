@@ -53,6 +53,12 @@ def _node(item: o.Node) -> None:
             item.status.allocatable[name] = text
 
 
+def _lease(item: o.Lease) -> None:
+    # Kubernetes drops these where coordinated leader election is off, and nothing appoints here.
+    item.spec.ClearField("strategy")
+    item.spec.ClearField("preferred_holder")
+
+
 def _priority_class(item: o.PriorityClass) -> None:
     item.preemption_policy = item.preemption_policy or PREEMPT_LOWER_PRIORITY
 
@@ -144,6 +150,7 @@ def _role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
 
 
 _FILL: Mapping[type[Any], Callable[[Any], None]] = {
+    o.Lease: _lease,
     o.Namespace: _namespace,
     o.Node: _node,
     o.PriorityClass: _priority_class,

@@ -22,7 +22,7 @@ from podsched.server.rest.shapes import micro_time_problem
 
 YAML: Final = "application/yaml"
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
-_MOST_WARNINGS: Final = 50
+MOST_WARNINGS: Final = 50
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -162,7 +162,7 @@ def read_object(
     warnings += [f'unknown field "{path}"' for path in reader.unknown]
     if warnings and level == "Strict":
         raise bad_request(f"{what}: strict decoding error: {', '.join(warnings)}")
-    return Decoded(message, warnings[:_MOST_WARNINGS] if level == "Warn" else [])
+    return Decoded(message, warnings[:MOST_WARNINGS] if level == "Warn" else [])
 
 
 def manager_of(request: Request, options: str) -> str:

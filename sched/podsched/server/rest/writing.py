@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from podsched.api.kinds import KINDS
@@ -14,6 +15,7 @@ from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
 from podsched.server.listing import Page
 from podsched.server.rest.bodies import (
+    MOST_WARNINGS,
     asks_dry_run,
     check_kind,
     manager_of,
@@ -43,6 +45,7 @@ from podsched.server.rest.messages import Answer, Request, encode
 from podsched.server.rest.options import ListOptions, flag
 from podsched.server.rest.patches import APPLY, patch_type, patched_content
 from podsched.server.rest.pod_life import complete_life
+from podsched.server.rest.pod_warnings import pod_warnings
 from podsched.server.rest.reading import Reading
 from podsched.server.rest.routes import Target
 from podsched.server.rest.views import patchable
@@ -96,7 +99,8 @@ class Writing:
         except ApiError as error:
             raise await self._explained(error, message) from None
         answer = self._reading.shown(target, entry, form, request, 201)
-        return _with_warnings(answer, decoded.warnings)
+        doubtful = list(islice(pod_warnings(message), MOST_WARNINGS))
+        return _with_warnings(answer, [*decoded.warnings, *doubtful])
 
     async def check_namespace(self, target: Target) -> None:
         """Raise ApiError NOT_FOUND for a namespace that does not exist.

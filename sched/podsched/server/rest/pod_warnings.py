@@ -1,0 +1,100 @@
+"""What is accepted of a new pod but doubtful: Warning headers, which kubectl prints.
+
+Source: pkg/api/pod/warnings.go, v1.36, as far as scheduling, resources and environments go: node
+labels and null selectors that match what nobody means, fractional bytes, variables defined twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from podsched.api import quantity
+from podsched.api.objects import AnyObject, Container, NodeSelectorTerm, Pod, PodSpec
+from podsched.api.resources import EPHEMERAL_STORAGE, MEMORY
+
+_OLD_LABELS: Final[Mapping[str, tuple[str, str]]] = {
+    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
+    "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
+    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
+    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
+    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
+}
+
+
+def pod_warnings(message: AnyObject) -> Iterator[str]:
+    """Yield the warnings of a new pod; none for other kinds."""
+    if not isinstance(message, Pod):
+        return
+    spec = message.spec
+    for label in sorted(spec.node_selector):
+        if advice := _deprecated(label):
+            yield f"spec.nodeSelector[{label}]: {advice}"
+    yield from _of_affinity(spec)
+    for number, constraint in enumerate(spec.topology_spread_constraints):
+        path = f"spec.topologySpreadConstraints[{number}]"
+        if advice := _deprecated(constraint.topology_key):
+            yield f"{path}.topologyKey: {constraint.topology_key} is {advice}"
+        if not constraint.HasField("label_selector"):
+            yield f"{path}.labelSelector: a null labelSelector results in matching no pod"
+    yield from _fractions("spec.overhead", spec.overhead)
+    for field, containers in (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+    ):
+        for number, container in enumerate(containers):
+            yield from _of_container(f"spec.{field}[{number}]", container)
+
+
+def _of_affinity(spec: PodSpec) -> Iterator[str]:
+    affinity, path = spec.affinity.node_affinity, "spec.affinity.nodeAffinity"
+    required = affinity.required_during_scheduling_ignored_during_execution
+    for number, term in enumerate(required.node_selector_terms):
+        where = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{number}]"
+        yield from _of_term(where, term)
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution
+    for number, weighted in enumerate(preferred):
+        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{number}].preference"
+        yield from _of_term(where, weighted.preference)
+
+
+def _of_term(path: str, term: NodeSelectorTerm) -> Iterator[str]:
+    for number, expression in enumerate(term.match_expressions):
+        if advice := _deprecated(expression.key):
+            yield f"{path}.matchExpressions[{number}].key: {expression.key} is {advice}"
+
+
+def _deprecated(label: str) -> str:
+    since, instead = _OLD_LABELS.get(label, ("", ""))
+    return f'deprecated since {since}; use "{instead}" instead' if since else ""
+
+
+def _of_container(path: str, container: Container) -> Iterator[str]:
+    for resource in (MEMORY, EPHEMERAL_STORAGE):
+        for field in ("limits", "requests"):
+            amounts = getattr(container.resources, field)
+            if resource in amounts:
+                yield from _fractions(f"{path}.resources.{field}", {resource: amounts[resource]})
+    defined: set[str] = set()
+    for number, variable in enumerate(container.env):
+        if variable.name not in defined:
+            defined.add(variable.name)
+        elif _hides(variable.name, variable.value):
+            yield (
+                f'{path}.env[{number}]: hides previous definition of "{variable.name}", '
+                "which may be dropped when using apply"
+            )
+
+
+def _hides(name: str, value: str) -> bool:
+    """Return whether a value does not build on the earlier one of its name."""
+    reference = f"$({name})"
+    return value == reference or reference not in value
+
+
+def _fractions(path: str, amounts: Mapping[str, str]) -> Iterator[str]:
+    for resource in (MEMORY, EPHEMERAL_STORAGE):
+        text = amounts.get(resource)
+        if text is not None and quantity.parse(text).denominator != 1:
+            told = f'fractional byte value "{text}" is invalid, must be an integer'
+            yield f"{path}[{resource}]: {told}"
