@@ -73,6 +73,15 @@ def test_showing_objects_imports_neither_numpy_nor_ray_nor_what_logs_lines() -> 
     assert done.stdout == "[]\n"
 
 
+def test_no_word_of_a_help_text_is_broken_at_a_hyphen(
+    sched: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in (("plan",), ("scheduler",), ("record",), ("config", "apply"), ("config",)):
+        lines = sched.ok(*command, "--help").splitlines()
+        assert [line for line in lines if re.search(r"\w-$", line)] == [], command
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -162,6 +162,19 @@ def test_the_last_column_is_wrapped_at_the_width_of_the_terminal(
     assert wrapped(ROWS) == lines
 
 
+def test_no_name_is_broken_at_its_hyphen_and_nothing_gets_no_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [["x" * 38, "-"], ["x" * 38, "preempts default/low-a, default/low-b and low-c"]]
+    assert wrapped(rows) == [
+        "x" * 38,
+        "x" * 38,
+        "    preempts default/low-a,",
+        "    default/low-b and low-c",
+    ]
+
+
 def test_nothing_is_wrapped_for_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert len(wrapped(ROWS)) == 2

@@ -248,11 +248,11 @@ def _print_headroom(found: Headroom) -> None:
     if not found.shapes:
         return
     say()
-    rows = [["RUNNING", "REQUESTS", "MORE FIT", "ON NODES", "LARGEST"]]
+    rows = [["RUNNING", "REQUESTS", "MORE FIT", "ON NODES", "LARGEST IN PROPORTION"]]
     for shape in found.shapes:
-        times = f"x {shape.times:.1f}" if shape.times else "-"
+        largest = {name: int(amount * shape.times) for name, amount in shape.requests.items()}
         cells = (f"{shape.pods:,}", _requests(shape.requests), f"{shape.more:,}")
-        rows.append([*cells, f"{shape.nodes:,}", times])
+        rows.append([*cells, f"{shape.nodes:,}", _requests(largest) or "-"])
     say("\n".join(aligned(rows)))
     say()
     shares = ", ".join(f"{_percent(share)} of {n}" for n, share in found.fragmentation.items())

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from podsched.cli.client import Server, with_client
+from podsched.cli.dry_run import DryRun
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
@@ -136,8 +137,9 @@ def apply(
         ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have the replicas validate it, and change nothing.")
-    ] = False,
+        DryRun,
+        typer.Option("--dry-run", help="server: have the replicas validate it, change nothing."),
+    ] = DryRun.NONE,
     server: Server = "",
 ) -> None:
     """Have all running scheduler replicas go on with another configuration.
@@ -146,7 +148,7 @@ def apply(
     changes. A replica that is started again reads its own file: put it there, too.
     """
     text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else _text_of(file)
-    request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run)
+    request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
 
     async def work(client: ApiClient) -> ApplyConfigResponse:
         try:
@@ -164,7 +166,7 @@ def apply(
         where = "" if len(told) == len(outcomes) else f"{', '.join(told)}: "
         say(f"error: {where}{mistake}", error=True)
     for one in outcomes:
-        say(f"{one.replica}: {_made_of_it(one, dry_run=dry_run)}")
+        say(f"{one.replica}: {_made_of_it(one, dry_run=dry_run.asked)}")
     if any(one.errors for one in outcomes):
         raise typer.Exit(FAILED)
 

@@ -16,12 +16,17 @@ from typer.core import TyperCommand, TyperGroup
 
 #: Title, and rows of term and description.
 Sections = dict[str, list[tuple[str, str]]]
+#: The hyphen at which nobody breaks a line; it stands for the other until lines are broken.
+_UNBREAKABLE = "\u2011"
 #: What Typer puts behind the name of an argument, besides a list of choices.
 _PYTHON_TYPE = re.compile(r" <[^|]*>$")
 
 
 class Command(TyperCommand):
     """A command whose help groups the options by their ``rich_help_panel``."""
+
+    def get_help(self, ctx: Any) -> str:
+        return _help_of(self, ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -36,6 +41,9 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of commands whose help groups the commands by their ``rich_help_panel``."""
+
+    def get_help(self, ctx: Any) -> str:
+        return _help_of(self, ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _options(self.get_params(ctx), ctx))
@@ -129,6 +137,20 @@ def _options(params: Iterable[Any], ctx: Any) -> Sections:
             title = getattr(param, "rich_help_panel", None) or default
             sections.setdefault(title, []).append((term, description))
     return sections
+
+
+def _help_of(command: Any, ctx: Any) -> str:
+    """Return a help text in which no word is broken at its hyphens: names are to be copied."""
+    formatter = ctx.make_formatter()
+    write_text, write_dl = formatter.write_text, formatter.write_dl
+
+    def kept(text: str) -> str:
+        return text.replace("-", _UNBREAKABLE)
+
+    formatter.write_text = lambda text: write_text(kept(text))
+    formatter.write_dl = lambda rows: write_dl([(term, kept(text)) for term, text in rows])
+    command.format_help(ctx, formatter)
+    return str(formatter.getvalue()).rstrip("\n").replace(_UNBREAKABLE, "-")
 
 
 def _write(formatter: Any, sections: Sections) -> None:

@@ -257,8 +257,14 @@ def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
         else:
             lines.append(head)
             first = " " * indent
+            if text == "-":
+                continue  # Nothing is not worth a line of its own.
         lines += textwrap.wrap(
-            text, width, initial_indent=first, subsequent_indent=" " * indent
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
         ) or [head]
     return lines
 

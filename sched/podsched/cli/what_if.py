@@ -226,15 +226,15 @@ def move_lines(moves: Sequence[Move]) -> list[str]:
 
 def _summary(moves: Sequence[Move]) -> str:
     counts = Counter(move.fate for move in moves)
-    words = {
-        Fate.MOVES: "another node",
-        Fate.NO_LONGER_FITS: "no longer fits",
-        Fate.BLOCKED: "blocked by a budget",
-        Fate.STAYS: "stays",
-        Fate.LOST: "lost",
-        Fate.GOES_WITH_NODE: "goes with its node",
+    one_and_more = {
+        Fate.MOVES: ("moves to another node", "move to other nodes"),
+        Fate.NO_LONGER_FITS: ("no longer fits", "no longer fit"),
+        Fate.BLOCKED: ("is blocked by a budget", "are blocked by budgets"),
+        Fate.STAYS: ("stays", "stay"),
+        Fate.LOST: ("is lost", "are lost"),
+        Fate.GOES_WITH_NODE: ("goes with its node", "go with their nodes"),
     }
-    parts = [f"{counts[fate]:,} {words[fate]}" for fate in Fate if counts[fate]]
+    parts = [f"{counts[f]:,} {one_and_more[f][counts[f] > 1]}" for f in Fate if counts[f]]
     return f"Pods concerned: {len(moves):,} ({', '.join(parts)})"
 
 

@@ -157,6 +157,10 @@ class NodeAffinity:
         terms = required.terms.terms if required.terms is not None else ()
         if len(terms) == 1:
             found += [
+                Requirement.met(_shown(each), match_term(NodeTerm((), (each,)), nodes, rows))
+                for each in terms[0].fields
+            ]
+            found += [
                 Requirement.met(_shown(each), match_requirement(each, nodes, rows))
                 for each in terms[0].expressions
             ]
@@ -207,8 +211,10 @@ class NodeAffinity:
 
 
 def _shown(requirement: LabelRequirement) -> str:
-    """Return a condition on a label as selectors are written."""
+    """Return a condition on a label, or on the node's name, as selectors are written."""
     key, values = requirement.key, ",".join(sorted(requirement.values))
+    if key == NAME_FIELD:
+        return f"{key} {requirement.operator.lower()} ({values})"
     forms = {
         "In": f"label {key} in ({values})",
         "NotIn": f"label {key} notin ({values})",

@@ -78,6 +78,18 @@ def test_taints_and_labels_in_the_way_are_named() -> None:
     }
 
 
+def test_nodes_that_the_pod_does_not_name_are_told_which_it_names() -> None:
+    world = ExplainWorld()
+    cpus(world, a="4", b="1")
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    world.pod("web", "2", affinity={"nodeAffinity": required})
+    explained = world.explain("web", "a")
+    found = {tuple(g.examples): [s.what for s in g.shortfalls] for g in explained.groups}
+    assert found == {("a",): ["metadata.name in (b)"], ("b",): ["cpu"]}
+    assert [s.what for s in explained.node_verdicts[0].shortfalls] == ["metadata.name in (b)"]
+
+
 def test_a_skew_is_told_with_what_is_allowed() -> None:
     world = ExplainWorld()
     for name, zone in (("a", "x"), ("b", "y")):

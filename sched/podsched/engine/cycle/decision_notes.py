@@ -22,7 +22,7 @@ from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.pods import PodClass, QueuedPodInfo
 
 #: The part of the time that may go into details, and the seconds of it that may be saved up.
-SHARE, MOST_SAVED = 0.01, 0.1
+SHARE, MOST_SAVED = 0.01, 0.03
 #: Where a class keeps its digest, among what plugins keep there.
 _DIGEST = "decision digest"
 #: Characters of a digest: 64 bits.

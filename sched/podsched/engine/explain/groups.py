@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.engine.explain.fitting import Fitting
+from podsched.engine.runtime.profile_runtime import Named
 from podsched.framework.filter_outcome import EXCLUDED, PASSED
 from podsched.framework.nodes import Int64s
+from podsched.framework.plugin import FilterPlugin
 from podsched.framework.requirements import MeasuresRequirements, Requirement
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
@@ -52,10 +54,8 @@ def verdict(fitting: Fitting, name: str) -> NodeVerdict:
     found = NodeVerdict(
         node=name, code=status.code.text, plugin=status.plugin, reasons=status.reasons
     )
-    index = int(fitting.outcome.plugin[place])
-    if index >= 0:
-        missed = _missed(fitting, index, places)
-        found.shortfalls.extend(_shortfalls([name], missed)[:MAX_SHORTFALLS])
+    missed = _missed(fitting, int(fitting.outcome.plugin[place]), places)
+    found.shortfalls.extend(_shortfalls([name], missed)[:MAX_SHORTFALLS])
     return found
 
 
@@ -77,7 +77,7 @@ def _alike(fitting: Fitting) -> Iterator[Alike]:
 def _group(fitting: Fitting, alike: Alike) -> NodeGroup:
     status, places = alike.status, alike.places
     names = fitting.cluster.columns.names
-    missed = _missed(fitting, alike.plugin, places) if alike.plugin >= 0 else []
+    missed = _missed(fitting, alike.plugin, places)
     group = NodeGroup(
         nodes=len(places),
         plugin=status.plugin,
@@ -91,13 +91,27 @@ def _group(fitting: Fitting, alike: Alike) -> NodeGroup:
 
 
 def _missed(fitting: Fitting, index: int, places: Rows) -> list[Requirement]:
-    """Return the requirements that some of the places miss, if their plugin can tell."""
-    plugin = fitting.runtime.filter[index].plugin
-    if not isinstance(plugin, MeasuresRequirements):
-        return []
+    """Return the requirements that some of the places miss, if their plugins can tell.
+
+    Nodes that PreFilter left out are told what the plugins wanted that left them out. Where it
+    rejected the pod itself, nothing is to be measured on nodes.
+    """
+    asked: list[Requirement] = []
     nodes, rows = fitting.seen_by_filters(places)
-    asked = plugin.requirements(fitting.state, fitting.pod, nodes, rows)
+    for named in _rejecting(fitting, index):
+        if isinstance(named.plugin, MeasuresRequirements):
+            asked += named.plugin.requirements(fitting.state, fitting.pod, nodes, rows)
     return [each for each in asked if (each.wanted > each.available).any()]
+
+
+def _rejecting(fitting: Fitting, index: int) -> Sequence[Named[FilterPlugin]]:
+    """Return the filters that reject nodes, by the outcome's index of the plugin."""
+    filters, pre = fitting.runtime.filter, fitting.pre
+    if index >= 0:
+        return [filters[index]]
+    if index == EXCLUDED and pre.status.ok:
+        return [named for named in filters if named.name in pre.plugins]
+    return []
 
 
 def _nearest(names: Sequence[str], missed: Sequence[Requirement]) -> list[int]:
