@@ -287,3 +287,24 @@ def test_what_does_not_concern_a_class_leaves_its_inputs_as_they_are() -> None:
     world.cluster.columns.add_pod(row, world.info(placed))
     assert [one.refresh() for one in asked] == [False, False]
     assert all(one.skipped for one in asked)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_scores_of_domains_are_those_of_their_nodes(seed: int) -> None:
+    world = TopologyWorld(seed)
+    asked = spread(world, world.random_pod())
+    asked.refresh()
+    feasible = rows_of(world, some_nodes(world))
+    plugin, state, info = asked.plugin, asked.state, asked.info
+    if asked.plugin.pre_score(state, info, world.cluster, feasible).skipped:
+        return
+    found = plugin.score_groups(state, info)
+    if found is None:
+        return
+    raw = plugin.score(state, info, world.cluster.nodes, feasible)
+    groups = found.groups[feasible]
+    assert found.scores[groups].tolist() == raw.tolist()
+    occupied, places = np.unique(groups, return_inverse=True)
+    of_groups = plugin.normalize(state, found.scores[occupied])
+    assert of_groups[places].tolist() == plugin.normalize(state, raw).tolist()

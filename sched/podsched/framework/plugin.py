@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.filter_outcome import FilterOutcome
@@ -230,6 +230,29 @@ class WholeScorePlugin(ScorePlugin, Protocol):
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Return what ``score`` says of all rows, shape ``(size,)``; anything without a node."""
+        ...
+
+
+class GroupScores(NamedTuple):
+    """Raw scores of groups of rows, as of topology domains.
+
+    ``scores`` has one for each group, ``groups`` each row's group, shape ``(size,)``.
+    """
+
+    scores: Scores
+    groups: Rows
+
+
+@runtime_checkable
+class GroupScorePlugin(ScorePlugin, Protocol):
+    """Scores that whole groups of rows share.
+
+    ``normalize`` then gets one score of each group that has a feasible row: what it makes of a
+    score must not depend on how many rows have it.
+    """
+
+    def score_groups(self, state: CycleState, pod: PodInfo) -> GroupScores | None:
+        """Return what ``score`` says of all rows, after PreScore; None: rows have their own."""
         ...
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from podsched.engine.evaluation.class_columns import FilterColumn, ScoreColumn
 from podsched.engine.runtime.profile_runtime import Named
-from podsched.framework.plugin import CycleState, Traits
+from podsched.framework.plugin import CycleState, GroupScores, Traits
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason, Scores, Verdicts
 
@@ -51,6 +51,28 @@ def test_a_new_extreme_changes_all_rows(column: ScoreColumn) -> None:
 
 def test_a_row_that_is_neither_extreme_may_go_without_changing_others(column: ScoreColumn) -> None:
     assert column.keeps_others_without(ALL).tolist() == [False, True, True, False]
+
+
+def test_scores_by_group_are_weighed_by_the_groups_that_have_feasible_rows() -> None:
+    made = ScoreColumn(Named("P", None, 2, normalize=by_extremes))  # type: ignore[arg-type]
+    made.clear(4)
+    found = GroupScores(np.array([7, 1, 99, 3]), np.array([0, 1, 2, 3]))
+    feasible = np.array([True, True, False, True])
+    made.put_groups(CycleState(), found, feasible, np.flatnonzero(feasible))
+    assert made.scores[feasible].tolist() == [200, 0, 66]
+    assert made.raw[feasible].tolist() == [7, 1, 3]
+    assert made.unscored(ALL).tolist() == [2]
+
+
+def test_groups_are_looked_at_again_when_other_rows_are_feasible() -> None:
+    made = ScoreColumn(Named("P", None, 1, normalize=by_extremes))  # type: ignore[arg-type]
+    made.clear(4)
+    found = GroupScores(np.array([0, 5, 10]), np.array([0, 1, 2, 2]))
+    made.put_groups(CycleState(), found, np.ones(4, dtype=np.bool_), ALL)
+    assert made.scores.tolist() == [0, 50, 100, 100]
+    feasible = np.array([True, True, False, False])
+    made.put_groups(CycleState(), found, feasible, np.array([0, 1]))
+    assert made.scores[feasible].tolist() == [0, 100]
 
 
 def test_reasons_keep_their_bits_when_later_verdicts_number_them_differently() -> None:

@@ -20,7 +20,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from podsched.plugins.node_resources.fit import NodeResourcesFit
-from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE
+from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE, FreeRoom
 from support.engine_world import container, node, pod
 
 CPU = st.sampled_from(["1", "3900m", "32", "7"])
@@ -106,6 +106,20 @@ def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
     check(cache, plugins, info(cache, 98, {"cpu": "1m", "memory": "1"}))
     cache.remove_node("n0")
     check(cache, plugins, info(cache, 99, {"cpu": "1m", "memory": "1"}))
+
+
+def test_the_least_that_nodes_have_left_is_looked_for_again_when_room_was_given_back() -> None:
+    cache, room = Cache(), FreeRoom()
+    nodes_of(cache, [("4", "4Gi"), ("4", "4Gi")])
+    room.refresh(cache.columns)
+    pending = info(cache, 1, {"cpu": "2"})
+    cache.assume(pending, "n0")
+    room.refresh(cache.columns)
+    assert room.least()[0] == 2000
+    cache.forget(pending)
+    room.refresh(cache.columns)
+    assert room.least()[0] == 2000
+    assert room.least_again()[0] == 4000
 
 
 @pytest.mark.parametrize("whole", [1, 7, 3900, 10**9 + 7, MAX_ALLOCATABLE - 1])

@@ -22,7 +22,7 @@ from podsched.engine.evaluation.scoring import weighted
 from podsched.engine.runtime.profile_runtime import Named
 from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools
-from podsched.framework.plugin import CycleState, FilterPlugin, ScorePlugin
+from podsched.framework.plugin import CycleState, FilterPlugin, GroupScores, ScorePlugin
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
 
@@ -113,8 +113,8 @@ class ScoreColumn:
     """
 
     __slots__ = (
-        "active", "by_extremes", "flat", "high", "known", "low", "named", "only_nodes", "raw",
-        "scored", "scores", "shared", "size",
+        "_occupied", "active", "by_extremes", "flat", "high", "known", "low", "named", "only_nodes",
+        "raw", "scored", "scores", "shared", "size",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
@@ -123,6 +123,8 @@ class ScoreColumn:
         self.by_extremes = named.traits.normalizes_by_extremes
         #: Pods that come and go change nothing.
         self.only_nodes = named.traits.reads_only_nodes
+        #: Feasible rows, groups of rows, and which of the groups have some.
+        self._occupied: tuple[Rows, Rows, Rows] | None = None
         self.clear(0)
 
     def clear(self, size: int) -> None:
@@ -214,6 +216,31 @@ class ScoreColumn:
         else:
             self._put_scores(feasible, weighted(self.named, state, self.raw[feasible]))
         return True
+
+    def put_groups(
+        self, state: CycleState, found: GroupScores, feasible: Bools, rows: Rows
+    ) -> None:
+        """Take over the scores of the feasible rows, by groups, and weigh them.
+
+        Two passes, where scores of rows take one for each step of the plugin's ``normalize``.
+        feasible: shape ``(size,)``; rows: the same as rows. Raises PluginFailure.
+        """
+        raw, groups = found
+        occupied = self._groups_with(rows, groups, len(raw))
+        of_occupied = raw[occupied]
+        self.low, self.high = int(of_occupied.min()), int(of_occupied.max())
+        final = np.zeros(len(raw), dtype=np.int64)
+        final[occupied] = weighted(self.named, state, of_occupied)
+        self.raw, self.scores, self.flat = raw[groups], final[groups], None
+        self.scored = feasible.copy()
+
+    def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:
+        """Return the groups that have feasible rows; both arrays mostly are those of before."""
+        known = self._occupied
+        if known is None or known[0] is not feasible or known[1] is not groups:
+            occupied = np.flatnonzero(np.bincount(groups[feasible], minlength=number))
+            known = self._occupied = (feasible, groups, occupied)
+        return known[2]
 
     def weigh_all(self, state: CycleState, feasible: Rows) -> None:
         """Weigh the scores of all feasible rows, which are new. Raises PluginFailure."""

@@ -233,12 +233,13 @@ class ClassEvaluation:
             self._enter(Phase.STALE)
         current = self._phase is Phase.CURRENT
         changed = nodes.changed_since(self._position) if current else None
+        same_nodes = False
         if changed is None:
             self._reset()
             candidates = self.feasibility.candidates()
         else:
-            candidates = self.feasibility.update_candidates(changed)
-        same_nodes = changed is not None and version == self._nodes_version
+            same_nodes = version == self._nodes_version
+            candidates = self.feasibility.update_candidates(changed, same_nodes=same_nodes)
         self._position, self._nodes_version = nodes.position, version
         self._enter(Phase.CURRENT)
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)

@@ -30,7 +30,7 @@ from podsched.engine.evaluation.class_columns import ScoreColumn
 from podsched.engine.evaluation.feasibility import Feasibility
 from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
-from podsched.engine.evaluation.scoring import pre_score_one, score_all, score_one
+from podsched.engine.evaluation.scoring import SCORE_WORDING, pre_score_one, score_all, score_one
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -182,7 +182,7 @@ class ClassScores:
             if not column.known:
                 self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
                 beyond = True
-                if column.active:
+                if column.active and not self._score_groups(column, pod, feasibility):
                     self._score_first(column, pod, feasible, sharing)
                     column.weigh_all(self._state, feasible)
                 continue
@@ -198,6 +198,17 @@ class ClassScores:
                 mine = asked if column.shared else rows
                 beyond |= column.weigh(self._state, mine, feasible)
         self._add_up(feasible if beyond else asked, feasibility, whole=beyond)
+
+    def _score_groups(self, column: ScoreColumn, pod: PodInfo, feasibility: Feasibility) -> bool:
+        """Fill a column of which nothing is known by groups of rows; False if it has none."""
+        named, state = column.named, self._state
+        if named.groups is None:
+            return False
+        found = named.runs.call(named.name, SCORE_WORDING, named.groups, state, pod)
+        if found is None:
+            return False
+        column.put_groups(state, found, feasibility.feasible, feasibility.rows)
+        return True
 
     def _score_first(
         self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing

@@ -30,7 +30,12 @@ from podsched.engine.evaluation.class_columns import FilterColumn, Plugins, firs
 from podsched.engine.evaluation.filtering import filter_all, filter_one, renumbered
 from podsched.engine.evaluation.nominated_rows import NominatedRows
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
-from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
+from podsched.engine.evaluation.refresh_scope import (
+    NO_CHANGE,
+    FeasibleChange,
+    RefreshScope,
+    Sharing,
+)
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_calls import PluginFailure
@@ -75,6 +80,8 @@ class Feasibility:
         self._rejected = False
         self.bits: Bits = np.zeros(0, dtype=np.uint64)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
+        #: Whether candidates may have come or gone since the feasible rows were brought up to date.
+        self._marked = True
         self._overridden: int | None = None
 
     # ------------------------------------------------------------------ reading
@@ -139,10 +146,15 @@ class Feasibility:
         self._candidate = other._candidate.copy()
         self._overridden = other._overridden
 
-    def update_candidates(self, changed: Rows) -> Rows:
-        """Return those of the changed rows that may be feasible now."""
+    def update_candidates(self, changed: Rows, *, same_nodes: bool) -> Rows:
+        """Return those of the changed rows that may be feasible now.
+
+        ``same_nodes``: no Node came, went or changed, so these are the candidates of before.
+        """
         if not len(changed):
             return changed
+        if same_nodes:
+            return changed[self._candidate[changed]]
         before = self._candidate[changed]
         self._mark_candidates(changed)
         now = self._candidate[changed]
@@ -152,6 +164,7 @@ class Feasibility:
         return changed[now]
 
     def _mark_candidates(self, rows: Rows) -> None:
+        self._marked = True
         nodes = self._cluster.nodes
         alive = nodes.alive[rows]
         if self.node_names is None:
@@ -317,6 +330,10 @@ class Feasibility:
                     raise PluginFailure(column.named.name, status.message)
 
     def _update(self, rows: Rows | None) -> FeasibleChange:
+        if rows is not None and not self._rejected and not self._marked:
+            # Nothing is rejected, nor was anything: feasible are the candidates of before.
+            return NO_CHANGE
+        self._marked = False
         if rows is None and not self._rejected and not len(self.rows):
             self.feasible, self.rows = self._candidate.copy(), self.candidates()
             return FeasibleChange(self.rows, NO_ROWS)
@@ -325,7 +342,7 @@ class Feasibility:
         else:
             other = rows[(self.plugin[rows] == PASSED) != self.feasible[rows]]
         if not len(other):
-            return FeasibleChange(NO_ROWS, NO_ROWS)
+            return NO_CHANGE
         came = ~self.feasible[other]
         self.feasible[other] = came
         self.rows = np.flatnonzero(self.feasible)

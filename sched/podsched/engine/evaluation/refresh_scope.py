@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
+from typing import Final
 
+from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.framework.verdicts import Rows
 
 #: By plugin, the pod's projection and the plugin's inputs: what a column may be shared by.
@@ -41,3 +43,6 @@ class FeasibleChange:
 
     def __bool__(self) -> bool:
         return bool(len(self.came) or len(self.gone))
+
+
+NO_CHANGE: Final = FeasibleChange(NO_ROWS, NO_ROWS)

@@ -21,6 +21,8 @@ from podsched.framework.plugin import (
     CycleState,
     EnqueueExtensions,
     FilterPlugin,
+    GroupScorePlugin,
+    GroupScores,
     Handle,
     InputsPlugin,
     PermitPlugin,
@@ -97,6 +99,9 @@ class Named(Generic[P]):
     whole: Callable[[CycleState, PodInfo, JournaledColumns], Any] | None = field(
         default=None, compare=False
     )
+    groups: Callable[[CycleState, PodInfo], GroupScores | None] | None = field(
+        default=None, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,12 @@ class ProfileRuntime:
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
         #: Plugins that name their inputs but have no PreFilter, by name.
         self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = self._other_inputs()
-        self._pre_score_runs = {
-            named.name: self.meter.runs(ExtensionPoint.PRE_SCORE, named.name)
+        self._pre_score: dict[str, Named[PreScorePlugin]] = {
+            named.name: Named(
+                named.name,
+                cast(PreScorePlugin, named.plugin),
+                runs=self.meter.runs(ExtensionPoint.PRE_SCORE, named.name),
+            )
             for named in self.score
             if hasattr(named.plugin, "pre_score")
         }
@@ -183,7 +192,9 @@ class ProfileRuntime:
         other.pre_filter = [replace(named, runs=runs) for named in self.pre_filter]
         other.filter = [replace(named, runs=runs) for named in self.filter]
         other.score = [replace(named, runs=runs) for named in self.score]
-        other._pre_score_runs = dict.fromkeys(self._pre_score_runs, runs)
+        other._pre_score = {
+            name: replace(named, runs=runs) for name, named in self._pre_score.items()
+        }
         return other
 
     def remade(self, handle: Handle) -> ProfileRuntime:
@@ -208,8 +219,11 @@ class ProfileRuntime:
             runs = self.meter.runs(point, enabled.name)
             normalize = plugin.normalize if isinstance(plugin, ScoreExtensions) else None
             whole = _whole(point, plugin)
+            groups = plugin.score_groups if isinstance(plugin, GroupScorePlugin) else None
             traits = _traits(plugin)
-            found.append(Named(enabled.name, plugin, weight, runs, traits, normalize, whole))
+            found.append(
+                Named(enabled.name, plugin, weight, runs, traits, normalize, whole, groups)
+            )
         return tuple(found)
 
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
@@ -276,8 +290,7 @@ class ProfileRuntime:
 
     def pre_score_of(self, named: Named[ScorePlugin]) -> Named[PreScorePlugin] | None:
         """Return the plugin's PreScore; it runs for every plugin that scores and has one."""
-        runs = self._pre_score_runs.get(named.name)
-        return Named(named.name, cast(PreScorePlugin, named.plugin), 0, runs) if runs else None
+        return self._pre_score.get(named.name)
 
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
         """Return by plugin which events can lift its rejections; None: all events can."""

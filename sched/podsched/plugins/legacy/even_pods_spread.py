@@ -58,9 +58,9 @@ class EvenPodsSpreadPriority(WithoutArgs):
             Constraints(own.namespace, soft=own.soft), pod, nodes, TopologyDomains()
         )
         counts = np.zeros(nodes.size, dtype=np.int64)
-        parts = zip(own.soft_queries, participation.soft_domains, participation.soft, strict=True)
-        for query, domains, taking_part in parts:
-            counts += domains.spread(nodes.counter(query) * taking_part)
+        parts = zip(own.soft_queries, participation.soft_domains, strict=True)
+        for index, (query, domains) in enumerate(parts):
+            counts += domains.spread(participation.soft_counts(index, nodes.counter(query)))
         complete = feasible[participation.soft_complete[feasible]]
         scores = np.zeros(nodes.size, dtype=np.int64)
         scores[complete] = even_scores(counts[complete])

@@ -6,7 +6,7 @@ Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score st
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, cast
 
 import numpy as np
@@ -130,10 +130,12 @@ class NodeResourcesFit:
         """Return whether each row has room, as nearly always; False: a closer look has to tell."""
         if not len(rows):
             return True
-        least = self._room.refresh(nodes)[:, rows].min(axis=1).tolist()
-        free = dict(zip((CPU, MEMORY, PODS), least, strict=True))
-        wanted = state.data[self.name]
-        return free[PODS] > 0 and all(name in free and n <= free[name] for name, n in wanted)
+        room, wanted = self._room.refresh(nodes), state.data[self.name]
+        return (
+            _fits(wanted, self._room.least())
+            or _fits(wanted, self._room.least_again())
+            or _fits(wanted, room[:, rows].min(axis=1).tolist())
+        )
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Do the same for all rows, with a look at single resources only where one is short."""
@@ -232,6 +234,15 @@ def _scored(pod: PodInfo) -> Mapping[str, int]:
         found = score_requests(pod.pod, pod.cls.requests)
         compiled[NodeResourcesFit.score_key] = found
     return cast(Mapping[str, int], found)
+
+
+def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
+    """Return whether a pod fits into what is free of cpu, memory and pods, wanting no other."""
+    cpu, memory, pods = free
+    for name, amount in wanted:
+        if amount > (cpu if name == CPU else memory if name == MEMORY else -1):
+            return False
+    return pods > 0
 
 
 def node_requests(requests: Mapping[str, int]) -> dict[str, int]:

@@ -120,6 +120,24 @@ class FreeRoom:
         self._version: tuple[int, int] = (0, 0)
         self._position = 0
         self._room: Int64s = np.zeros((3, 0), dtype=np.int64)
+        #: No node has less: the least of each, or what was the least before room was given back.
+        self._least = [MAX_INT64] * 3
+        self._given_back = False
+
+    def least(self) -> list[int]:
+        """Return, as of ``refresh``, amounts of cpu, memory and pods that every node has left.
+
+        So most pods are known to fit the rows that changed without a look at these. The smallest
+        amounts are looked for again only after room was given back.
+        """
+        return self._least
+
+    def least_again(self) -> list[int]:
+        """Do the same in a pass over all rows, if room was given back since the last."""
+        if self._given_back:
+            self._least = _least(self._room)
+            self._given_back = False
+        return self._least
 
     def refresh(self, nodes: JournaledColumns) -> Int64s:
         """Return it as it is now, of shape ``(3, size)``; MAX_INT64 where there is no node."""
@@ -129,8 +147,11 @@ class FreeRoom:
             changed = nodes.changed_since(self._position)
         if changed is None:
             self._room = _room(nodes, slice(None))
+            self._least, self._given_back = _least(self._room), False
         elif len(changed) > FEW_ROWS or not self._take(nodes, changed):
-            self._room[:, changed] = _room(nodes, changed)
+            self._room[:, changed] = now = _room(nodes, changed)
+            self._least = [min(pair) for pair in zip(self._least, _least(now), strict=True)]
+            self._given_back = True
         self._nodes, self._version, self._position = nodes, version, nodes.position
         return self._room
 
@@ -141,10 +162,14 @@ class FreeRoom:
     def _take(self, nodes: JournaledColumns, changed: Rows) -> bool:
         """Read a few rows; False if that cannot be done without a sum that wraps around."""
         try:
-            for own, (there, taken) in zip(self._room, _amounts_of(nodes), strict=True):
+            for at, (there, taken) in enumerate(_amounts_of(nodes)):
+                own = self._room[at]
                 for row in changed.tolist():
                     free = there.item(row) - taken.item(row)
-                    own[row] = free if nodes.alive.item(row) else MAX_INT64
+                    free = free if nodes.alive.item(row) else MAX_INT64
+                    self._given_back |= free > own.item(row)
+                    own[row] = free
+                    self._least[at] = min(self._least[at], free)
         except OverflowError:
             return False
         return True
@@ -157,6 +182,11 @@ def _amounts_of(nodes: JournaledColumns) -> Sequence[tuple[Int64s, Int64s]]:
         (nodes.allocatable(MEMORY), nodes.requested(MEMORY)),
         (nodes.allowed_pod_number, nodes.pod_count),
     )
+
+
+def _least(room: Int64s) -> list[int]:
+    least: list[int] = room.min(axis=1, initial=MAX_INT64).tolist()
+    return least
 
 
 def _room(nodes: JournaledColumns, rows: Rows | slice) -> Int64s:

@@ -154,7 +154,9 @@ class Participation:
             constraints.hard, pod, nodes, rows, _complete(self.hard_domains, nodes.alive)
         )
         required = self.soft_complete if constraints.require_all else nodes.alive
-        self.soft = _taking_part(constraints.soft, pod, nodes, rows, required)
+        soft = _taking_part(constraints.soft, pod, nodes, rows, required)
+        #: None where all nodes take part, as nearly always: there are no pods on other rows.
+        self._soft = [None if np.array_equal(part, nodes.alive) else part for part in soft]
         if not constraints.require_all:
             self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
         self.hard_counted = [
@@ -164,6 +166,11 @@ class Participation:
         self.ignored = ~required
         self._scored = ScoredRows(NO_ROWS, NO_ROWS, ())
         self._entries: NDArray[np.intp] | None = None
+
+    def soft_counts(self, index: int, counts: Int64s) -> Int64s:
+        """Return the counts of the rows that take part in a soft constraint, 0 for the others."""
+        taking_part = self._soft[index]
+        return counts if taking_part is None else counts * taking_part
 
     def scored(self, feasible: Rows) -> ScoredRows:
         """Return which of the feasible rows are scored; the latest answer is remembered."""
@@ -284,7 +291,7 @@ def soft_spreads(
             size = len(scored.rows)
         else:
             size = scored.domains[index]
-            sums = domains.sums(nodes.counter(query) * participation.soft[index])
+            sums = domains.sums(participation.soft_counts(index, nodes.counter(query)))
             ids = domains.ids
         result.append(
             SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, sums, ids)

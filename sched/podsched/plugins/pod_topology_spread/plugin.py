@@ -30,6 +30,7 @@ from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
+    GroupScores,
     Handle,
     PreFilterResult,
     Traits,
@@ -229,6 +230,14 @@ class PodTopologySpread:
         scores = _rounded(total)
         scores[scoring.ignored[base]] = IGNORED
         return scores
+
+    def score_groups(self, state: CycleState, pod: PodInfo) -> GroupScores | None:
+        """Return the scores by domain, for a single constraint whose domains have several nodes."""
+        scoring = cast(_State, state.data[self.name]).scoring
+        assert scoring is not None
+        if scoring.table is None or scoring.entries is None:
+            return None
+        return GroupScores(scoring.table, scoring.entries)
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Return 100 * (max + min - score) / max over nodes that have all keys; 100 if max is 0."""
