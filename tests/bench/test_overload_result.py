@@ -56,7 +56,8 @@ def test_the_report_has_the_figures_of_both_sides() -> None:
 
 def test_percentiles_are_values_that_were_measured() -> None:
     assert percentile([3.0, 1.0, 2.0], 50) == 2.0
-    assert percentile(range(100), 99) == 99
+    assert percentile(range(1, 101), 99) == 99
+    assert percentile([1.0, 2.0], 50) == 1.0
     assert percentile([], 99) == 0.0
 
 

@@ -86,6 +86,12 @@ def test_a_fault_that_needs_something_says_what() -> None:
     assert "drop-leader" in Commands().ok("chaos", "--namespaces", "--faults", "list").split()
 
 
+def test_a_fault_that_may_last_too_long_for_the_run_is_refused() -> None:
+    done = Commands()("chaos", "--faults", "kill-leader,hang-api", "--minutes", "0.5")
+    said = "error: --faults: hang-api may last 8 s, which takes --minutes 0.6 or more"
+    assert (done.code, done.errors) == (2, [said])
+
+
 def test_without_libfaketime_the_list_says_that_clocks_are_left_out() -> None:
     with patch.object(chaos, "library", lambda: ""):
         lines = Commands().ok("chaos", "--faults", "list").splitlines()

@@ -9,7 +9,7 @@ import pytest
 from podsched.chaos.run import Status
 from podsched.cli.chaos_progress import progress
 
-STATUS = Status("breaking", 12.34, (), "scheduler-1", 40, 2)
+STATUS = Status("breaking", 12.34, 4.3, (), "scheduler-1", 40, 2)
 
 
 def test_a_pipe_gets_a_line_whenever_something_else_is_broken(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from podsched.bench.overload_result import percentile
+
 #: How many pods that waited longest are named.
 _SHOWN = 5
 
@@ -29,7 +31,7 @@ _STEPS: dict[str, Callable[[Takeover], float]] = {
     "elected": lambda takeover: takeover.elected,
     "bound": lambda takeover: takeover.bound,
 }
-_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+_SHARES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 
 @dataclass(slots=True)
@@ -52,8 +54,8 @@ class FailoverResult:
         """Return the distribution of each step in seconds."""
         found: dict[str, dict[str, float]] = {}
         for step, seconds in _STEPS.items():
-            values = sorted(seconds(each) for each in self.rounds if each.fault == fault)
-            found[step] = {name: round(share_of(values, p), 3) for name, p in _SHARES.items()}
+            values = [seconds(each) for each in self.rounds if each.fault == fault]
+            found[step] = {name: round(percentile(values, p), 3) for name, p in _SHARES.items()}
         return found
 
     def waited_longest(self) -> list[tuple[str, float, str]]:
@@ -90,16 +92,9 @@ class FailoverResult:
         ]
         for fault in self.faults:
             count = sum(each.fault == fault for each in self.rounds)
-            lines.append(f"  {fault}, {count} rounds")
+            lines.append(f"  {fault}, {count} round{'' if count == 1 else 's'}")
             for step, figures in self.figures(fault).items():
                 values = "".join(f"{figures[name]:>9.3f}" for name in _SHARES)
                 lines.append(f"    {step:<18}{values}")
         waited = [f"    {s:.3f} s  {pod}, {fault}" for pod, s, fault in self.waited_longest()]
         return [*lines, "  waited longest to be bound", *waited]
-
-
-def share_of(ordered: Sequence[float], share: float) -> float:
-    """Return the value that this share of them does not exceed; 0 of none."""
-    if not ordered:
-        return 0.0
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

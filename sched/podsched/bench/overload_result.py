@@ -33,9 +33,10 @@ class Phase:
 
 
 def percentile(values: Iterable[float], percent: int) -> float:
-    """Return the value that ``percent`` of the values do not exceed; 0 for no values."""
+    """Return the least value that ``percent`` of the values do not exceed; 0 for no values."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)] if ordered else 0.0
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(rank - 1, 0)] if ordered else 0.0
 
 
 @dataclass(slots=True)

@@ -37,14 +37,21 @@ class PlannedFault:
     pick: float
 
 
+def shortest_run(span: Span) -> float:
+    """Return the seconds that a run has to last for a fault to be part of it: four times its own.
+
+    A longer one would leave no time for others.
+    """
+    return 4 * span.longest
+
+
 def plan(seed: int, seconds: float, spans: Mapping[str, Span]) -> list[PlannedFault]:
     """Return the faults of a run of so many seconds, in the order in which they begin.
 
-    Every kind comes once before one comes again. What could last longer than a quarter of the run
-    is left out.
+    Every kind comes once before one comes again. What may last too long for the run is left out.
     """
     chance = random.Random(seed)
-    names = sorted(name for name, span in spans.items() if span.longest <= seconds / 4)
+    names = sorted(name for name, span in spans.items() if shortest_run(span) <= seconds)
     faults: list[PlannedFault] = []
     bag: list[str] = []
     at = WARM_UP

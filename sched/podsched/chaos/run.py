@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,10 +40,14 @@ _LEAVE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is told while it runs: seconds since the beginning, and what is broken now."""
+    """What is told while it runs: what is broken now, and who leads.
+
+    now: seconds since the beginning. broken_for: seconds during which faults have begun.
+    """
 
     stage: str
     now: float
+    broken_for: float
     broken: tuple[str, ...]
     leader: str
     bound: int
@@ -101,6 +106,7 @@ class Run:
         self._recorder.write(self._begin)
         self._broken: dict[int, str] = {}
         self._stage = "starting"
+        self._breaking_since = math.inf
         self._sessions: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -135,6 +141,7 @@ class Run:
                 Status(
                     self._stage,
                     self._recorder.now,
+                    max(self._recorder.now - self._breaking_since, 0.0),
                     tuple(self._broken.values()),
                     self._system.leader_identity.rpartition("_")[0],
                     self._live.bound,
@@ -166,7 +173,7 @@ class Run:
     async def _break(self) -> None:
         options = self._options
         spans = {name: kind.span for name, kind in options.kinds.items()}
-        began = self._recorder.now
+        began = self._breaking_since = self._recorder.now
         faults = plan(options.seed, options.seconds, spans)
         async with asyncio.TaskGroup() as group:
             for planned in faults:

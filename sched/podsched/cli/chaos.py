@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import shutil
 import tempfile
@@ -21,6 +22,7 @@ from podsched.chaos.faults.kinds import KINDS, Kind, Need, named
 from podsched.chaos.history import load
 from podsched.chaos.namespaces import NamespacesUnavailable, enter
 from podsched.chaos.outcome import ChaosOutcome, judge
+from podsched.chaos.plan import shortest_run
 from podsched.chaos.records import HistoryError
 from podsched.chaos.report import write_report
 from podsched.chaos.run import ChaosOptions, run_chaos
@@ -97,7 +99,7 @@ def chaos(
     if faults == "list":
         say("\n".join(_listed(met)))
         return
-    chosen = _chosen(faults, known) if faults else known
+    chosen = _chosen(faults, known, minutes) if faults else known
     if seed < 0:
         seed = random.randrange(1_000_000)
     if namespaces:
@@ -154,16 +156,26 @@ def _directory(wanted: Path | None) -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-def _chosen(text: str, known: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Return the faults that were asked for; exit if one is not known."""
+def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, Kind]:
+    """Return the faults that were asked for; exit if one is not known or lasts too long."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     for name in names:
         if name in known:
+            _check_time(name, known[name], minutes)
             continue
         if name in KINDS and (need := KINDS[name].need) is not None:
             fail(f'--faults: "{name}" is only for where {need.value}', USAGE)
         fail(f'--faults: there is no "{name}"; --faults list shows all', USAGE)
     return {name: known[name] for name in names}
+
+
+def _check_time(name: str, kind: Kind, minutes: float) -> None:
+    """Exit if a fault would be left out of a run of so many minutes."""
+    least = shortest_run(kind.span) / 60
+    if minutes < least:
+        told = math.ceil(least * 10) / 10
+        seconds = f"{kind.span.longest:g} s"
+        fail(f"--faults: {name} may last {seconds}, which takes --minutes {told:g} or more", USAGE)
 
 
 def _run(options: ChaosOptions) -> None:

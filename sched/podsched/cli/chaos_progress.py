@@ -20,19 +20,31 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
         yield _Lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
+    # What is broken gets what is left of the line, and is cut where it is longer.
     columns = (
-        TextColumn("{task.fields[stage]:>9}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[now]}"),
+        TextColumn("{task.fields[stage]:>9}", table_column=Column(no_wrap=True, min_width=9)),
+        BarColumn(bar_width=10, table_column=Column(min_width=10)),
+        TextColumn("{task.fields[now]:>4.0f} s", table_column=Column(no_wrap=True, min_width=6)),
+        TextColumn(
+            "{task.fields[text]}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=seconds, stage="starting", now="")
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bars:
+        task = bars.add_task("", total=seconds, stage="starting", now=0.0, text="")
 
         def tell(status: Status) -> None:
-            bars.update(task, completed=status.now, stage=status.stage, now=_text(status))
+            bars.update(
+                task,
+                completed=status.broken_for,
+                stage=status.stage,
+                now=status.now,
+                text=_text(status),
+            )
 
         yield tell
 

@@ -20,6 +20,8 @@ Sections = dict[str, list[tuple[str, str]]]
 _UNBREAKABLE = "\u2011"
 #: What Typer puts behind the name of an argument, besides a list of choices.
 _PYTHON_TYPE = re.compile(r" <[^|]*>$")
+#: How Typer shows the choices of an option that may be given several times.
+_LIST = re.compile(r"<list\[(.*)\]>$")
 
 
 class Command(TyperCommand):
@@ -131,7 +133,7 @@ def _options(params: Iterable[Any], ctx: Any) -> Sections:
         record = param.get_help_record(ctx)
         if record is not None:
             term, description = record
-            default = "Options"
+            default, term = "Options", _LIST.sub(r"<\1>", term)
             if param.param_type_name == "argument":
                 default, term = "Arguments", _PYTHON_TYPE.sub("", term)
             title = getattr(param, "rich_help_panel", None) or default

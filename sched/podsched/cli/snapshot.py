@@ -36,7 +36,9 @@ app = typer.Typer(
 )
 T = TypeVar("T")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="File of the snapshot.", show_default=False)
+]
 
 
 class _SaveCommand(GroupedCommand):

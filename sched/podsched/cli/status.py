@@ -135,7 +135,9 @@ def _print(state: dict[str, Any]) -> None:
         why = f": {paused['reason']}" if paused["reason"] else ""
         say(f"PAUSED   by {paused['by']} since {paused['since']}{why}")
         say("         Nothing is scheduled until sched leader resume.")
-    say(f"Leader:  {state['leader'] or 'none'}, {state['transitions']} transitions")
+    transitions = state["transitions"]
+    ending = "" if transitions == 1 else "s"
+    say(f"Leader:  {state['leader'] or 'none'}, {transitions} transition{ending}")
     if state["renewTime"]:
         say(f"Renewed: {state['renewTime']}")
     say(f"API:     {', '.join(state['endpoints']['api'])}")
