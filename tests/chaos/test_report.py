@@ -40,7 +40,7 @@ def test_a_good_run_says_so_and_lists_its_faults() -> None:
     text = read(good_story()).text
     assert "All promises were kept." in text
     assert "kill-leader" in text
-    assert "seed 7: 1 faults of 1 kinds" in text
+    assert "seed 7: 1 fault of 1 kind" in text
 
 
 def test_a_violation_is_shown_with_the_history_around_it() -> None:
@@ -48,6 +48,6 @@ def test_a_violation_is_shown_with_the_history_around_it() -> None:
     story.pod("<web>")
     story.gone("<web>")
     text = read(story).text
-    assert "Promises were broken 1 times." in text
+    assert "1 violation of promises." in text
     assert "pods/default/<web> is gone since revision 102" in text
     assert "c create pods/default/<web> -> ok" in text

@@ -48,6 +48,18 @@ def test_bindings_are_counted_by_the_second() -> None:
     assert per_second([0.1, 0.2, 2.5], 2.9) == [(0.0, 2.0), (1.0, 0.0), (2.0, 1.0)]
 
 
+def test_a_bar_without_room_for_its_text_has_the_short_one_if_there_is_room_for_that() -> None:
+    story = Story()
+    story.term("first_1")
+    story.wait(1)
+    story.term("second_2")
+    story.wait(10)
+    story.settles()
+    drawn = timeline(judge(story.history))
+    assert ">first</text>" in drawn
+    assert ">second, term 102</text>" in drawn
+
+
 def test_pods_without_a_node_are_waiting() -> None:
     story = Story()
     story.pod("a")

@@ -72,7 +72,8 @@ class ChaosOutcome:
         calls, faults = self.calls, self.faults
         failed = self._not_done
         lines = [
-            f"seed {self.history.begin.seed}: {faults.total()} faults of {len(faults)} kinds in "
+            f"seed {self.history.begin.seed}: {_many(faults.total(), 'fault')} of "
+            f"{_many(len(faults), 'kind')} in "
             f"{self.history.seconds:.0f} s" + (f", {failed} could not be done" if failed else ""),
             f"  calls     {calls[Outcome.OK]:,} ok, {calls[Outcome.FAILED]:,} failed, "
             f"{calls[Outcome.UNKNOWN]:,} without an answer",
@@ -84,12 +85,17 @@ class ChaosOutcome:
             lines.append("  the history is not complete: the run was broken off")
         if (settled := self.history.settled) is not None:
             losses = sum(settled.fence_losses.values())
-            lines.append(f"  fence     {losses} writes of deposed leaders were refused")
-        return [*lines, f"  {_count(len(self.violations))}"]
+            lines.append(f"  fence     {_many(losses, 'write')} of deposed leaders refused")
+        return [*lines, f"  {self.count_of_violations}"]
+
+    @property
+    def count_of_violations(self) -> str:
+        """How many violations there are, in words."""
+        return _many(len(self.violations), "violation")
 
 
-def _count(violations: int) -> str:
-    return f"{violations} violation{'' if violations == 1 else 's'}"
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def judge(history: History) -> ChaosOutcome:

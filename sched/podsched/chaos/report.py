@@ -23,7 +23,7 @@ def page(outcome: ChaosOutcome) -> str:
     """Return the page."""
     begin = outcome.history.begin
     verdict = (
-        f'<p class="bad">Promises were broken {len(outcome.violations)} times.</p>'
+        f'<p class="bad">{outcome.count_of_violations} of promises.</p>'
         if outcome.violations
         else '<p class="good">All promises were kept.</p>'
     )

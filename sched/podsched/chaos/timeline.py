@@ -21,12 +21,13 @@ _TICKS: Final = 12
 
 
 class Bar(NamedTuple):
-    """Something that lasts, in seconds."""
+    """Something that lasts, in seconds; ``short``: what is written where the text has no room."""
 
     begins: float
     ends: float
     text: str
     colour: str
+    short: str = ""
 
 
 class _Scale:
@@ -51,6 +52,7 @@ def leader_bars(outcome: ChaosOutcome) -> list[Bar]:
             term.ended_at if term.ended else end,
             f"{_name(term.holder)}, term {term.number}",
             colours[_name(term.holder)],
+            _name(term.holder),
         )
         for term in outcome.terms
     ]
@@ -138,8 +140,9 @@ def _lane(name: str, rows: Sequence[Sequence[Bar]], y: int, scale: _Scale) -> It
                 f'<rect x="{x}" y="{y + at * _ROW}" width="{width:.1f}" height="{_ROW - 3}" '
                 f'fill="{bar.colour}"><title>{escape(bar.text)}: {seconds}</title></rect>'
             )
-            if width > _LETTERS * len(bar.text):
-                yield f'<text x="{x + 3}" y="{y + at * _ROW + 12}">{escape(bar.text)}</text>'
+            fitting = [text for text in (bar.text, bar.short) if width > _LETTERS * len(text)]
+            if fitting:
+                yield f'<text x="{x + 3}" y="{y + at * _ROW + 12}">{escape(fitting[0])}</text>'
 
 
 def _chart(

@@ -219,8 +219,8 @@ def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
             for line in around(outcome.history, violation):
                 say(f"  {line.at:9.3f}  {line.text}")
     if outcome.violations:
-        count, seed = len(outcome.violations), outcome.history.begin.seed
-        fail(f"seed {seed}: {count} violation{'' if count == 1 else 's'} of promises", FAILED)
+        seed = outcome.history.begin.seed
+        fail(f"seed {seed}: {outcome.count_of_violations} of promises", FAILED)
 
 
 __all__ = ["app"]

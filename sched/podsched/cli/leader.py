@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import time
+from collections.abc import Sequence
 from typing import Annotated, cast
 
 import typer
@@ -66,16 +67,23 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
     listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
     leases = [cast(Lease, item) for item in listing.items]
     found = [s.identity for s in standbys(leases, lock, age_by_wall_clock)]
-    wanted = [each for each in found if not to or to in (each, name_of(each))]
-    if not wanted:
-        known = ", ".join(found) or "none"
-        fail(f"--to: {to or 'anybody'} is no warm standby; there are: {known}", FAILED)
+    successor = chosen(found, to)
     own = next((lease for lease in leases if lease.spec.holder_identity == leader), None)
     if own is None:
         fail(f"{leader} says nothing about itself: it may be starting, or dead", FAILED)
-    patch = {"metadata": {"annotations": {HAND_OVER: f"{wanted[0]} {time.time():.6f}"}}}
+    patch = {"metadata": {"annotations": {HAND_OVER: f"{successor} {time.time():.6f}"}}}
     await client.patch("Lease", own.metadata.name, patch, NAMESPACE)
-    return await _wait_for(client, lock, leader, wanted[0])
+    return await _wait_for(client, lock, leader, successor)
+
+
+def chosen(found: Sequence[str], to: str) -> str:
+    """Return the standby that is asked for, or the best; exit if there is none."""
+    if not found:
+        fail("there is no warm standby that could lead", FAILED)
+    wanted = [each for each in found if not to or to in (each, name_of(each))]
+    if not wanted:
+        fail(f"--to: {to} is no warm standby; there are: {', '.join(found)}", FAILED)
+    return wanted[0]
 
 
 async def _wait_for(client: ApiClient, lock: str, leader: str, successor: str) -> str:

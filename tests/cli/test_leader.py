@@ -1,0 +1,30 @@
+"""Whom ``sched leader transfer`` asks to lead."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from podsched.cli.leader import chosen
+
+FOUND = ("s1_aa", "s2_bb")
+
+
+def test_a_standby_is_known_by_its_name_or_its_identity_and_the_best_one_comes_first() -> None:
+    assert [chosen(FOUND, to) for to in ("s2", "s2_bb", "")] == ["s2_bb", "s2_bb", "s1_aa"]
+
+
+@pytest.mark.parametrize(
+    ("found", "to", "said"),
+    [
+        (FOUND, "s3", "error: --to: s3 is no warm standby; there are: s1_aa, s2_bb"),
+        ((), "s3", "error: there is no warm standby that could lead"),
+        ((), "", "error: there is no warm standby that could lead"),
+    ],
+)
+def test_who_cannot_lead_is_told(
+    found: tuple[str, ...], to: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit):
+        chosen(found, to)
+    assert capsys.readouterr().err.strip() == said
