@@ -44,6 +44,21 @@ async def revision(world: World) -> int:
     return (await world.store.status()).revision
 
 
+async def test_what_exists_comes_in_responses_that_grow_as_they_are_read(world: World) -> None:
+    """So a watch that nobody reads costs the server a small one."""
+    large = [pod(f"p{number:02}") for number in range(60)]
+    for item in large:
+        item.metadata.annotations["text"] = "x" * 4000
+    await world.core.creator.create_many(large)
+    sizes = []
+    request = v1.WatchRequest(kinds=["Pod"], send_initial_events=True)
+    async for response in world.responses(request):
+        if response.initial_events_end:
+            break
+        sizes.append(len(response.events))
+    assert sizes == [4, 8, 16, 31, 1]
+
+
 async def test_what_exists_comes_first_then_what_changes(world: World) -> None:
     """ADDED events, the mark that they are over, then changes."""
     await world.core.creator.create(pod("a"))

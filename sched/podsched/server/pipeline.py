@@ -119,8 +119,6 @@ class Call:
         self.context: Any = context
         self._pipeline = pipeline
         self._started = time.monotonic()
-        if pipeline.gate is not None:
-            pipeline.gate.call_came()
         self._received = time.time() if pipeline.audit is not None else 0.0
         metadata = context.invocation_metadata() or ()
         self.request_id = request_id_of(metadata)
@@ -154,6 +152,9 @@ class Call:
             if self._pipeline.gate is not None:
                 await self._pipeline.gate.turn_away(self.context.peer())
             raise
+        gate, identity = self._pipeline.gate, self.identity
+        if gate is not None and identity is not None:
+            gate.call_came(identity, self.context.peer(), self._method)
 
     async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         """Read the request, whose sender is known. Raises ApiError."""

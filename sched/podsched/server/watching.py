@@ -27,6 +27,10 @@ MAX_WATCHES = 2000
 #: Bytes after which a response is sent. One or two of them are held for each client that does not
 #: read, so much less than a page of a list; larger ones are not faster.
 _RESPONSE_BYTES = 256 << 10
+#: Of what exists at first, the first response; each one that has been taken is followed by one of
+#: twice the size. So a watch that nobody reads costs little, in memory and in time: encoding
+#: 256 KiB takes 3 ms.
+_FIRST_BYTES = 16 << 10
 #: Least seconds between two responses of one watch; the first after a pause is sent at once. On a
 #: busy stream what comes meanwhile goes out as one response: each costs server and client some
 #: 100 us, however much is in it. For each change of a response the next one waits so much longer,
@@ -157,16 +161,16 @@ class Watcher:
     ) -> Iterator[bytes]:
         """Yield what exists, as responses of ADDED events without a revision."""
         pending: list[bytes] = []
-        size = 0
+        size, most = 0, _FIRST_BYTES
         for entries in existing:
             for entry in entries:
                 if scope.matches(entry):
                     pending.append(encoding.added(entry))
                     self.sent += 1
                     size += len(pending[-1])
-                    if size >= _RESPONSE_BYTES:
+                    if size >= most:
                         yield b"".join(pending)
-                        pending, size = [], 0
+                        pending, size, most = [], 0, min(2 * most, _RESPONSE_BYTES)
         if pending:
             yield b"".join(pending)
 

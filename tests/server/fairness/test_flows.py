@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from podsched.server.fairness.flows import LAG, LEAST, MOST, WINDOW, Flow, Flows, share_of
+from podsched.server.fairness.flows import LAG, LEAST, MOST, WINDOW, Effort, Flow, Flows, share_of
 from podsched.server.fairness.levels import GLOBAL_DEFAULT, SCHEMAS, FlowSchema
 
 DEFAULT = next(schema for schema in SCHEMAS if schema.level is GLOBAL_DEFAULT)
@@ -109,6 +109,33 @@ def test_what_is_shared_shrinks_while_the_loop_lags_and_grows_again() -> None:
     for _ in range(100):
         flows.adjust(0.0)
     assert flows.shared_part == MOST
+
+
+def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
+    flows = Flows()
+    flow, other = flooding(flows, "a", 0.0), flooding(flows, "b", 0.0)
+    for each in (flow, other):
+        each.charge(-0.9 * WINDOW, 0.0)  # a tenth each is charged, where they may have 0.35
+    flows.measure(Effort(0.0, 0.0), 0.0)
+    flows.measure(Effort(WINDOW, 0.0), 1e-9)
+    assert flows.weight == pytest.approx(5)
+    assert flows.pause_of(flow, 1e-9) == pytest.approx(WINDOW * math.log(0.5 / (MOST / 2)))
+
+
+def test_what_a_busy_machine_keeps_from_the_loop_is_nobodys_share() -> None:
+    flows = Flows()
+    flooding(flows, "a", 0.0)
+    flows.measure(Effort(0.0, 0.0), 0.0)
+    flows.measure(Effort(WINDOW, 0.75 * WINDOW), 1e-9)
+    assert flows.weight == pytest.approx(4)
+
+
+def test_no_measurement_makes_less_of_what_is_charged() -> None:
+    flows = Flows()
+    flooding(flows, "a", 0.0)
+    flows.measure(Effort(0.0, 0.0), 0.0)
+    flows.measure(Effort(0.001, 0.0), 1e-9)
+    assert flows.weight == 1
 
 
 def test_a_flow_that_becomes_a_schedulers_takes_its_seats_along() -> None:

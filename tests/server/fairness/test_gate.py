@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,15 @@ from podsched.server.errors import ApiError
 from podsched.server.fairness.flow_metrics import FlowTelemetry
 from podsched.server.fairness.gate import LONGEST_WAIT, RETRY_AFTER, Gate
 from podsched.server.fairness.levels import GLOBAL_DEFAULT
-from podsched.server.fairness.turns import Lane, Seat, account, current_seat, end_turn, set_seat
+from podsched.server.fairness.turns import (
+    CALL_SECONDS,
+    Lane,
+    Seat,
+    account,
+    current_seat,
+    end_turn,
+    set_seat,
+)
 from podsched.telemetry.instruments import MetricRegistry
 
 pytestmark = pytest.mark.looptime
@@ -23,7 +32,11 @@ BOB = Identity("bob", frozenset(), Authentication.CERTIFICATE)
 
 async def fill(gate: Gate, identity: Identity) -> list[Seat]:
     """Take every seat that one user alone may have."""
-    return [await gate.enter(identity, "peer", "Get", 0) for _ in range(GLOBAL_DEFAULT.seats)]
+    seats = []
+    for _ in range(GLOBAL_DEFAULT.seats):
+        gate.call_came(identity, "peer", "Get")
+        seats.append(await gate.enter(identity, "peer", "Get", 0))
+    return seats
 
 
 async def test_a_call_that_must_wait_gets_the_seat_that_is_given_back() -> None:
@@ -109,6 +122,34 @@ async def test_work_of_a_call_counts_for_its_flow() -> None:
     account(0.1)
     await end_turn(0.1)
     assert seat.flow.used(gate.clock()) > before + 0.2
+
+
+async def test_a_call_counts_for_its_flow_also_if_it_is_given_up_while_it_waits() -> None:
+    gate = Gate()
+    flow = (await fill(gate, ALICE))[0].flow
+    before = flow.used(gate.clock())
+    gate.call_came(ALICE, "peer", "Watch")
+    waiting = asyncio.create_task(gate.enter(ALICE, "peer", "Watch", 0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert flow.used(gate.clock()) == pytest.approx(before + CALL_SECONDS)
+
+
+async def test_what_the_loop_does_is_measured_while_flows_compete() -> None:
+    gate = Gate()
+    for identity in (ALICE, BOB):
+        for _ in range(5):
+            (await gate.enter(identity, "peer", "Get", 0)).charge(0.001)
+    await asyncio.sleep(0.06)
+    await gate.enter(ALICE, "peer", "Get", 0)
+    await asyncio.sleep(0.03)
+    burnt = time.thread_time() + 0.05
+    while time.thread_time() < burnt:
+        pass
+    await asyncio.sleep(0.1)
+    assert gate.flows.weight > 2
+    gate.close()
 
 
 async def test_between_two_turns_of_work_there_is_time_for_calls() -> None:

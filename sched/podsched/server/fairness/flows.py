@@ -12,6 +12,11 @@ Two things are divided, each among the flows that want it at the moment:
             loop lags behind, as on a machine that has other work to do, and grows again afterwards.
             Turns are spaced, so that calls of flows far below their share come in between.
 
+What flows are charged is an estimate: much of what calls cost nobody sees, such as gRPC's work and
+the cache's. All charges together are therefore held against the processor time that the loop has
+used. And where the machine has other work to do, the loop has a part of a processor only, and
+that part is what is divided.
+
 A flow that stays below its share never waits for one that does not; nor does a sparse one, which
 has few small calls under way at a time, as an ordinary client has. Those that flood have many, or
 large ones.
@@ -23,7 +28,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from podsched.server.fairness.levels import FlowSchema, PriorityLevel
 
@@ -39,10 +44,19 @@ _SHRINK, _GROW = 0.7, 1.05
 SPARSE_CALLS, SPARSE_PART = 4, 0.2
 #: Part of the loop's time from which on a flow counts as one that wants a share.
 _BUSY: Final = 0.002
+#: How many times more than was charged may have been used.
+_MOST_UNSEEN: Final = 10.0
 #: Seconds for which a flow is kept that does nothing.
 _KEPT: Final = 10 * WINDOW
 #: Seconds between two looks at who is busy, and in addition for each flow.
 _LOOK_EVERY, _LOOK_EACH = 0.05, 20e-6
+
+
+class Effort(NamedTuple):
+    """Seconds since some start: of processor time used, and kept waiting for a processor."""
+
+    used: float
+    delayed: float
 
 
 class Flow:
@@ -113,6 +127,11 @@ class Flows:
         self.shared_part = MOST
         self._next_turn = -math.inf
         self._late = 0
+        #: Of the loop's capacity, what a second of charges in a second comes to.
+        self.weight = 1.0
+        self._effort: Effort | None = None
+        self._measured_at = -math.inf
+        self._worked = self._kept_waiting = 0.0
         self._share = math.inf
         self._look_at = -math.inf
         #: Those with calls that wait.
@@ -174,7 +193,7 @@ class Flows:
         if not flow.schema.level.shared:
             return 0.0
         self._look(now)
-        part = flow.part(now)
+        part = self._part(flow, now)
         over = 0.0 if flow.is_sparse(part) else part / self._share
         return WINDOW * math.log(over) if over > 1 else 0.0
 
@@ -191,8 +210,12 @@ class Flows:
         """Return whether a flow uses far less than its share, or need not share."""
         if not (flow.schema.level.shared and self.competing):
             return True
-        part = flow.part(now)
+        part = self._part(flow, now)
         return flow.is_sparse(part) or part < self._share / 2
+
+    def _part(self, flow: Flow, now: float) -> float:
+        """Return the part of the loop's capacity that a flow has used lately."""
+        return flow.part(now) * self.weight
 
     @property
     def competing(self) -> bool:
@@ -223,7 +246,7 @@ class Flows:
         parts = []
         heavy = crowded = 0
         for key, flow in list(self._flows.items()):
-            part = flow.part(now)
+            part = self._part(flow, now)
             if part >= _BUSY or flow.held or flow.waiting:
                 name = flow.schema.level.name
                 self._wanting[name] = self._wanting.get(name, 0) + 1
@@ -236,6 +259,22 @@ class Flows:
         # One client that sends batch after batch, beside others that want little, is no contest.
         contested = heavy >= 2 or crowded > 0
         self._share = share_of(parts, self.shared_part) if contested else math.inf
+
+    def measure(self, effort: Effort, now: float) -> None:
+        """Hold what has been charged against what the loop has done, as far as it is known."""
+        before, self._effort = self._effort, effort
+        seconds, self._measured_at = now - self._measured_at, now
+        if before is None or seconds <= 0:
+            return
+        kept = math.exp(-seconds / WINDOW)
+        self._worked = self._worked * kept + effort.used - before.used
+        self._kept_waiting = self._kept_waiting * kept + effort.delayed - before.delayed
+        charged = sum(flow.used(now) for flow in self._flows.values())
+        if charged <= 0:
+            return
+        # What charges and measurements forget is the same, so that they are of the same time.
+        unseen = min(max(self._worked / charged, 1.0), _MOST_UNSEEN)
+        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MOST_UNSEEN)
 
     def adjust(self, lag: float) -> None:
         """Adjust what is shared to how late the event loop is, in seconds."""

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from podsched.server import errors
 from podsched.server.access.identity import Authentication, Identity
+from podsched.server.fairness.effort import effort_of_thread
 from podsched.server.fairness.flows import Flow, Flows
 from podsched.server.fairness.intake import Intake, within_time
 from podsched.server.fairness.levels import STRANGERS, promotes, schema_of
@@ -29,8 +30,8 @@ MAX_WATCHES: Final = 200
 #: Seconds to try again after.
 RETRY_AFTER: Final = 1.0
 _REFUSALS_PER_SECOND: Final = 20
-#: Of the event loop: what calls cost at least that begin with much work.
-_SECONDS: Final = {"Watch": 3e-3, "List": 0.3e-3, "CreatePods": 1e-3, "CreateBatch": 1e-3}
+#: Of the event loop: what calls cost in addition that begin with much work.
+_SECONDS: Final = {"List": 0.3e-3, "CreatePods": 0.6e-3, "CreateBatch": 0.6e-3}
 #: Batches of flows that use much which are with the store at once.
 _WRITES: Final = 2
 #: Seconds between two looks at how late the event loop is, while flows compete.
@@ -66,9 +67,14 @@ class Gate:
         self._timer: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
 
-    def call_came(self) -> None:
-        """Note that a call has come in: others may be waiting behind it."""
+    def call_came(self, identity: Identity, peer: str, method: str) -> None:
+        """Note that a call has come in: others may be waiting behind it.
+
+        It is accounted for at once, because one that its client gives up while it waits has cost
+        as much by then.
+        """
         self._lane.call_came()
+        self._flow_of(identity, peer, method).charge(CALL_SECONDS, self.clock())
 
     async def receive(
         self, identity: Identity, peer: str, method: str, read: Callable[[], Awaitable[bytes]]
@@ -101,7 +107,7 @@ class Gate:
                 self._observer.dispatched(flow, 0.0)
         if self.flows.competing and self._probe is None:
             self._probe_later()
-        flow.charge(_SECONDS.get(method, CALL_SECONDS) + size * RECEIVED_BYTE, self.clock())
+        flow.charge(_SECONDS.get(method, 0.0) + size * RECEIVED_BYTE, self.clock())
         seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
         if seat.competes:
             try:
@@ -157,7 +163,6 @@ class Gate:
         if self._observer is not None:
             self._observer.rejected(flow, reason)
         now = self.clock()
-        flow.charge(CALL_SECONDS, now)
         flow.refuse_at = max(now, flow.refuse_at + 1 / _REFUSALS_PER_SECOND)
         await asyncio.sleep(min(flow.refuse_at - now, LONGEST_WAIT))
 
@@ -166,7 +171,9 @@ class Gate:
 
         peer: the connection.
         """
+        self._lane.call_came()
         flow = self.flows.get(("stranger", peer), STRANGERS, self.clock())
+        flow.charge(CALL_SECONDS, self.clock())
         await self._pause(flow, "unauthenticated")
 
     def left(self, flow: Flow) -> None:
@@ -205,7 +212,9 @@ class Gate:
     def _probe_lag(self, due: float) -> None:
         """See how late the event loop is, as long as flows compete."""
         self._probe = None
-        self.flows.adjust(self.clock() - due)
+        now = self.clock()
+        self.flows.adjust(now - due)
+        self.flows.measure(effort_of_thread(), now)
         if self.flows.competing:
             self._probe_later()
 
