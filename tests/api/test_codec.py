@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.api.codec import FIRST_SECOND, LAST_SECOND, Reader, format_time
+from podsched.api.codec import FIRST_SECOND, LAST_SECOND, Reader, format_time, write
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -43,3 +44,20 @@ def test_a_template_of_claims_may_say_what_it_is_a_template_of() -> None:
         "spec.volumeClaimTemplates[1].apiVersion",
         "spec.volumeClaimTemplates[1].kind",
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        (v1.ContainerStatus, {"image", "imageID", "ready", "restartCount"}),
+        (v1.ContainerStateTerminated, {"exitCode"}),
+        (v1.Condition, {"reason", "message"}),
+        (v1.ISCSIVolumeSource, {"lun"}),
+        (v1.AttachedVolume, {"devicePath"}),
+        (v1.NodeSystemInfo, {"machineID", "osImage", "kubeletVersion", "architecture"}),
+    ],
+)
+def test_what_clients_of_kubernetes_require_is_written_though_it_is_empty(
+    message: type[Message], names: set[str]
+) -> None:
+    assert names <= write(message()).keys()

@@ -47,6 +47,12 @@ def pod_of(cpu: str) -> str:
     return POD.replace("CPU", cpu)
 
 
+def test_the_cluster_may_be_named_as_in_simulate(sched: Commands, cluster: str) -> None:
+    said = sched.ok("capacity", "-f", cluster, "--pod", "-", stdin=pod_of("1"))
+    assert said.startswith("11 pods like default/web fit, on 2 nodes.")
+    assert sched("capacity", "--cluster", cluster).code == 2
+
+
 def test_capacity_counts_by_zone_and_says_what_ends_it(
     sched: Commands, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

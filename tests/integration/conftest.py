@@ -1,4 +1,4 @@
-"""One cluster for a module's tests of clients that nobody here wrote."""
+"""One cluster for all tests of clients that nobody here wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from support.kube_cluster import KubeCluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeCluster]:
     """etcd, an API server, a scheduler and two hollow nodes, as processes."""
     directory = tmp_path_factory.mktemp("kube")

@@ -34,14 +34,14 @@ def test_what_is_applied_is_scheduled_and_shown(kube: KubeCluster) -> None:
     kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=20s")
     node = kube.kubectl("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     assert node.startswith("node-")
-    header, row = kube.kubectl("get", "pods", "-o", "wide").splitlines()
+    header, row = kube.kubectl("get", "pods", "-l", "app=web", "-o", "wide").splitlines()
     assert header.split()[:3] == ["NAME", "READY", "STATUS"]
     assert node in row
     assigned = f"Successfully assigned default/web to {node}"
     eventually_blocking("the event", lambda: assigned in kube.kubectl("describe", "pod", "web"))
     assert assigned in kube.kubectl("events", "--for", "pod/web")
     assert apply(kube, pod("web", "app:2", app="web")) == "pod/web configured\n"
-    kube.kubectl("delete", "pod", "web")
+    kube.kubectl("delete", "pod", "web", "--now")
 
 
 def test_labels_annotations_and_patches_change_objects(kube: KubeCluster) -> None:

@@ -20,7 +20,7 @@ from podsched.cli.cluster_source import (
     Live,
     admit,
 )
-from podsched.cli.errors import FAILED
+from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.node_usage import humanised
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -56,16 +56,27 @@ Most = Annotated[
 ]
 
 
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE|DIR|-",
+        help="Manifest of the pod, or of a workload whose pods are meant; with --pod, "
+        "manifests of the cluster, as --cluster names them.",
+    ),
+]
+PodFile = Annotated[
+    str,
+    typer.Option(
+        "--pod", metavar="FILE|-", help="Manifest of the pod or workload, as in sched simulate."
+    ),
+]
+
+
 def capacity_command(
-    filename: Annotated[
-        str,
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="FILE|-",
-            help="Manifest of the pod, or of a workload whose pods are meant.",
-        ),
-    ],
+    filename: Files = None,
+    pod_file: PodFile = "",
     cluster: ClusterFiles = None,
     live: Live = False,
     kubeconfig: Kubeconfig = None,
@@ -84,15 +95,20 @@ def capacity_command(
 ) -> None:
     """Show how many more of a pod fit, where, and what ends it.
 
-    Of a cluster given by --cluster, --live (the default) or --kubeconfig. Pods that
-    wait there are not counted, and nothing is preempted. Nothing is changed.
+    Of a cluster given by --cluster, --live (the default) or --kubeconfig, or by -f
+    beside --pod, as in sched simulate. Pods that wait there are not counted, and
+    nothing is preempted. Nothing is changed.
 
     Ends with 0 if at least one pod fits, with 1 if none does, and with 2 if a plugin
     failed.
     """
     configure_logging("text", "warning")
-    source = ClusterSource(cluster or (), live, kubeconfig, context, server).or_live()
-    workload = read_workloads([filename], 1)
+    files = filename or []
+    if not pod_file and len(files) != 1:
+        fail("name the pod: -f FILE, or --pod FILE beside the cluster's", USAGE)
+    dumps = [*(cluster or ()), *(files if pod_file else ())]
+    source = ClusterSource(dumps, live, kubeconfig, context, server).or_live()
+    workload = read_workloads([pod_file or files[0]], 1)
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
     pod.spec.node_name = ""
