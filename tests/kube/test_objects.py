@@ -9,6 +9,7 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
+from podsched.api.resources import requests_in_units
 from podsched.kube.objects import UnreadableObjectError, read_object
 
 POD: dict[str, Any] = {
@@ -47,6 +48,21 @@ def read(content: dict[str, Any]) -> Pod:
 def test_a_pod_reads_as_its_manifest_does() -> None:
     """Presence included: an empty selector is not an absent one."""
     assert read(POD) == from_manifest({"apiVersion": "v1", "kind": "Pod", **POD}).message
+
+
+def test_a_pod_that_is_resized_counts_what_its_kubelet_has_given_it() -> None:
+    """Of each container the most of spec, allocated and used; of an infeasible resize not spec."""
+    given = {"requests": {"cpu": "2", "memory": "1Gi"}}
+    status = {"name": "c", "allocatedResources": {"cpu": 3, "memory": "1Gi"}, "resources": given}
+    pod = {**POD, "status": {**POD["status"], "containerStatuses": [status]}}
+    assert requests_in_units(read(pod)) == {"cpu": 4000, "memory": 1 << 30}  # overhead: 1
+    wanted = {"name": "c", "resources": {"requests": {"cpu": "9", "memory": "1Gi"}}}
+    pod["spec"] = {**POD["spec"], "containers": [wanted]}
+    assert requests_in_units(read(pod))["cpu"] == 10_000
+    pod["status"]["conditions"] = [
+        {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    ]
+    assert requests_in_units(read(pod))["cpu"] == 4000
 
 
 def test_unknown_fields_are_ignored() -> None:
