@@ -53,6 +53,31 @@ def test_everything_is_told_of_one_pod(directory: Path) -> None:
     assert ["NodeResourcesFit", "300", "290"] in [line.split() for line in shown.splitlines()]
 
 
+def test_what_is_told_of_one_pod_fits_a_terminal(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    for name in ("web-0", "big"):
+        lines = sched("decisions", name, "--file", str(directory)).out.splitlines()
+        assert max(map(len, lines)) <= 40
+        texts = [line[:14].rstrip() for line in lines if line.startswith("  ") and line[2] != " "]
+        assert texts[:4] == ["  decided", "  by", "  profile", "  fits"]
+
+
+def test_scores_that_are_too_wide_are_turned_with_plugins_under_letters(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = sched("decisions", "web-0", "--file", str(directory)).out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "SCORES" in line)
+    assert [line.split() for line in lines[at : at + 4]] == [
+        ["SCORES", "a", "total"],
+        ["n1", "300", "300"],
+        ["n2", "290", "290"],
+        ["a", "NodeResourcesFit"],
+    ]
+
+
 def test_json_is_a_record_a_line(directory: Path) -> None:
     shown = sched("decisions", "-o", "json", "--reason", "0/2", "--file", str(directory)).out
     (record,) = [json.loads(line) for line in shown.splitlines()]

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.cli.printers import NONE, aligned
+from podsched.cli.printers import NONE, aligned, terminal_width, wrapped
 from podsched.v1.decisions_pb2 import DecisionRecord
 
 HEADINGS = ("TIME", "POD", "TRY", "NODE", "SCORE", "FIT", "OUTCOME")
@@ -15,6 +15,8 @@ WIDE = ("TOOK", "REPLICA", "TERM", "REVISION", "ALIKE", "CLASS", "MESSAGE")
 SHADOW = ("TIME", "POD", "BOUND TO", "SHADOW", "SCORE", "FIT", "PROFILE")
 #: Columns of these at least, so that lines that come later stand below the first ones.
 WIDTHS = (12, 12, 3, 9, 3, 5)
+#: Characters of a label and its indentation.
+_LABEL = 11
 
 
 def seconds(stamp: Timestamp) -> float:
@@ -94,27 +96,34 @@ def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
     if record.bound_node:
         what = f"shadow; bound to {record.bound_node}"
     day = datetime.fromtimestamp(seconds(record.decided_time)).date()
-    lines = [
-        f"{_name(record, namespaces)}: {what}, attempt {record.attempt}",
-        f"  decided   {day} {clock(record.decided_time)} in {duration(record.seconds)}, "
-        f"waited {duration(_between(record.queued_time, record.popped_time))}{_ending(record)}",
-        f"  by        {record.replica}, term {record.term}, revision {record.revision}, "
-        f"number {record.number}",
-        f"  profile   {record.profile}, class {record.pod_class or NONE}"
-        + (f", with {record.together - 1} others alike" if record.together > 1 else ""),
-        f"  fits      {record.feasible_nodes} of {record.evaluated_nodes} nodes",
-    ]
-    if record.message:
-        lines.append(f"  message   {record.message}")
+    waited = duration(_between(record.queued_time, record.popped_time))
+    alike = f", with {record.together - 1} others alike" if record.together > 1 else ""
+    parts = [
+        ("decided", f"{day} {clock(record.decided_time)} in {duration(record.seconds)}, "
+                    f"waited {waited}{_ending(record)}"),
+        ("by", f"{record.replica}, term {record.term}, revision {record.revision}, "
+               f"number {record.number}"),
+        ("profile", f"{record.profile}, class {record.pod_class or NONE}{alike}"),
+        ("fits", f"{record.feasible_nodes} of {record.evaluated_nodes} nodes"),
+        ("message", record.message),
+    ]  # fmt: skip
     if record.nominated_node:
         victims = f", {record.victims} victims" if record.victims else ""
-        lines.append(f"  nominated {record.nominated_node}{victims}")
-    lines += _scores(record)
-    if record.plugin_seconds:
-        slowest = sorted(record.plugin_seconds.items(), key=lambda item: -item[1])
-        shares = ", ".join(f"{name} {duration(of)}" for name, of in slowest[:4])
-        lines.append(f"  time      {shares}")
-    return lines
+        parts.append(("nominated", record.nominated_node + victims))
+    parts.append(("node", _chosen(record)))
+    slowest = sorted(record.plugin_seconds.items(), key=lambda item: -item[1])
+    shares = ", ".join(f"{name} {duration(of)}" for name, of in slowest[:4])
+    return [
+        f"{_name(record, namespaces)}: {what}, attempt {record.attempt}",
+        *_beside(parts),
+        *(f"    {line}" for line in _scores(record)),
+        *_beside([("time", shares)]),
+    ]
+
+
+def _beside(parts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return texts beside their labels, wrapped where there is a terminal; none for no text."""
+    return wrapped([[f"  {label}", text] for label, text in parts if text], (_LABEL, 0))
 
 
 def _between(one: Timestamp, other: Timestamp) -> float:
@@ -127,15 +136,28 @@ def _ending(record: DecisionRecord) -> str:
     return f", ended after {duration(_between(record.decided_time, record.ended_time))}"
 
 
-def _scores(record: DecisionRecord) -> list[str]:
-    if not record.scores:
-        known = f", score {record.total}" if record.HasField("total") else ""
-        return [f"  node      {record.node_name}{known}"] if record.node_name else []
+def _chosen(record: DecisionRecord) -> str:
+    """Return the node that was chosen, and how good it was; "" for none."""
+    known = f", score {record.total}" if record.HasField("total") else ""
     tied = f" ({record.tied_nodes} nodes share the best)" if record.tied_nodes > 1 else ""
-    lines = [f"  node      {record.node_name}, score {record.total}{tied}"]
+    return record.node_name + known + tied if record.node_name else ""
+
+
+def _scores(record: DecisionRecord) -> list[str]:
+    """Return plugins by nodes; where that is too wide nodes by plugins, these under letters."""
+    if not record.scores:
+        return []
     nodes = record.scores
     plugins = sorted({name for node in nodes for name, score in node.plugins.items() if score})
     cells = [["SCORES", *(node.node_name for node in nodes)]]
     cells += [[name, *(str(node.plugins.get(name, 0)) for node in nodes)] for name in plugins]
     cells.append(["total", *(str(node.total) for node in nodes)])
-    return [*lines, *(f"    {line}" for line in aligned(cells))]
+    lines, width = aligned(cells), terminal_width()
+    if width is None or max(map(len, lines)) + 4 <= width:
+        return lines
+    letters = [chr(ord("a") + at) for at in range(len(plugins))]
+    headings = ["SCORES", *letters, "total"]
+    turned = [list(column) for column in zip(*cells[1:], strict=True)][1:]
+    turned = [[node.node_name, *row] for node, row in zip(nodes, turned, strict=True)]
+    legend = [f"  {letter}  {name}" for letter, name in zip(letters, plugins, strict=True)]
+    return [*aligned([headings, *turned]), *legend]

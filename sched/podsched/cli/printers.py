@@ -246,7 +246,8 @@ def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
     if width is None:
         return aligned(rows, widths)
     heads = aligned([row[:-1] for row in rows], widths[:-1])
-    start = max((len(head) for head in heads), default=0) + len(_GAP)
+    least = sum(widths[:-1]) + len(_GAP) * (len(widths) - 2) if widths else 0
+    start = max((least, *(len(head) for head in heads))) + len(_GAP)
     beside = width - start >= _LEAST_WRAPPED
     indent = start if beside else 4
     lines: list[str] = []
