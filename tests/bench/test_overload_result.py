@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from podsched.bench.overload_result import OverloadResult, Phase, percentile
-from podsched.bench.processes import kibibytes
+from podsched.bench.overload_result import OverloadResult, Phase, grown, most_of, percentile
 
 MIB = 1 << 20
 
@@ -47,6 +48,16 @@ def test_each_promise_that_is_broken_is_named(changed: dict[str, float], says: s
     assert says in found
 
 
+def test_memory_that_grows_without_a_flood_as_well_is_not_the_floods() -> None:
+    result = OverloadResult([replace(phase) for phase in phases().phases])
+    for phase, size in zip(result.phases, (80, 130, 130, 180), strict=True):
+        phase.resident = {"etcd": size * MIB}
+    assert len(result.problems) == 1
+    for phase, size in zip(result.phases, (80, 110, 140, 170), strict=True):
+        phase.resident = {"etcd": size * MIB}
+    assert result.problems == []
+
+
 def test_the_report_has_the_figures_of_both_sides() -> None:
     result = phases(p99=0.015)
     assert "10.0 -> 15.0 ms (1.5x)" in "\n".join(result.lines())
@@ -61,7 +72,18 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert percentile([], 99) == 0.0
 
 
-def test_memory_is_read_from_a_process_status() -> None:
-    status = "Name:\tpython\nVmHWM:\t  204800 kB\nVmRSS:\t  102400 kB\n"
-    assert kibibytes(status, "VmRSS") == 102400
-    assert kibibytes(status, "VmSwap") == 0
+def test_memory_has_levelled_off_when_it_stays_below_what_it_was() -> None:
+    up_and_down = [{"etcd": size * MIB} for size in (80, 100, 90, 95, 101)]
+    assert grown(up_and_down) == {}
+    assert grown([*up_and_down, {"etcd": 104 * MIB}]) == {"etcd": (100 * MIB, 104 * MIB)}
+
+
+def test_the_most_of_each_process_is_kept() -> None:
+    assert most_of([{"a": 1, "b": 5}, {"a": 3}, {"a": 2, "b": 4}]) == {"a": 3, "b": 5}
+
+
+def test_memory_that_never_levels_off_breaks_the_promise() -> None:
+    result = phases()
+    result.filling = [{"etcd": size * MIB} for size in (50, 100, 150)]
+    (found,) = result.problems
+    assert "etcd was still growing" in found

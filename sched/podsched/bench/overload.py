@@ -11,6 +11,7 @@ leader binds a backlog: pods that were waiting for nodes, which come with the ph
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import itertools
 import json
@@ -21,9 +22,9 @@ from dataclasses import replace
 
 from podsched.api.objects import Namespace, Node
 from podsched.bench.floods import CLIENTS, namespace_of
-from podsched.bench.overload_result import OverloadResult, Phase
+from podsched.bench.memory import memory_of
+from podsched.bench.overload_result import OverloadResult, Phase, Sizes, grown, most_of
 from podsched.bench.pod_watch import BoundCounter, watching
-from podsched.bench.processes import peak_bytes, reset_peaks, resident_bytes
 from podsched.bench.run import BenchOptions, Progress, bench_cluster, create_all, pids_of
 from podsched.bench.shapes import copies, key_of, node, pod_template
 from podsched.client.api_client import ApiClient
@@ -34,10 +35,12 @@ from podsched.v1 import api_pb2 as v1
 
 NODES, PODS, EXISTING = 20, 2000, 5000
 ROUNDS = 3
-#: Seconds of flood before the first phase, after which what the server's bounds allow is in use.
-FILL = 45.0
-#: etcd gives back what it keeps of the past soon, so that only the flood can make it grow.
-_SERVER = ("--etcd-compaction-interval=10",)
+#: Seconds of flood before the first phase, in which what the servers' bounds allow comes into use:
+#: at least and at most, until memory has not grown for so long, and between two looks.
+FILL, LONGEST_FILL, LEVEL, LOOK_EVERY = 45.0, 300.0, 30.0, 1.0
+#: What is kept of the past is little and soon full, in etcd and in the server's ring of changes
+#: (100,000 by default, some 200 MiB), so that only the flood can make them grow.
+_SERVER = ("--etcd-compaction-interval=10", "--watch-cache-events=10000")
 #: Least seconds of a phase, and for which a flood runs before it is measured.
 PHASE_SECONDS, WARM_UP = 8.0, 3.0
 #: Seconds that the ordinary client waits between two calls, and at most for an answer.
@@ -63,12 +66,25 @@ async def run_overload(
             await _prepare(client)
             progress("filling", 0, 1)
             async with _flood(cluster.server, {}):
-                await asyncio.sleep(FILL)
-            for number in range(2 * ROUNDS):
-                progress("phases", number, 2 * ROUNDS)
+                filling = await _fill(pids_of(cluster))
+            for number in range(2 * ROUNDS + 2):
+                progress("phases", number, 2 * ROUNDS + 2)
                 part = _Part(client, cluster.server, counter, number, nodes or NODES, pods or PODS)
                 phases.append(await part.run(pids_of(cluster)))
-    return OverloadResult(phases)
+    # The first two are for practice: after them everybody has had as much to remember as ever.
+    return OverloadResult(phases[2:], filling)
+
+
+async def _fill(pids: Mapping[str, int | None]) -> list[Sizes]:
+    """Wait until memory has levelled off, or time is up; return its sizes of late."""
+    began = time.monotonic()
+    sizes: collections.deque[Sizes] = collections.deque(maxlen=int(LEVEL / LOOK_EVERY))
+    while (passed := time.monotonic() - began) < LONGEST_FILL:
+        await asyncio.sleep(LOOK_EVERY)
+        sizes.append(memory_of(pids))
+        if passed >= FILL and not grown(list(sizes)):
+            break
+    return list(sizes)
 
 
 async def _prepare(client: ApiClient) -> None:
@@ -116,9 +132,11 @@ class _Part:
                 await stack.enter_async_context(_flood(self._server, calls))
             # The leader has tried all pods, and their backoff is over, when the nodes come.
             await asyncio.sleep(WARM_UP)
-            reset_peaks(pids)
+            sizes: list[Sizes] = []
+            looking = asyncio.create_task(_look(pids, sizes), name="memory")
             phase = await self._measure(calls)
-            phase.resident, phase.peak = resident_bytes(pids), peak_bytes(pids)
+            looking.cancel()
+            phase.resident, phase.peak = memory_of(pids), most_of([*sizes, memory_of(pids)])
         await self._client.delete_collection("Node", label_selector=self._selector)
         await self._client.delete_collection(
             "Pod", label_selector=self._selector, grace_period_seconds=0
@@ -149,6 +167,13 @@ class _Part:
             bind_seconds=bound[-1] - bound[0] if bound else 0.0,
             flood=calls,
         )
+
+
+async def _look(pids: Mapping[str, int | None], sizes: list[Sizes]) -> None:
+    """Note memory until cancelled."""
+    while True:
+        sizes.append(memory_of(pids))
+        await asyncio.sleep(LOOK_EVERY)
 
 
 class _Ordinary:

@@ -1,11 +1,10 @@
-"""CPU time and memory of running processes, from /proc.
+"""CPU time of running processes, from /proc.
 
 Unlike throughput, CPU time per pod is comparable on a machine that does other work as well.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping
@@ -51,37 +50,3 @@ def spent(before: Mapping[str, float], after: Mapping[str, float], pods: int) ->
         for name, seconds in after.items()
         if name in before
     }
-
-
-def resident_bytes(pids: Mapping[str, int | None]) -> dict[str, int]:
-    """Return the bytes of memory in use by name, without processes that do not exist."""
-    return _status_bytes(pids, "VmRSS")
-
-
-def peak_bytes(pids: Mapping[str, int | None]) -> dict[str, int]:
-    """Return the most memory in use since the process began or ``reset_peaks``, by name."""
-    return _status_bytes(pids, "VmHWM")
-
-
-def reset_peaks(pids: Mapping[str, int | None]) -> None:
-    """Have ``peak_bytes`` begin anew; without effect where that is not permitted."""
-    for pid in pids.values():
-        with contextlib.suppress(OSError):
-            Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-def _status_bytes(pids: Mapping[str, int | None], field: str) -> dict[str, int]:
-    found = {}
-    for name, pid in pids.items():
-        with contextlib.suppress(OSError):
-            found[name] = kibibytes(Path(f"/proc/{pid}/status").read_text(), field) << 10
-    return found
-
-
-def kibibytes(status: str, field: str) -> int:
-    """Return a field of a process's /proc/PID/status in KiB; 0 if it is not there."""
-    for line in status.splitlines():
-        name, _, value = line.partition(":")
-        if name == field:
-            return int(value.split()[0])
-    return 0
