@@ -1,8 +1,11 @@
-"""A row's rejection may be overridden for one pod, and only until the next refresh."""
+"""A row's rejection may be overridden until the next refresh; only changed rows are asked about."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.framework.filter_outcome import FilterOutcome
@@ -63,4 +66,33 @@ def test_an_overridden_row_that_stays_rejected_is_normalised_anew_when_it_fits()
     world.cache.update_node(node("b", taints=two, allocatable=ONE_POD))
     assert seen(evaluation, pending) == from_scratch(world, pending)
     world.cache.forget(other)
+    assert seen(evaluation, pending) == from_scratch(world, pending)
+
+
+def test_what_a_plugin_reads_that_filters_nothing_has_no_row_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PodTopologySpread reads how many such pods each node has, here for its scores alone."""
+    world = world_of_two_nodes()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "k",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {},
+    }
+    world.templates = [{"topologySpreadConstraints": [spread]}] * 4
+    pending, other = world.pending(0), world.pending(0)
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    asked_of_all: list[bool] = []
+    ask = evaluation.feasibility.filter
+
+    def told(*args: Any) -> bool:
+        asked_of_all.append(ask(*args))
+        return asked_of_all[-1]
+
+    monkeypatch.setattr(evaluation.feasibility, "filter", told)
+    world.cache.assume(other, "a")
+    evaluation.refresh(pending)
+    assert evaluation.inputs.by_plugin["PodTopologySpread"] and asked_of_all == [False]
     assert seen(evaluation, pending) == from_scratch(world, pending)

@@ -228,7 +228,8 @@ class ScoreColumn:
         raw, groups = found
         occupied = self._groups_with(rows, groups, len(raw))
         of_occupied = raw[occupied]
-        self.low, self.high = int(of_occupied.min()), int(of_occupied.max())
+        values = of_occupied.tolist()
+        self.low, self.high = min(values), max(values)
         final = np.zeros(len(raw), dtype=np.int64)
         final[occupied] = weighted(self.named, state, of_occupied)
         self.raw, self.scores, self.flat = raw[groups], final[groups], None

@@ -188,9 +188,11 @@ class Feasibility:
         all_rows: Rows | None = scope.candidates if everything else None
         for column in self.columns:
             name = column.named.name
-            active = name not in skipped
-            stale = everything or name in scope.stale or active != column.active
+            active, was_active = name not in skipped, column.active
             column.active = active
+            if not active and not was_active:
+                continue
+            stale = everything or name in scope.stale or active != was_active
             if stale and all_rows is None:
                 all_rows = self.candidates()
             if not active or (column.only_nodes and scope.same_nodes and not stale):

@@ -19,6 +19,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.node_resources.free_resources import (
+    FEW_ROWS,
     MAX_ALLOCATABLE,
     Amounts,
     ResourceAmounts,
@@ -110,9 +111,11 @@ class NodeResourcesBalancedAllocation:
     def _refresh_without(self, amounts: Amounts, changed: Rows | None) -> None:
         if changed is None or len(self._without) != amounts.used.shape[1]:
             self._without = _two_shares(amounts, (0, 0))
-        elif len(changed):
-            allocatable, used = amounts.allocatable[:, changed], amounts.used[:, changed]
-            self._without[changed] = _two_shares(Amounts(allocatable, used, True), (0, 0))
+        elif len(changed) > FEW_ROWS:
+            self._without[changed] = _two_shares(amounts.at(changed), (0, 0))
+        else:
+            for row in changed.tolist():
+                self._without[row] = _two_shares_of_row(amounts, row)
 
 
 def _gain(amounts: Amounts, wanted: Sequence[int], without: Int64s) -> Int64s:
@@ -137,6 +140,14 @@ def _two_shares(amounts: Amounts, requests: Sequence[int]) -> Int64s:
     deviation *= MAX_NODE_SCORE
     balance: Int64s = deviation.astype(np.int64)
     return balance
+
+
+def _two_shares_of_row(amounts: Amounts, row: int) -> int:
+    """Return the same of one row without a pod; NumPy's calls would take ten times as long."""
+    first, second = amounts.used.item(0, row), amounts.used.item(1, row)
+    first = min(first / amounts.allocatable.item(0, row), 1.0)
+    second = min(second / amounts.allocatable.item(1, row), 1.0)
+    return int((1.0 - abs((first - second) / 2)) * MAX_NODE_SCORE)
 
 
 def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ arithmetic: ``plugin`` decides when to compute it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -114,14 +115,12 @@ class SoftSpread:
         total += np.where(present, self._of(counts), 0.0)
 
     def by_domain(self) -> NDArray[np.float64]:
-        """Return what rows of each domain that have the label are given; 0 for one more, without.
+        """Return what rows of each domain that have the label are given.
 
         To be called where ``sums`` are known.
         """
         assert self.sums is not None
-        table = np.zeros(len(self.sums) + 1, dtype=np.float64)
-        table[:-1] = self._of(self.sums)
-        return table
+        return self._of(self.sums)
 
     def _of(self, counts: Int64s) -> NDArray[np.float64]:
         given: NDArray[np.float64] = np.add(counts * self.weight, float(self.max_skew - 1))
@@ -306,6 +305,7 @@ def _number_of_domains(domains: Domains, rows: Rows) -> int:
     return int(np.count_nonzero(seen))
 
 
+@lru_cache(1024)
 def _log_weight(size: int) -> float:
     """Return the weight of a constraint over so many domains (``topologyNormalizingWeight``)."""
     return float(np.log(size + 2))

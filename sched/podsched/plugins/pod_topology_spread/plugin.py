@@ -210,7 +210,7 @@ class PodTopologySpread:
         spreads = soft_spreads(constraints, nodes, participation, scored, HOSTNAME)
         scoring = _Scoring(spreads, participation.ignored)
         if len(spreads) == 1 and spreads[0].sums is not None:
-            scoring.table = np.append(_rounded(spreads[0].by_domain()), IGNORED)
+            scoring.table = _table(spreads[0].by_domain())
             scoring.entries = participation.entries()
         own = state.data.get(self.name)
         hard = own.hard if isinstance(own, _State) else []
@@ -347,6 +347,14 @@ def _rounded(scores: NDArray[np.float64]) -> Scores:
     """Round halves up."""
     whole = np.floor(scores)
     return (whole + (scores - whole >= 0.5)).astype(np.int64)
+
+
+def _table(by_domain: NDArray[np.float64]) -> Scores:
+    """Return rounded scores by domain, and those of ``Participation.entries``' two places more."""
+    table = np.zeros(len(by_domain) + 2, dtype=np.int64)
+    table[:-2] = _rounded(by_domain)
+    table[-1] = IGNORED
+    return table
 
 
 def _queue_if(helps: bool) -> QueueingHint:
