@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from podsched.cache.pod_class import make_pod_info
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.framework.filter_outcome import FilterOutcome
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Reason
-from support.engine_world import World, node
+from support.engine_world import World, node, pod
 from support.evaluations import from_scratch, seen
 
 ONE_POD = {"cpu": "4", "memory": "8Gi", "pods": "1"}
@@ -74,14 +76,7 @@ def test_what_a_plugin_reads_that_filters_nothing_has_no_row_asked_about_again(
 ) -> None:
     """PodTopologySpread reads how many such pods each node has, here for its scores alone."""
     world = world_of_two_nodes()
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "k",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {},
-    }
-    world.templates = [{"topologySpreadConstraints": [spread]}] * 4
-    pending, other = world.pending(0), world.pending(0)
+    pending, other = spread_pod(world, "pending"), spread_pod(world, "other")
     evaluation = world.evaluation(pending)
     evaluation.refresh(pending)
     asked_of_all: list[bool] = []
@@ -94,5 +89,17 @@ def test_what_a_plugin_reads_that_filters_nothing_has_no_row_asked_about_again(
     monkeypatch.setattr(evaluation.feasibility, "filter", told)
     world.cache.assume(other, "a")
     evaluation.refresh(pending)
-    assert evaluation.inputs.by_plugin["PodTopologySpread"] and asked_of_all == [False]
+    assert asked_of_all == [False]
     assert seen(evaluation, pending) == from_scratch(world, pending)
+
+
+def spread_pod(world: World, name: str) -> PodInfo:
+    """A pod that prefers zones with few of its like."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    spec = {"topologySpreadConstraints": [constraint]}
+    return make_pod_info(pod(name, spec, labels={"app": "a"}), world.cache.classes)
