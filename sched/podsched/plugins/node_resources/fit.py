@@ -140,6 +140,8 @@ class NodeResourcesFit:
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Do the same for all rows, with a look at single resources only where one is short."""
         cpu, memory, pods = self._room.refresh(nodes)
+        if _fits(state.data[self.name], self._room.least()):
+            return all_pass(0)
         short = pods <= 0
         for resource, amount in state.data[self.name]:
             if resource == CPU:
