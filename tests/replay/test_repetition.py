@@ -42,7 +42,7 @@ from podsched.telemetry.tracing import Tracer
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from support.engine_world import node, pod
-from support.term_world import LOCK, TermWorld
+from support.term_world import LOCK, WALL, TermWorld
 
 PODS = 220
 PENDING = {"schedulerName": "default-scheduler", "priority": 0}
@@ -181,6 +181,26 @@ class SlowEviction(Run):
             await asyncio.sleep(10)
 
 
+class SlowTermination(Run):
+    """A victim that somebody had deleted goes on terminating when its eviction is long over."""
+
+    async def record(self) -> None:
+        world = self.world = TermWorld([self.profile], decisions=self.log)
+        world.node("n0", cpu="4")
+        world.pod("victim", "2", on="n0")
+        going = world.pod("going", "1", on="n0")
+        going.metadata.deletion_timestamp.FromSeconds(int(WALL) + 60)
+        world.cluster.update(going)
+        world.pod("other", "500m", 1000, on="n0")
+        async with world.running(), recording_of(world.cluster, self.file, self.log) as writer:
+            await asyncio.sleep(0.5)
+            self.checkpoint(writer)
+            world.pod("preemptor", "3500m", 100)
+            await asyncio.sleep(8)
+            world.cluster.delete("Pod", "default/other")  # wakes the preemptor
+            await asyncio.sleep(10)
+
+
 PACKED = {
     "profiles": [
         {
@@ -278,6 +298,13 @@ def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(
     messages = [note.document.get("message", "") for note in found.decisions]
     assert any(REASON_TERMINATING in text for text in messages), messages
     assert verdict.repeated == 2
+
+
+def test_evictions_end_in_the_repetition_when_they_ended(tmp_path: Path) -> None:
+    found = recorded(tmp_path, SlowTermination)
+    verdict = repeat(found, by_default, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches] == []
+    assert [note.document.get("victims") for note in found.decisions] == [2, None, 1]
 
 
 def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Path) -> None:

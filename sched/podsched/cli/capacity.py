@@ -248,7 +248,7 @@ def _print_headroom(found: Headroom) -> None:
     )
     say(f"Free on {found.nodes:,} nodes that take any pod: {free}.")
     say()
-    rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "STRANDED MEMORY"]]
+    rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "AND MEMORY"]]
     for ratio, one in found.ratios.items():
         node = one.node_name + (f" (of {one.nodes:,})" if one.nodes > 1 else "")
         rows.append(

@@ -69,9 +69,10 @@ def checkpoint_of(
 
 def restore(
     state: SchedulingState, checkpoint: Mapping[str, Any], objects: Sequence[AnyObject]
-) -> None:
+) -> list[Preemption]:
     """Bring an empty state to where another one was; ``objects``: all as of its revision.
 
+    Returns the preemptions under way, which the plugins have been told of.
     Raises KeyError or ValueError for a checkpoint that does not fit the objects.
     """
     nodes = {item.metadata.name: item for item in objects if isinstance(item, Node)}
@@ -91,10 +92,10 @@ def restore(
         state.cache.nominator.delete(uid)
     for uid, node_name in checkpoint["nominated"]:
         state.cache.nominate(infos[uid], node_name)
-    for evictions in checkpoint.get("evicting", ()):
-        _begin_evictions(state, infos, *evictions)
     state.chance.go_to(checkpoint["draws"])
     state.revision, state.beyond = checkpoint["revision"], checkpoint["beyond"]
+    begun = (_begun(state, infos, *each) for each in checkpoint.get("evicting", ()))
+    return [preemption for preemption in begun if preemption is not None]
 
 
 def _add(state: SchedulingState, item: AnyObject) -> None:
@@ -127,16 +128,19 @@ def _add_pod(state: SchedulingState, pod: Pod, assumed_on: str) -> None:
         state.cache.assume(info, assumed_on)
 
 
-def _begin_evictions(
+def _begun(
     state: SchedulingState,
     infos: Mapping[str, PodInfo],
     profile: str,
     plugin: str,
     preemptor: str,
     victims: Sequence[str],
-) -> None:
+) -> Preemption | None:
     """Tell a plugin of evictions under way; pods that are gone by now no decision asks about."""
     listener = state.profiles[profile].plugins.get(plugin)
-    if isinstance(listener, EvictionListener) and preemptor in infos:
-        there = tuple(infos[uid] for uid in victims if uid in infos)
-        listener.evictions_started(infos[preemptor], Victims(there))
+    pod = infos.get(preemptor)
+    if pod is None or not isinstance(listener, EvictionListener):
+        return None
+    there = Victims(tuple(infos[uid] for uid in victims if uid in infos))
+    listener.evictions_started(pod, there)
+    return Preemption(pod, "", there, plugin, listener)

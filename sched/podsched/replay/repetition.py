@@ -36,6 +36,7 @@ from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.cycle.loop_parts import LoopParts
 from podsched.engine.cycle.placement import Placer
 from podsched.engine.cycle.pre_bind import ClusterChanges
+from podsched.engine.cycle.preemption import SEEN_WITHIN, Preemption
 from podsched.engine.cycle.scheduling_loop import SchedulingLoop
 from podsched.engine.decisions.rows import (
     ERROR,
@@ -243,7 +244,7 @@ class _Repetition:
         )
         for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
             self._note(change)
-        restore(self._state, checkpoint, list(self._objects.values()))
+        under_way = restore(self._state, checkpoint, list(self._objects.values()))
         self._placer = Placer(self._state)
         self._placer.rotation = checkpoint["rotation"]
         running = asyncio.get_running_loop()
@@ -267,6 +268,9 @@ class _Repetition:
                 decisions=self._collector,
             )
         )
+        self._loop.evictor.under_way += under_way
+        #: When preemptions began; those of the checkpoint with the first decision after it.
+        self._evicting: list[tuple[Preemption, float]] = []
 
     # ------------------------------------------------------------------ changes of objects
 
@@ -305,6 +309,8 @@ class _Repetition:
         if self._state.cache.is_assumed(record.uid):
             self._undo(record.uid)
         self._place_chance(record)
+        decided = record.decided_time.ToMicroseconds() / 1e6
+        self._end_evictions(decided)
         key = f"{record.namespace}/{record.name}"
         info = self._state.cache.cluster.pods.get(key)
         self._collector.found = {}
@@ -318,6 +324,21 @@ class _Repetition:
         else:
             self._verdict.leave_out("soon after a decision that is missing")
         self._go_on(record, info)
+        self._note_evictions(decided)
+
+    def _note_evictions(self, decided: float) -> None:
+        known = [preemption for preemption, _ in self._evicting]
+        for preemption in self._loop.evictor.under_way:
+            if not any(preemption is one for one in known):
+                self._evicting.append((preemption, decided))
+
+    def _end_evictions(self, decided: float) -> None:
+        """End evictions when the evictor did, whose tasks have no turn here."""
+        self._note_evictions(decided)
+        for preemption, began in self._evicting:
+            if decided - began >= SEEN_WITHIN:
+                self._loop.evictor.end(preemption)
+        self._evicting = [one for one in self._evicting if decided - one[1] < SEEN_WITHIN]
 
     def _follows(self, record: DecisionRecord) -> bool:
         """Whether all is known that a decision was based on, since none before it is missing."""

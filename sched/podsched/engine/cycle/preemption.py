@@ -126,16 +126,17 @@ class Evictor:
         except EvictionFailed as failure:
             _log.warning("Preemption failed", pod=preemption.pod.key, error=str(failure))
             try_again = True
-            self._ended(preemption)
+            self.end(preemption)
         else:
             # The cache sees the evictions a moment after they were answered.
-            loop.call_later(SEEN_WITHIN, self._ended, preemption)
+            loop.call_later(SEEN_WITHIN, self.end, preemption)
         finally:
             _tell(preemption, "preemptor_released", preemption.pod)
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 
-    def _ended(self, preemption: Preemption) -> None:
+    def end(self, preemption: Preemption) -> None:
+        """Have its victims judged by the cache again."""
         self.under_way.remove(preemption)
         _tell(preemption, "evictions_ended", preemption.victims)
 

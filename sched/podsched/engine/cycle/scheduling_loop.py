@@ -87,9 +87,9 @@ class SchedulingLoop:
         self.binding = BindingCycle(
             parts, self._tasks, failures, self._notes, self._activator, self._clock
         )
-        self._evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
+        self.evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
         self._cycle = SchedulingCycle(
-            parts, failures, self.binding, self._evictor, self._notes, self._activator, self._clock
+            parts, failures, self.binding, self.evictor, self._notes, self._activator, self._clock
         )
         self._recent = RecentEvents()
         self._decides = asyncio.Event()
@@ -154,7 +154,7 @@ class SchedulingLoop:
             self._state,
             rotation=self._placer.rotation,
             number=number,
-            preemptions=self._evictor.under_way,
+            preemptions=self.evictor.under_way,
         )
         return {**found, "term": self._term, "begun_after": self._notes.begun_after}
 
