@@ -161,15 +161,17 @@ class FreeRoom:
 
     def _take(self, nodes: JournaledColumns, changed: Rows) -> bool:
         """Read a few rows; False if that cannot be done without a sum that wraps around."""
+        amounts, alive, least = _amounts_of(nodes), nodes.alive, self._least
         try:
-            for at, (there, taken) in enumerate(_amounts_of(nodes)):
-                own = self._room[at]
-                for row in changed.tolist():
-                    free = there.item(row) - taken.item(row)
-                    free = free if nodes.alive.item(row) else MAX_INT64
-                    self._given_back |= free > own.item(row)
-                    own[row] = free
-                    self._least[at] = min(self._least[at], free)
+            for row in changed.tolist():
+                is_node = alive.item(row)
+                for at, (there, taken) in enumerate(amounts):
+                    free = there.item(row) - taken.item(row) if is_node else MAX_INT64
+                    if free > self._room.item(at, row):
+                        self._given_back = True
+                    self._room[at, row] = free
+                    if free < least[at]:
+                        least[at] = free
         except OverflowError:
             return False
         return True
