@@ -224,9 +224,14 @@ class Run:
                 await asyncio.sleep(0.5)
 
     async def _settle(self) -> None:
-        """Wait until all is quiet, at most as long as the bound for pods that fit, and note it."""
+        """Wait until all is quiet, at most as long as the bound for pods that fit, and note it.
+
+        Raises ProcessFailed if a process does not become ready again.
+        """
         self._stage = "settling"
         live, now = self._live, asyncio.get_running_loop().time
+        # One that is asked to end while it starts cannot end as it should.
+        await asyncio.gather(*(process.wait_ready() for process in self._system.cluster.processes))
         async with self._system.direct_client() as client:
             caller = Caller("probe", client, self._recorder, live)
             await caller.create_pods([shapes.plain(f"probe-{i}", "10m") for i in range(PROBES)])
