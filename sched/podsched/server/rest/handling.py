@@ -37,6 +37,12 @@ Verb = Callable[[Target, Request], Awaitable[Answer]]
 #: machine looks at could otherwise write objects.
 _BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
 _NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
+#: Headers by which kubectl --as acts as another. To leave them unheeded would do what is asked with
+#: the caller's own rights.
+_ACTS_AS: Final = "impersonate-"
+_NO_IMPERSONATION: Final = (
+    "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
+)
 #: What metrics and the audit log call a request for no object.
 DISCOVERY: Final = "Discovery"
 
@@ -78,9 +84,11 @@ class Handler:
         found = self._route(request, segments)
         name = found.call if isinstance(found, Target) else DISCOVERY
         if self._open and not _BROWSERS.isdisjoint(request.headers):
-            raise RestError(403, "Forbidden", _NO_BROWSERS, {}, code=StatusCode.PERMISSION_DENIED)
+            raise _forbidden(_NO_BROWSERS)
         async with Call(name, request, self._pipeline, request.uri) as call:
             await call.arrive()
+            if any(name.startswith(_ACTS_AS) for name in request.headers):
+                raise _forbidden(_NO_IMPERSONATION)
             await call.enter(0)
             if isinstance(found, Exception):
                 raise found
@@ -125,6 +133,10 @@ class Handler:
         if segments[0] == "api" or _is_known_group(segments):
             raise no_such_resource()
         return page_not_found()
+
+
+def _forbidden(why: str) -> RestError:
+    return RestError(403, "Forbidden", why, {}, code=StatusCode.PERMISSION_DENIED)
 
 
 def _is_known_group(segments: Sequence[str]) -> bool:
