@@ -34,6 +34,16 @@ async def started(body: str) -> asyncio.subprocess.Process:
 
 
 @pytest.mark.integration
+async def test_an_alarm_that_a_library_has_set_does_not_cut_the_end_short() -> None:
+    """Ray's library sets one when it sees the signal."""
+    rest = "await process.stopping.wait(); await asyncio.sleep(1.5)"
+    process = await started(f"import signal; signal.alarm(1); {rest}")
+    process.terminate()
+    out, _ = await process.communicate()
+    assert (process.returncode, out) == (0, b"tidied up\n")
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_process_that_is_asked_to_stop_tidies_up_and_ends_with_0(
     number: signal.Signals,

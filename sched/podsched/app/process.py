@@ -71,6 +71,15 @@ class Process:
         self.exit_code = self.exit_code or exit_code
         self.stopping.set()
 
+    def asked_to_stop(self) -> None:
+        """End, as a signal asks for.
+
+        In a process that has joined Ray, Ray's library sees SIGTERM first, takes it for a failure
+        and sets an alarm that aborts the process 3 s later (absl's failure signal handler).
+        """
+        signal.alarm(0)
+        self.stopping.set()
+
     async def serve_health(
         self,
         config: Callable[[], Any] | None = None,
@@ -150,7 +159,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
         process = Process(options, registry, HealthChecks(), tracer)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, process.stopping.set)
+            loop.add_signal_handler(number, process.asked_to_stop)
         tasks = TaskSet("the process")
         metrics = ProcessMetrics(registry)
         registry.before_collect(
