@@ -130,6 +130,15 @@ def test_what_a_busy_machine_keeps_from_the_loop_is_nobodys_share() -> None:
     assert flows.weight == pytest.approx(4)
 
 
+def test_a_loop_that_waited_for_a_processor_is_not_late() -> None:
+    flows = Flows()
+    flows.measure(Effort(0.0, 0.0), 0.0)
+    for number in range(1, 5):
+        flows.measure(Effort(0.0, number * 2 * LAG), number * 0.02)
+        flows.adjust(2 * LAG)
+    assert flows.shared_part == MOST
+
+
 def test_no_measurement_makes_less_of_what_is_charged() -> None:
     flows = Flows()
     flooding(flows, "a", 0.0)

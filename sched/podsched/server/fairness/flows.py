@@ -9,7 +9,7 @@ Two things are divided, each among the flows that want it at the moment:
             or one has many calls under way, they may use a part of the loop together, divided so
             that the smallest get what they want and the others equal shares (max-min). One that has
             used more waits until it has not. The part is at most ``MOST``; it shrinks while the
-            loop lags behind, as on a machine that has other work to do, and grows again afterwards.
+            loop lags behind its own work, and grows again afterwards.
             Turns are spaced, so that calls of flows far below their share come in between.
 
 What flows are charged is an estimate: much of what calls cost nobody sees, such as gRPC's work and
@@ -131,7 +131,7 @@ class Flows:
         self.weight = 1.0
         self._effort: Effort | None = None
         self._measured_at = -math.inf
-        self._worked = self._kept_waiting = 0.0
+        self._worked = self._kept_waiting = self._delay = 0.0
         self._share = math.inf
         self._look_at = -math.inf
         #: Those with calls that wait.
@@ -263,6 +263,7 @@ class Flows:
     def measure(self, effort: Effort, now: float) -> None:
         """Hold what has been charged against what the loop has done, as far as it is known."""
         before, self._effort = self._effort, effort
+        self._delay = effort.delayed - before.delayed if before is not None else 0.0
         seconds, self._measured_at = now - self._measured_at, now
         if before is None or seconds <= 0:
             return
@@ -277,7 +278,12 @@ class Flows:
         self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MOST_UNSEEN)
 
     def adjust(self, lag: float) -> None:
-        """Adjust what is shared to how late the event loop is, in seconds."""
+        """Adjust what is shared to how late the event loop is, in seconds.
+
+        Not late is what was waiting for a processor since the last ``measure``: who shares less is
+        then no better off.
+        """
+        lag -= self._delay
         self._late = self._late + 1 if lag > LAG else 0
         if self._late >= 2:
             self.shared_part = max(self.shared_part * _SHRINK, LEAST)

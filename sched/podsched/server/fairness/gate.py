@@ -213,8 +213,8 @@ class Gate:
         """See how late the event loop is, as long as flows compete."""
         self._probe = None
         now = self.clock()
-        self.flows.adjust(now - due)
         self.flows.measure(effort_of_thread(), now)
+        self.flows.adjust(now - due)
         if self.flows.competing:
             self._probe_later()
 
