@@ -116,6 +116,15 @@ def test_a_disk_without_room_costs_decisions_and_nothing_else() -> None:
     assert logged.metrics.written.labels().value == 0
 
 
+def test_a_decision_that_cannot_be_written_costs_no_other() -> None:
+    logged = Logged()
+    logged.decide("bad", more={"plugin_seconds": {"P": 1 << 70}})
+    logged.decide("good")
+    logged.bind("bad", "good")
+    assert [record.name for record in logged.found()] == ["good"]
+    assert logged.metrics.dropped.labels().value == 1
+
+
 def test_the_latest_decisions_on_a_pod_are_found_by_name_and_uid() -> None:
     logged = Logged()
     for name in ("a", "b", "a"):

@@ -231,7 +231,18 @@ class DecisionLog:
     def _write_rows(self, rows: list[list[Any]]) -> None:
         ends = [row[ENDED] or row[DECIDED] for row in rows]
         pods = (pod_mark(row[NAMESPACE], row[NAME]) for row in rows)
-        self._write(self._frames.rows(rows, (min(ends), max(ends)), pods), len(rows))
+        try:
+            frame = self._frames.rows(rows, (min(ends), max(ends)), pods)
+        except TypeError as error:
+            # JSON has no place for something, such as a score beyond 64 bits. That costs one row.
+            if len(rows) > 1:
+                for row in rows:
+                    self._write_rows([row])
+                return
+            self._metrics.dropped.inc(1)
+            _log.error("A decision cannot be logged", pod=rows[0][NAME], error=str(error))
+            return
+        self._write(frame, len(rows))
 
     def _write(self, frame: bytes, rows: int) -> None:
         try:
