@@ -56,7 +56,7 @@ class Shared:
 
 
 def variants(world: TopologyWorld, count: int) -> list[Manifest]:
-    """Pods of few specs whose labels differ in what is selected and in what is not."""
+    """Pods of few specs that differ in priority, and in labels that are selected or are not."""
     specs = [world.random_pod() for _ in range(2)]
     found = []
     for number in range(count):
@@ -65,6 +65,8 @@ def variants(world: TopologyWorld, count: int) -> list[Manifest]:
         labels["pod-name"] = f"v{number}"
         if world.random.random() < 0.3:
             labels["app"] = world.random.choice("xyz")
+        if world.random.random() < 0.5:
+            one["spec"]["priority"] = world.random.choice((-5, 5))
         one["metadata"] |= {"name": f"v{number}", "uid": f"v{number}"}
         one["metadata"].pop("deletionTimestamp", None)
         found.append(one)
@@ -78,7 +80,7 @@ def variants(world: TopologyWorld, count: int) -> list[Manifest]:
 def test_pods_of_one_key_get_the_answers_that_each_would_get_alone(seed: int) -> None:
     one = Evaluated(seed)
     pendings = [one.world.info(pod) for pod in variants(one.world, 8)]
-    shared = Shared(one)
+    shared, nominated = Shared(one), list[str]()
     for turn in range(16):
         for _ in range(one.world.random.choice((0, 1, 2))):
             one.world.mutate()
@@ -86,6 +88,10 @@ def test_pods_of_one_key_get_the_answers_that_each_would_get_alone(seed: int) ->
             nominee = one.world.info(one.world.random_pod())
             name = one.world.random.choice(one.world.scene.nodes)["metadata"]["name"]
             one.cluster.nominator.add(nominee, name)
+            nominated.append(nominee.uid)
+        elif turn % 5 == 1 and one.world.random.random() < 0.5:
+            while nominated:
+                one.cluster.nominator.delete(nominated.pop())
         for pending in one.world.random.sample(pendings, 3):
             expected = from_scratch(cast(World, one), pending)
             assert seen(shared.evaluation(pending), pending) == expected
@@ -170,7 +176,6 @@ def test_an_image_that_no_node_has_makes_no_difference() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"priority": 3},
         {"tolerations": [{"key": "k", "operator": "Exists"}]},
         {"nodeSelector": {"zone": "a"}},
         {"containers": [container({"cpu": "1"})]},
@@ -181,6 +186,18 @@ def test_an_image_that_no_node_has_makes_no_difference() -> None:
 def test_what_some_plugin_reads_makes_a_difference(spec: dict[str, Any]) -> None:
     plain = {"containers": [container()]}
     one, other = keys(World(1), plain, plain | spec)
+    assert one != other
+
+
+def test_priority_makes_a_difference_while_pods_are_nominated() -> None:
+    world, plain = World(1), {"containers": [container()]}
+    for nominee in world.nominees:
+        world.cluster.nominator.delete(nominee.uid)
+    assert not world.cluster.nominated_nodes()
+    one, other = keys(world, plain, plain | {"priority": 3})
+    assert one == other
+    world.cluster.nominator.add(world.pending(0), "n0")
+    one, other = keys(world, plain, plain | {"priority": 3})
     assert one != other
 
 

@@ -60,6 +60,13 @@ def test_a_preemptor_takes_the_place_of_its_victims() -> None:
     assert placed(made) == {"a": ["high"]}
 
 
+def test_one_pod_that_fits_nowhere_is_not_taken_for_another_of_higher_priority() -> None:
+    made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
+    pods = [owned("equal", cpu="2"), owned("high", cpu="2", priority=10)]
+    equal, high = made.schedule([made.submit(pod) for pod in pods])
+    assert (equal.node_name, high.node_name) == ("", "a")
+
+
 def test_a_preemption_can_be_undone() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
     with made.trial():

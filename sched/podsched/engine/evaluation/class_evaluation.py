@@ -109,8 +109,12 @@ class ClassEvaluation:
         it, or there is nothing to begin with.
         """
         mine, theirs = self._projections, other._projections
-        if other._phase is not Phase.CURRENT or other.cls.priority != self.cls.priority:
+        if other._phase is not Phase.CURRENT:
             return False
+        if other.cls.priority != self.cls.priority and (
+            other.feasibility.nominated.rows or self.cluster.nominated_nodes()
+        ):
+            return False  # Other nominated pods count for it.
         if mine.keys() != theirs.keys():
             return False
         different = {name for name, projection in mine.items() if projection != theirs[name]}

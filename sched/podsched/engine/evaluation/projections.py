@@ -3,10 +3,11 @@
     pod --projection of each plugin--> EvaluationKey --> one evaluation, one batch
 
 A plugin that declares a projection (``framework.plugin.ProjectingPlugin``) says what of the pod it
-reads. Pods with equal projections to all plugins, equal requests and equal priority are equal to
-the profile: they share an evaluation and are placed in one batch, whatever else tells them apart
-(a label that no selector sees, an image that no node has, a claim whose volume is reachable from
-everywhere). For a plugin without a projection only pods of one class are equal.
+reads. Pods with equal projections to all plugins and equal requests are equal to the profile: they
+share an evaluation and are placed in one batch, whatever else tells them apart (a label that no
+selector sees, an image that no node has, a claim whose volume is reachable from everywhere). Their
+priorities must be equal only while pods are nominated, for it is those of at least its own priority
+that a pod counts. For a plugin without a projection only pods of one class are equal.
 
 Most plugins read nothing of what a pod requests. What they make of pods that differ in nothing
 else (``PodShape``) is asked for once.
@@ -86,9 +87,10 @@ class Projections:
         ``known``: projections of pods of the same profile since the last change; some are added.
         """
         fixed, shape = self._of(pod).number, pod.cls.shape
+        priority = pod.cls.priority if self._cluster.nominated_nodes() else None
         live = known.get(shape) if known is not None and self._is_shared else None
         if live is not None:
-            return (fixed, *live)
+            return (fixed, priority, *live)
         try:
             live = tuple(self._ask(self._of_pod, pod).values())
             hash(live)
@@ -97,7 +99,7 @@ class Projections:
             return (fixed, "class", pod.cls.id, _FAILED)
         if known is not None:
             known[shape] = live
-        return (fixed, *live)
+        return (fixed, priority, *live)
 
     def _ask(self, plugins: Sequence[tuple[str, _Ask]], pod: PodInfo) -> dict[str, Hashable]:
         cluster = self._cluster
@@ -123,7 +125,7 @@ class Projections:
         """Return the projections of a pod with this key, by plugin; for columns to be shared."""
         if key[-1] is _FAILED:
             return {}
-        of_pod = zip((name for name, _ in self._of_pod), key[1:], strict=True)
+        of_pod = zip((name for name, _ in self._of_pod), key[2:], strict=True)
         return {**self._of(pod).by_plugin, **dict(of_pod)}
 
     def _of(self, pod: PodInfo) -> _OfClass:
@@ -145,11 +147,11 @@ class Projections:
         except (PluginFailure, TypeError):
             shape, parts, own = _OfShape(0, {}), {}, cls.id
         requests = frozenset(cls.requests.items())
-        of_class = (own, cls.priority, requests, cls.nonzero, shape.number, *parts.values())
+        of_class = (own, requests, cls.nonzero, shape.number, *parts.values())
         kin, varying = 0, self._runtime.varying
         if own is None and varying:
             common = (part for name, part in parts.items() if name not in varying)
-            kin = self._number(("kin", cls.priority, shape.number, *common))
+            kin = self._number(("kin", shape.number, *common))
         return _OfClass(self._number(of_class), kin, {**shape.by_plugin, **parts})
 
     def _shape(self, pod: PodInfo) -> _OfShape:

@@ -73,7 +73,8 @@ class World:
         self._state = build_state(config, plugins, seed=_SEED)
         self._placer = Placer(self._state)
         self._undo: list[Callable[[], object]] | None = None
-        self._failed: dict[PlacementKey, tuple[Any, Outcome]] = {}
+        #: By what decides on a pod, and by its priority, which decides whom it may preempt.
+        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = config.profiles[0].scheduler_name
         for obj in sorted(objects, key=_names_first):
             self._state.cache.apply(kind_of(obj).name, None, obj)
@@ -243,7 +244,7 @@ class World:
         """Return what was found for a pod like this one, if nothing has changed since."""
         if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
-        found = self._failed.get(self._placer.key(pod))
+        found = self._failed.get((self._placer.key(pod), pod.priority))
         if found is None or found[0] != self._state.cache.cluster.stamp:
             return None
         return replace(found[1], pod=pod)
@@ -297,7 +298,7 @@ class World:
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
             stamp = self._state.cache.cluster.stamp
-            self._failed[self._placer.key(pod)] = stamp, outcome
+            self._failed[self._placer.key(pod), pod.priority] = stamp, outcome
         return outcome
 
 
