@@ -10,18 +10,14 @@ import pytest
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
-from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
-from podsched.cache.columns import Columns
+from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.controllers.manager import ControllerManager
 from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
-from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.extenders.calls import ExtenderClient, Extenders
 from podsched.engine.extenders.wire import NodeTexts
-from podsched.engine.writes.bind_queue import Binder
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
@@ -33,32 +29,12 @@ from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
 from support.extender_world import ScriptedExtender
+from support.no_actors import NoActors
 
 pytestmark = pytest.mark.looptime
 
 PENDING = {"schedulerName": "default-scheduler", "priority": 0}
 LOCK = "kube-system/kube-scheduler"
-
-
-class NoActors:
-    """Everything is done locally; ``failure`` ends what keeps the actors."""
-
-    evaluator: RemoteEvaluator | None = None
-    dry_run: RemoteDryRun | None = None
-
-    def __init__(self, binder: Binder) -> None:
-        self.binder = binder
-        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended = False
-
-    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
-        return self  # type: ignore[return-value]
-
-    async def run(self) -> None:
-        try:
-            await self.failure
-        finally:
-            self.ended = True
 
 
 class World:
@@ -455,12 +431,8 @@ async def test_a_pod_that_the_queue_cannot_take_is_set_aside_and_the_others_are_
     assert len(world.runner.state.set_aside) == 1
 
 
-@pytest.mark.parametrize("bug", ["in the queue", "in a decision"])
-async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
-    world: World, monkeypatch: pytest.MonkeyPatch, bug: str
-) -> None:
-    """Whether the bug is met on what the informer reports or on a decision."""
-    await bind_late(world)
+async def meet(world: World, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    """Have the term meet a bug while "first" is being bound, which then has the room."""
     broken = {
         "in the queue": lambda: break_queue(monkeypatch, "add", "bad"),
         "in a decision": lambda: break_decisions(monkeypatch, "bad"),
@@ -473,6 +445,15 @@ async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
     assert (world.node_of("first"), world.node_of("more-important")) == ("", "")
     await asyncio.sleep(30)
     assert (world.node_of("first"), world.node_of("more-important")) == ("n1", "")
+
+
+@pytest.mark.parametrize("bug", ["in the queue", "in a decision"])
+async def test_a_term_that_starts_over_after_a_bug_knows_what_was_being_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
+    """Whether the bug is met on what the informer reports or on a decision."""
+    await bind_late(world)
+    await meet(world, monkeypatch, bug)
     world.cluster.create(node("n2"))
     await asyncio.sleep(10)
     assert world.node_of("more-important") == "n2"
@@ -511,18 +492,7 @@ async def test_a_term_that_starts_over_after_a_bug_knows_what_extenders_were_bin
     client = ExtenderClient(config.extenders[0], LateExtender(world.cluster), NodeTexts())
     await world.runner.reconfigure(config, Extenders([client]))
     await bind_late(world)
-    broken = {
-        "in the queue": lambda: break_queue(monkeypatch, "add", "bad"),
-        "in a decision": lambda: break_decisions(monkeypatch, "bad"),
-    }
-    raised = broken[bug]()
-    world.cluster.create(pod("bad", PENDING))
-    world.cluster.create(whole_cpu("more-important", priority=10))
-    await asyncio.sleep(0.5)
-    assert raised
-    assert (world.node_of("first"), world.node_of("more-important")) == ("", "")
-    await asyncio.sleep(30)
-    assert (world.node_of("first"), world.node_of("more-important")) == ("n1", "")
+    await meet(world, monkeypatch, bug)
     assert not world.running.done()
 
 

@@ -14,18 +14,14 @@ import pytest
 from google.protobuf import json_format
 
 from podsched.api.kinds import WATCHED_KINDS
-from podsched.app.term_runner import RunnerParts, TermActors, TermRunner
-from podsched.cache.columns import Columns
+from podsched.app.term_runner import RunnerParts, TermRunner
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.config.settings import SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.decisions.frames import FrameWriter
 from podsched.engine.decisions.log import DecisionLog, facts_of
 from podsched.engine.decisions.rows import DecisionQuery
 from podsched.engine.decisions.stores import MemoryStore
-from podsched.engine.evaluation.dry_run import RemoteDryRun
-from podsched.engine.writes.bind_queue import Binder
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
@@ -42,6 +38,7 @@ from podsched.telemetry.tracing import Tracer
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from support.engine_world import node, pod
+from support.no_actors import NoActors
 from support.term_world import LOCK, WALL, TermWorld
 
 PODS = 220
@@ -215,29 +212,13 @@ PACKED = {
 }
 
 
-class Direct:
-    """Actors of a term that has none."""
-
-    evaluator: RemoteEvaluator | None = None
-    dry_run: RemoteDryRun | None = None
-
-    def __init__(self, binder: Binder) -> None:
-        self.binder = binder
-
-    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
-        return self  # type: ignore[return-value]
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
-
-
 async def record_a_reload(file: Path) -> None:
     """A term goes on with another configuration while it is recorded."""
     cluster, log, tasks = FakeCluster(), a_log(), TaskSet("the replica")
     informer = cluster.informer(WATCHED_KINDS)
     parts = RunnerParts(
         "replica", default_config(), SchedulerSettings(audit_period=0.0), None, factories(),
-        cluster, informer, Direct(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
+        cluster, informer, NoActors(cluster), None, CycleMeter(MetricRegistry(), Tracer()),
         decisions=log,
     )  # fmt: skip
     runner = TermRunner(parts, tasks)

@@ -27,8 +27,7 @@ from podsched.api.etcd_keys import term_key
 from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
-from podsched.app.term_runner import ControllerParts, RunnerParts, TermActors, TermRunner
-from podsched.cache.columns import Columns
+from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.cli.describe import describe
 from podsched.cli.printers import TablePrinter
 from podsched.client.api_client import ApiClient
@@ -37,11 +36,8 @@ from podsched.client.informer import Batch, Event, EventType
 from podsched.config.load import default_config
 from podsched.config.settings import AgentSettings, ControllerSettings, SchedulerSettings
 from podsched.engine.cycle.cycle_metrics import CycleMeter
-from podsched.engine.cycle.placement import RemoteEvaluator
 from podsched.engine.decisions.log import open_log
-from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.state import build_state
-from podsched.engine.writes.bind_queue import Binder
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.server import replicas
@@ -57,6 +53,7 @@ from support.api_servers import start_api_server
 from support.fuzz_http import HttpRequest
 from support.fuzz_replicas import Pretenders, answering
 from support.fuzz_requests import ANSWER, METHODS, SEEDS, Fuzzer, FuzzRequest
+from support.no_actors import NoActors
 
 #: No answer to any request: the server is at fault, or gone.
 FAULTS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
@@ -71,22 +68,6 @@ _DEADLINE = 30.0
 _ANSWER_SECONDS = 1.0
 ALREADY_EXISTS = 6
 _BUILT_IN = {"Namespace", "PriorityClass"}
-
-
-class _NoActors:
-    """Everything is evaluated and bound by the leader itself."""
-
-    evaluator: RemoteEvaluator | None = None
-    dry_run: RemoteDryRun | None = None
-
-    def __init__(self, binder: Binder) -> None:
-        self.binder = binder
-
-    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
-        return self  # type: ignore[return-value]
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
 
 
 class FuzzWorld:
@@ -118,7 +99,7 @@ class FuzzWorld:
             factories(),
             client,
             self._informer,
-            _NoActors(client),
+            NoActors(client),
             None,
             CycleMeter(MetricRegistry(), Tracer()),
             decisions=self._decisions,

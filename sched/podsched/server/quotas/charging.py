@@ -31,7 +31,6 @@ from podsched.server.errors import ApiError
 from podsched.server.quotas.namespaces import QuotaIndex
 from podsched.server.quotas.recount import UsageRecounter
 from podsched.server.storage import New, ObjectStorage, Outcome
-from podsched.store.errors import StoreError
 from podsched.v1.api_pb2 import Fence
 
 #: Objects and their bytes in one transaction: half of what etcd takes, so that other writes fit in.
@@ -111,7 +110,7 @@ class QuotaCharging:
         await self._storage.check_free(new)
         if new.usage is not None:
             waiting = _Waiting(new, None, asyncio.get_running_loop().create_future())
-            quotas = await self._settled(_namespace(new))
+            quotas = await self._recounter.settle(_namespace(new))
             for _, error in _plan(quotas.values(), [waiting]).refused:
                 raise error
 
@@ -175,7 +174,7 @@ class QuotaCharging:
             plan = _plan(quotas.values(), batch)
             if plan.refused and not settled:
                 try:
-                    quotas = await self._settled(namespace)
+                    quotas = await self._recounter.settle(namespace)
                 except ApiError as error:
                     _settle_all(batch, error)
                     return {}
@@ -216,12 +215,6 @@ class QuotaCharging:
                 )
         return again, different
 
-    async def _settled(self, namespace: str) -> dict[str, Entry]:
-        try:
-            return await self._recounter.settle(namespace)
-        except StoreError as error:
-            raise errors.of_store(error) from error
-
 
 def _take(queue: deque[_Waiting]) -> list[_Waiting]:
     """Remove and return what goes into one transaction: of one fence, each name once."""
@@ -250,7 +243,7 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
         try:
             balances.append((entry, Balance(quota)))
         except QuantityError as error:  # written by somebody else than an API server
-            unusable = f"quota {quota.metadata.name} cannot be used: {error}"
+            unusable = unusable_because(quota, error)
     charged: set[str] = set()
     for waiting in items:
         usage = waiting.new.usage or Usage({})
@@ -267,11 +260,21 @@ def _plan(quotas: Iterable[Entry], items: Sequence[_Waiting]) -> _Plan:
                 charged.add(entry.key)
     for entry, balance in balances:
         if entry.key in charged:
-            changed = entry.decode()
-            assert isinstance(changed, ResourceQuota)
-            set_used(changed, balance.used)
-            plan.changes.append((entry, changed.SerializeToString()))
+            plan.changes.append((entry, charged_value(entry, balance)))
     return plan
+
+
+def unusable_because(quota: ResourceQuota, error: QuantityError) -> str:
+    """Return why nothing can be charged to a quota whose amounts are none."""
+    return f"quota {quota.metadata.name} cannot be used: {error}"
+
+
+def charged_value(entry: Entry, balance: Balance) -> bytes:
+    """Return a quota as it is to be stored, with what its balance says is used."""
+    quota = entry.decode()
+    assert isinstance(quota, ResourceQuota)
+    set_used(quota, balance.used)
+    return quota.SerializeToString()
 
 
 def excess_of(balances: Iterable[Balance], usage: Amounts) -> str:

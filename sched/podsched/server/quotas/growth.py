@@ -15,15 +15,14 @@ from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ResourceQuota
 from podsched.api.quantity import QuantityError
-from podsched.api.quota import Balance, set_used, usage_of
+from podsched.api.quota import Balance, usage_of
 from podsched.api.resources import Amounts
 from podsched.server import errors
 from podsched.server.entries import Entry
-from podsched.server.quotas.charging import excess_of
+from podsched.server.quotas.charging import charged_value, excess_of, unusable_because
 from podsched.server.quotas.namespaces import QuotaIndex
 from podsched.server.quotas.recount import UsageRecounter
 from podsched.server.storage import Mutation, Step
-from podsched.store.errors import StoreError
 from podsched.store.protocol import Compare, KeyValue, Put
 
 _CLAIM = KINDS["PersistentVolumeClaim"]
@@ -58,16 +57,10 @@ class GrowthCharging:
             namespace = mutation.key.partition("/")[0]
             if mutation.kind is _CLAIM and self._quotas and self._quotas.of(namespace):
                 if namespace not in known:
-                    known[namespace] = await self._settled(namespace)
+                    known[namespace] = await self._recounter.settle(namespace)
                 mutation = self._charged(mutation, known[namespace])
             found.append(mutation)
         return found
-
-    async def _settled(self, namespace: str) -> _Known:
-        try:
-            return await self._recounter.settle(namespace)
-        except StoreError as error:
-            raise errors.of_store(error) from error
 
     def _charged(self, mutation: Mutation, known: _Known) -> Mutation:
         def change(entry: Entry) -> Step | None:
@@ -120,20 +113,18 @@ def _charge(
     """Return the quotas that change, and what to. Raises ApiError FORBIDDEN for too much."""
     changes = []
     for entry in quotas:
-        quota = entry.decode()
+        quota = entry.message
         assert isinstance(quota, ResourceQuota)
         try:
             balance = Balance(quota)
         except QuantityError as error:  # written by somebody else than an API server
-            why = f"quota {quota.metadata.name} cannot be used: {error}"
-            raise _forbidden(mutation, why) from None
+            raise _forbidden(mutation, unusable_because(quota, error)) from None
         if not balance.concerns(None):
             continue
         if why := excess_of([balance], added):
             raise _forbidden(mutation, why)
         if balance.charge(added):
-            set_used(quota, balance.used)
-            changes.append((entry, quota.SerializeToString()))
+            changes.append((entry, charged_value(entry, balance)))
     return changes
 
 

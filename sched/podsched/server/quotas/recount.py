@@ -25,6 +25,7 @@ from podsched.api.quantity import QuantityError
 from podsched.api.quota import Usage, ends_at, is_counted, set_used, usage_of
 from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope, scopes_of
 from podsched.api.resources import Amounts
+from podsched.server import errors
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.entries import Entry
 from podsched.server.quotas.namespaces import QuotaIndex
@@ -161,14 +162,17 @@ class UsageRecounter:
     async def settle(self, namespace: str) -> dict[str, Entry]:
         """Return the quotas of a namespace by key, after everything completed before is counted.
 
-        Raises StoreError.
+        Raises ApiError.
         """
-        await self._reflector.wait_until_fresh()
-        async with self._counting:
-            for _ in range(_ATTEMPTS):
-                found = await self._recount(namespace)
-                if found is not None:
-                    return found
+        try:
+            await self._reflector.wait_until_fresh()
+            async with self._counting:
+                for _ in range(_ATTEMPTS):
+                    found = await self._recount(namespace)
+                    if found is not None:
+                        return found
+        except StoreError as error:
+            raise errors.of_store(error) from error
         return {entry.key: entry for entry in self._quotas.of(namespace)}
 
     async def _recount_all(self) -> None:
