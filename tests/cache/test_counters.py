@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from podsched.cache import counters
 from podsched.cache.columns import Columns
 from podsched.cache.pod_class import PodClasses
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
 from support.cache_world import Labelled, LabelTerms, info, make_node
 
 
@@ -96,3 +107,67 @@ def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
     columns.add_pod(0, pod)
     query = columns.terms_in_cluster(LabelTerms())[("n", "0")]
     assert columns.counter(query)[0] == 1
+
+
+class SumsMachine(RuleBasedStateMachine):
+    """Pods come and go, one by one and several at once, on nodes that increase in number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns, self.classes = a_column_of(nodes=3)
+        self.query = Labelled("app", "a")
+        self.groups = self._grouped()
+        self.pods: list[tuple[int, PodInfo]] = []
+        self.number = 0
+
+    def _grouped(self) -> Rows:
+        return np.arange(self.columns.size, dtype=np.intp) % 3
+
+    def _pod(self, app: str) -> PodInfo:
+        self.number += 1
+        return info(self.classes, f"p{self.number}", labels={"app": app})
+
+    @rule(row=st.integers(0, 2), app=st.sampled_from("ab"))
+    def add(self, row: int, app: str) -> None:
+        self.pods.append((row, self._pod(app)))
+        self.columns.add_pod(*self.pods[-1])
+
+    @rule(rows=st.sets(st.integers(0, 2), min_size=1), app=st.sampled_from("ab"))
+    def add_several(self, rows: set[int], app: str) -> None:
+        added = [(row, self._pod(app)) for row in sorted(rows)]
+        self.columns.add_pods(np.array(sorted(rows), dtype=np.intp), [pod for _, pod in added])
+        self.pods += added
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        self.columns.remove_pod(*self.pods.pop(data.draw(st.integers(0, len(self.pods) - 1))))
+
+    @rule()
+    def add_nodes_until_the_columns_grow(self) -> None:
+        size = self.columns.size
+        while self.columns.size == size < 100:
+            self.number += 1
+            self.columns.add_node(make_node(f"more-{self.number}"))
+        self.groups = self._grouped()
+
+    @rule()
+    def group_anew(self) -> None:
+        self.groups = self._grouped()
+
+    @invariant()
+    def sums_are_those_of_the_counts(self) -> None:
+        counts = self.columns.counter(self.query)
+        sums = self.columns.counter_sums(self.query, self.groups, 4)
+        assert sums.tolist() == np.bincount(self.groups, counts, 4).tolist()
+
+
+def test_sums_over_groups_stay_those_of_the_counts() -> None:
+    run_state_machine_as_test(SumsMachine)
+
+
+def test_sums_belong_to_whoever_asked_for_them() -> None:
+    columns, _ = a_column_of()
+    query, groups = Labelled("app", "a"), np.zeros(columns.size, dtype=np.intp)
+    columns.counter_sums(query, groups, 1)[0] = 7
+    assert columns.counter_sums(query, groups, 1).tolist() == [0]

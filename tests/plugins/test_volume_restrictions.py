@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from podsched.framework.events import QueueingHint
+from podsched.framework.plugin import FIXED_INPUTS
 from podsched.framework.status import Code
 from podsched.plugins.volume_restrictions import (
     REASON_DISK,
@@ -73,7 +74,7 @@ def test_pods_without_such_volumes_are_skipped() -> None:
     world = VolumeWorld({"n1": {}}, claim("a"))
     for pod in (world.pod("p"), world.pod("q", "a"), world.pod("r", volumes=[{"emptyDir": {}}])):
         assert world.pre_filter(world.restrictions, pod).status.skipped
-    assert world.restrictions.inputs(world.pod("p"), world.cluster) == ()
+    assert world.restrictions.inputs(world.pod("p"), world.cluster) == FIXED_INPUTS
 
 
 def test_a_missing_claim_is_named_and_cannot_be_helped_by_preemption() -> None:

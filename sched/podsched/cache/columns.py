@@ -392,6 +392,9 @@ class Columns:
     def counter(self, query: PodQuery) -> Int64s:
         return self._counters.get(query).column.view
 
+    def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
+        return self._counters.get(query).sums(groups, number)
+
     def counter_version(self, query: PodQuery) -> int:
         return self._counters.get(query).version
 

@@ -70,6 +70,7 @@ class Journal:
         found = self._changed.get(position)
         if found is None:
             distinct = set(self.rows[position - self._start :])
-            found = self._changed[position] = np.array(sorted(distinct), dtype=np.intp)
+            found = self._changed[position] = np.fromiter(distinct, np.intp, len(distinct))
+            found.sort()
             found.flags.writeable = False
         return found

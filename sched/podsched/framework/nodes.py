@@ -174,6 +174,14 @@ class JournaledColumns(NodeColumns, Protocol):
         """Return the distinct rows whose node or pods changed since, ascending; None: maybe all."""
         ...
 
+    def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
+        """Return the sums of ``counter`` over groups of rows, shape ``(number,)``.
+
+        ``groups``: each row's group, shape ``(size,)``, below ``number``. The sums of an array that
+        was given before are kept current, so that they cost no look at the rows.
+        """
+        ...
+
     @property
     def start_times_position(self) -> int:
         """A place in the journal of rows where start times of pods changed."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.filter_outcome import FilterOutcome
@@ -122,12 +122,20 @@ class PreFilterResult:
     node_names: frozenset[str] | None = None
 
 
+#: What ``inputs`` returns where nothing beyond the rows is read for pods of the class, now or ever:
+#: the plugin is not asked again.
+FIXED_INPUTS: Final = "fixed"
+
+
 @runtime_checkable
 class InputsPlugin(Protocol):
     """Plugins that read more than the pod and the row."""
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of all that the plugin reads beyond the rows themselves."""
+        """Return the versions of all that the plugin reads beyond the rows themselves.
+
+        FIXED_INPUTS, if that is nothing.
+        """
         ...
 
 

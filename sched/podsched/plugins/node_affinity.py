@@ -28,7 +28,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
@@ -111,7 +111,7 @@ class NodeAffinity:
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""
-        return ()
+        return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Narrow to the nodes that all terms name; unresolvable where no term can match a node."""

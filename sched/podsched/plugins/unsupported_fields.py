@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, unresolvable
 from podsched.plugins.without_args import WithoutArgs
@@ -125,7 +125,7 @@ class UnsupportedFields(WithoutArgs):
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: it depends on the pod's class alone."""
-        return ()
+        return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Reject, unresolvably, with the fields; skip pods without any."""

@@ -19,7 +19,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -155,7 +155,7 @@ class VolumeRestrictions(WithoutArgs):
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, and where pods use those that only one pod may use."""
         if not pod_claims(pod):
-            return ()
+            return FIXED_INPUTS
         uses = self._uses(pod, cluster)
         if isinstance(uses, str):
             return (cluster.version(CLAIM),)

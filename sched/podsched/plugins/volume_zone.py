@@ -20,7 +20,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -79,7 +79,7 @@ class VolumeZone(WithoutArgs):
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the claims, volumes and storage classes."""
         if not pod_claims(pod):
-            return ()
+            return FIXED_INPUTS
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:

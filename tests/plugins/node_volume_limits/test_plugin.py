@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podsched.framework.events import QueueingHint
+from podsched.framework.plugin import FIXED_INPUTS
 from podsched.framework.status import Code
 from podsched.plugins.node_volume_limits.attachable_volumes import AttachableVolumes
 from podsched.plugins.node_volume_limits.plugin import (
@@ -159,7 +160,7 @@ def test_pods_without_attachable_volumes_are_skipped() -> None:
     for volumes in kinds:
         pod = world.pod("p", volumes=volumes)
         assert world.pre_filter(world.limits, pod).status.skipped
-        assert world.limits.inputs(pod, world.cluster) == ()
+        assert world.limits.inputs(pod, world.cluster) == FIXED_INPUTS
 
 
 def test_a_volume_freed_on_a_fork_makes_room() -> None:

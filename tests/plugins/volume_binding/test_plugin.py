@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.plugins.volume_binding.matching import match_claims
@@ -146,7 +146,7 @@ def test_pods_without_claims_are_skipped_and_depend_on_nothing() -> None:
     made = world()
     pod = made.pod("p", volumes=[{"emptyDir": {}}])
     assert made.pre_filter(made.binding, pod).status.skipped
-    assert made.binding.inputs(pod, made.cluster) == ()
+    assert made.binding.inputs(pod, made.cluster) == FIXED_INPUTS
     assert made.binding.reserve(made.state, pod, "a").ok
     assert made.binding.pre_bind_pre_flight(made.state, pod, "a").skipped
 

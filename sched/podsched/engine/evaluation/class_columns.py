@@ -113,8 +113,8 @@ class ScoreColumn:
     """
 
     __slots__ = (
-        "_occupied", "active", "by_extremes", "flat", "high", "known", "low", "named", "only_nodes",
-        "raw", "scored", "scores", "shared", "size",
+        "_groups", "_occupied", "_raw", "active", "by_extremes", "flat", "high", "known", "low",
+        "named", "only_nodes", "scored", "scores", "shared", "size",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
@@ -130,7 +130,9 @@ class ScoreColumn:
     def clear(self, size: int) -> None:
         """Forget everything and make room for ``size`` rows."""
         self.size = size
-        self.raw: Scores = _NO_SCORES
+        self._raw: Scores = _NO_SCORES
+        #: What ``raw`` is made of when it is asked for, which is seldom.
+        self._groups: GroupScores | None = None
         self.scores: Scores = _NO_SCORES
         #: Which rows have a raw score; empty while no row or, if ``shared``, every row has one.
         self.scored: Bools = _NOT_SCORED
@@ -142,6 +144,17 @@ class ScoreColumn:
         self.high = 0
         #: False when PreScore has to be run (again).
         self.known = False
+
+    @property
+    def raw(self) -> Scores:
+        """What Score answered, by row."""
+        if self._groups is not None:
+            self._raw, self._groups = self._groups.scores.take(self._groups.groups), None
+        return self._raw
+
+    @raw.setter
+    def raw(self, raw: Scores) -> None:
+        self._raw, self._groups = raw, None
 
     def forget(self) -> None:
         """Have all rows scored again, after PreScore."""
@@ -232,7 +245,7 @@ class ScoreColumn:
         self.low, self.high = min(values), max(values)
         final = np.zeros(len(raw), dtype=np.int64)
         final[occupied] = weighted(self.named, state, of_occupied)
-        self.raw, self.scores, self.flat = raw[groups], final[groups], None
+        self._groups, self.scores, self.flat = found, final.take(groups), None
         self.scored = feasible.copy()
 
     def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:

@@ -249,8 +249,8 @@ class ClassScores:
             self.total[rows] = total
             return
         # Into a new array: whoever looks ahead holds the old one.
-        total = np.full(len(self.total), flat, dtype=np.int64)
-        for scores in columns:
+        total = columns[0] + flat if columns else np.full(len(self.total), flat, dtype=np.int64)
+        for scores in columns[1:]:
             total += scores
         if len(rows) < len(total):
             np.putmask(total, ~feasibility.feasible, NO_TOTAL)

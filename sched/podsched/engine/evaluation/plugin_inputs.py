@@ -8,7 +8,7 @@ Plugins without a PreFilter may name inputs, too (as for their scores alone).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 
 from podsched.engine.evaluation.pre_filtering import (
@@ -17,9 +17,14 @@ from podsched.engine.evaluation.pre_filtering import (
     pre_filter_one,
 )
 from podsched.engine.runtime.plugin_calls import guarded
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, PreFilterResult
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    CycleState,
+    PreFilterPlugin,
+    PreFilterResult,
+)
 from podsched.framework.pods import PodInfo
 
 INPUTS_WORDING = 'reading the inputs of plugin "{}"'
@@ -44,28 +49,48 @@ class PluginInputs:
         self._state = state
         self._entries: dict[str, _PreFilterEntry] = {}
         self._other_inputs: dict[str, Hashable] = {}
+        #: The plugins whose inputs may change; None: not known, so all are asked.
+        self._moving: Sequence[Named[PreFilterPlugin]] | None = None
         self.pre_filtered = PreFilterOutcome()
         self.stale: set[str] = set()
 
     def refresh(self, pod: PodInfo) -> None:
         """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
-        merge, cluster = PreFilterMerge(), self._cluster
-        for named in self._runtime.pre_filter:
-            name = named.name
-            inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
-            entry = self._entries.get(name)
-            if entry is None or entry.inputs != inputs:
-                result = pre_filter_one(named, self._state, pod, cluster)
-                entry = self._entries[name] = _PreFilterEntry(inputs, result)
-                self.stale.add(name)
-            if not merge.add(name, entry.result):
-                break
+        if self._moving is None or any(self._turned(named, pod) for named in self._moving):
+            self._merge(pod)
         for name, plugin in self._runtime.inputs_without_pre_filter.items():
-            inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, cluster)
+            inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, self._cluster)
             if name not in self._other_inputs or self._other_inputs[name] != inputs:
                 self._other_inputs[name] = inputs
                 self.stale.add(name)
+
+    def _merge(self, pod: PodInfo) -> None:
+        """Ask all plugins, in their order, as long as PreFilter goes on."""
+        merge, self._moving = PreFilterMerge(), None
+        for named in self._runtime.pre_filter:
+            self._turned(named, pod)
+            if not merge.add(named.name, self._entries[named.name].result):
+                break
+        else:
+            # What the others said holds, so only these are asked from now on.
+            self._moving = [
+                named
+                for named in self._runtime.pre_filter
+                if self._entries[named.name].inputs != FIXED_INPUTS
+            ]
         self.pre_filtered = merge.done()
+
+    def _turned(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
+        """Run a plugin's PreFilter if its inputs changed; whether it says something else now."""
+        name, cluster = named.name, self._cluster
+        inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
+        entry = self._entries.get(name)
+        if entry is not None and entry.inputs == inputs:
+            return False
+        result = pre_filter_one(named, self._state, pod, cluster)
+        self._entries[name] = _PreFilterEntry(inputs, result)
+        self.stale.add(name)
+        return entry is None or entry.result != result
 
     def continue_from(self, other: PluginInputs, different: Set[str]) -> None:
         """Begin with what another class's plugins read; the ``different`` ones are stale."""

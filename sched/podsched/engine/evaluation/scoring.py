@@ -97,17 +97,24 @@ def score_all(
     return raw
 
 
+def in_range(scores: Scores) -> bool:
+    """Whether all scores are 0..100."""
+    if scores.dtype != np.int64:  # A plugin's mistake, which may yet be in range.
+        return bool(((scores >= MIN_NODE_SCORE) & (scores <= MAX_NODE_SCORE)).all())
+    # One pass: a negative number is a large one without its sign.
+    return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_NODE_SCORE
+
+
 def weighted(named: Named[ScorePlugin], state: CycleState, raw: Scores) -> Scores:
     """Normalise and weight raw scores. Raises PluginFailure for a score out of 0..100."""
     scores = raw
     if named.normalize is not None:
         scores = guarded(named.name, NORMALIZE_WORDING, named.normalize, state, raw)
-    if len(scores):
+    if not in_range(scores):
         low, high = int(scores.min()), int(scores.max())
-        if low < MIN_NODE_SCORE or high > MAX_NODE_SCORE:
-            bad = low if low < MIN_NODE_SCORE else high
-            text = OUT_OF_RANGE.format(named.name, bad, MIN_NODE_SCORE, MAX_NODE_SCORE)
-            raise PluginFailure(named.name, text)
+        bad = low if low < MIN_NODE_SCORE else high
+        text = OUT_OF_RANGE.format(named.name, bad, MIN_NODE_SCORE, MAX_NODE_SCORE)
+        raise PluginFailure(named.name, text)
     return scores if named.weight == 1 else scores * named.weight
 
 

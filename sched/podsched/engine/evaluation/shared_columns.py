@@ -33,8 +33,8 @@ import numpy as np
 
 from podsched.engine.evaluation.class_columns import FilterColumn, ScoreColumn
 from podsched.engine.evaluation.row_sets import NO_ROWS
+from podsched.engine.evaluation.scoring import in_range
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import MAX_NODE_SCORE
 from podsched.framework.verdicts import Rows, Scores, Verdicts
 
 #: Bytes of columns kept for classes to come: 800 columns at 5,000 nodes, 40 at 100,000.
@@ -177,9 +177,3 @@ class SharedColumns:
 def _in_range(column: ScoreColumn, raw: Scores) -> bool:
     """Whether final scores are 0..100 on all rows, feasible or not; normalised ones become so."""
     return column.normalizes or in_range(raw)
-
-
-def in_range(raw: Scores) -> bool:
-    """Whether all scores are 0..100."""
-    # One pass: a negative number is a large one without its sign.
-    return not len(raw) or int(raw.view(np.uint64).max()) <= MAX_NODE_SCORE

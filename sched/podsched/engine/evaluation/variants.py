@@ -35,8 +35,12 @@ from podsched.engine.evaluation.filtering import filter_all
 from podsched.engine.evaluation.pre_filtering import pre_filter_one
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.evaluation.score_details import ScoreDetails, best_rows, put_together
-from podsched.engine.evaluation.scoring import SCORE_WORDING, pre_score_one, score_all
-from podsched.engine.evaluation.shared_columns import in_range
+from podsched.engine.evaluation.scoring import (
+    SCORE_WORDING,
+    in_range,
+    pre_score_one,
+    score_all,
+)
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import CycleState

@@ -21,7 +21,7 @@ from podsched.api.resources import (
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
@@ -89,7 +89,7 @@ class NodeResourcesFit:
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""
-        return ()
+        return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
@@ -134,7 +134,7 @@ class NodeResourcesFit:
         return (
             _fits(wanted, self._room.least())
             or _fits(wanted, self._room.least_again())
-            or _fits(wanted, room[:, rows].min(axis=1).tolist())
+            or _fits(wanted, room.take(rows, 1).min(axis=1).tolist())
         )
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:

@@ -22,7 +22,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
@@ -183,7 +183,7 @@ class NodeVolumeLimits:
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of claims, volumes, classes, CSINodes and VolumeAttachments."""
         if not _concerns(pod):
-            return ()
+            return FIXED_INPUTS
         kinds = (CLAIM, VOLUME, CLASS, CSI_NODE, ATTACHMENT)
         return tuple(cluster.version(kind) for kind in kinds)
 

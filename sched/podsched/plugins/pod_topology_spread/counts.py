@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.tolerations import find_untolerated
-from podsched.framework.nodes import Bools, Int64s, NodeColumns
+from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
@@ -171,6 +171,13 @@ class Participation:
         taking_part = self._soft[index]
         return counts if taking_part is None else counts * taking_part
 
+    def soft_sums(self, index: int, nodes: JournaledColumns, query: MatchingPods) -> Int64s:
+        """Return the sums over domains of the rows that take part in a soft constraint."""
+        domains = self.soft_domains[index]
+        if self._soft[index] is None:
+            return nodes.counter_sums(query, domains.ids, domains.count + 1)
+        return domains.sums(self.soft_counts(index, nodes.counter(query)))
+
     def scored(self, feasible: Rows) -> ScoredRows:
         """Return which of the feasible rows are scored; the latest answer is remembered."""
         if self._scored.feasible is not feasible:
@@ -276,7 +283,7 @@ def _two_lowest(sums: Int64s, counted: Bools) -> tuple[int, int, int]:
 
 def soft_spreads(
     constraints: Constraints,
-    nodes: NodeColumns,
+    nodes: JournaledColumns,
     participation: Participation,
     scored: ScoredRows,
     hostname: str,
@@ -290,7 +297,7 @@ def soft_spreads(
             size = len(scored.rows)
         else:
             size = scored.domains[index]
-            sums = domains.sums(participation.soft_counts(index, nodes.counter(query)))
+            sums = participation.soft_sums(index, nodes, query)
             ids = domains.ids
         result.append(
             SoftSpread(constraint.max_skew, _log_weight(size), domains.present, query, sums, ids)

@@ -60,6 +60,8 @@ from podsched.v1 import objects_pb2 as v1
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_MISSING_LABEL = REASON + " (missing required label)"
 
+#: Scores, as of a few zones, that are normalised faster one by one than by NumPy, 1 us a call.
+FEW_SCORES: Final = 16
 #: The raw score of nodes that lack a topology key; they get 0 and do not count in normalisation.
 IGNORED: Final = -1
 
@@ -241,6 +243,8 @@ class PodTopologySpread:
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Return 100 * (max + min - score) / max over nodes that have all keys; 100 if max is 0."""
+        if len(scores) <= FEW_SCORES:
+            return np.array(_normalized(scores.tolist()), dtype=np.int64)
         highest = int(scores.max(initial=IGNORED))
         least = int(scores.min(initial=highest))
         if least > IGNORED and 0 < highest < len(scores):
@@ -355,6 +359,18 @@ def _table(by_domain: NDArray[np.float64]) -> Scores:
     table[:-2] = _rounded(by_domain)
     table[-1] = IGNORED
     return table
+
+
+def _normalized(scores: Sequence[int]) -> Sequence[int]:
+    """Return what ``PodTopologySpread.normalize`` does, of a few scores."""
+    counted = [score for score in scores if score != IGNORED]
+    highest, lowest = max(counted, default=0), min(counted, default=0)
+    if highest <= 0:
+        return [0 if score == IGNORED else MAX_NODE_SCORE for score in scores]
+    return [
+        0 if score == IGNORED else MAX_NODE_SCORE * (highest + lowest - score) // highest
+        for score in scores
+    ]
 
 
 def _queue_if(helps: bool) -> QueueingHint:

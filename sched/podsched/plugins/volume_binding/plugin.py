@@ -20,7 +20,14 @@ from podsched.api.node_selectors import NodeTerms
 from podsched.config.plugin_args import VolumeBindingArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Handle, PreBindPlan, PreFilterResult, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    CycleState,
+    Handle,
+    PreBindPlan,
+    PreFilterResult,
+    Traits,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable
@@ -133,7 +140,7 @@ class VolumeBinding:
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of all storage objects and of what is assumed of them."""
         if not pod_claims(pod):
-            return ()
+            return FIXED_INPUTS
         return (self._assumptions.version, *(cluster.version(kind) for kind in _KINDS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
