@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podsched.engine.evaluation.filtering import ProfileFilters, Settled, run_filters
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from support.engine_world import World, node
-from support.evaluations import from_scratch, seen
+from support.evaluations import from_scratch, plain, seen
 
 
 @settings(max_examples=40, deadline=None)
@@ -22,6 +24,68 @@ def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> No
             world.mutate()
         at = world.random.randrange(4)
         assert seen(evaluations[at], pendings[at]) == from_scratch(world, pendings[at])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_one_row_and_forks_are_filtered_as_if_every_plugin_were_asked(seed: int) -> None:
+    world = World(seed)
+    pendings = [world.pending(template) for template in range(4)]
+    evaluations = [world.evaluation(pending) for pending in pendings]
+    cluster = world.cluster
+    for _ in range(25):
+        world.mutate()
+        at = world.random.randrange(4)
+        evaluation, pending = evaluations[at], pendings[at]
+        evaluation.refresh(pending)
+        if world.random.random() < 0.5:
+            # Some columns are behind now.
+            world.mutate()
+        live = np.flatnonzero(cluster.nodes.alive)
+        row = int(world.random.choice(live.tolist()))
+        fits = evaluation.fits_row(pending, row)
+        if not evaluation.pre_filtered.status.ok:
+            continue
+        state, place = evaluation.state, live.tolist().index(row)
+        plainly = run_filters(world.runtime, state, pending, cluster.nodes, live, cluster)
+        assert plain(evaluation.filter_row(pending, row), 0) == plain(plainly, place)
+        assert fits == plainly.status(place).ok
+        fork = cluster.nodes.fork(live)
+        for fork_row in range(fork.size):
+            for there in list(fork.pods(fork_row).values())[:1]:
+                fork.remove_pod(fork_row, there)
+        some = np.array(world.random.sample(range(fork.size), 3), dtype=np.intp)
+        settled = Settled(state, pending, evaluation.settled)
+        runner = ProfileFilters(world.runtime, cluster, plainly, None, settled)
+        found = runner.run_filters(state, pending, fork, some)
+        asked = run_filters(world.runtime, state, pending, fork, some, cluster)
+        assert [plain(found, i) for i in range(3)] == [plain(asked, i) for i in range(3)]
+
+
+@pytest.mark.parametrize(("plugin", "asked"), [("NodeResourcesFit", [1]), ("TaintToleration", [])])
+def test_a_plugin_that_reads_only_nodes_is_not_asked_again_about_a_row_that_it_let_pass(
+    monkeypatch: pytest.MonkeyPatch, plugin: str, asked: list[int]
+) -> None:
+    world = World(1, nodes=0)
+    world.cache.add_node(node("n"))
+    world.templates = [{}] * 4
+    pending = world.pending(0)
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    found: list[int] = []
+    real = world.runtime.plugins[plugin].filter  # type: ignore[attr-defined]
+
+    def counting(state, pod, nodes, rows):  # type: ignore[no-untyped-def]
+        found.append(len(rows))
+        return real(state, pod, nodes, rows)
+
+    monkeypatch.setattr(world.runtime.plugins[plugin], "filter", counting)
+    assert evaluation.fits_row(pending, 0)
+    assert found == asked
+    world.cache.update_node(node("n", labels={"new": "label"}))
+    found.clear()
+    assert evaluation.fits_row(pending, 0)
+    assert found == [1]
 
 
 @pytest.mark.parametrize(

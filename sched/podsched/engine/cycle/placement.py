@@ -21,7 +21,7 @@ from podsched.config.plugins import ExtensionPoint
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
-from podsched.engine.evaluation.filtering import ProfileFilters, rejected_everywhere
+from podsched.engine.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
 from podsched.engine.evaluation.projections import EvaluationKey, Live, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.score_details import ScoreDetails, details_of
@@ -428,13 +428,15 @@ class Placer:
         assert decision.diagnosis is not None
         outcome = decision.diagnosis.outcome
         selector = self._selectors.get(self.key(decision.queued.info))
-        inputs = None
+        inputs = settled = None
         if outcome is None:
             rows = np.flatnonzero(self._state.cache.columns.alive)
             outcome = rejected_everywhere(rows, decision.diagnosis.pre_filter.status)
         elif selector is not None:
-            inputs = selector.evaluation.last_inputs
-        return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs)
+            evaluation = selector.evaluation
+            inputs = evaluation.last_inputs
+            settled = Settled(decision.state, decision.queued.info, evaluation.settled)
+        return ProfileFilters(runtime, self._state.cache.cluster, outcome, inputs, settled)
 
 
 def _placed(

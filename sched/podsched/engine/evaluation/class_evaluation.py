@@ -29,7 +29,7 @@ Non-goals: choosing among the feasible rows (``selection``), threads.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -40,7 +40,11 @@ from podsched.engine.evaluation.class_scores import ClassScores
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.evaluation_result import EvaluationResult
 from podsched.engine.evaluation.feasibility import Feasibility
-from podsched.engine.evaluation.filtering import rejected_everywhere, run_filters
+from podsched.engine.evaluation.filtering import (
+    NOTHING_SETTLED,
+    rejected_everywhere,
+    run_filters,
+)
 from podsched.engine.evaluation.plugin_inputs import PluginInputs
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
 from podsched.engine.evaluation.refresh_scope import RefreshScope, Sharing
@@ -211,7 +215,19 @@ class ClassEvaluation:
     def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
         """Return what the filters say of one row to one pod, from scratch, after PreFilter."""
         nodes, rows = self.cluster.nodes, np.array([row], dtype=np.intp)
-        return run_filters(self.runtime, self.state, pod, nodes, rows, self.cluster)
+        settled = self.settled(rows)
+        return run_filters(self.runtime, self.state, pod, nodes, rows, self.cluster, settled)
+
+    def settled(self, rows: Rows) -> Set[str]:
+        """Name the plugins that let all of the rows pass as long as no Node and no input changes.
+
+        They need not be asked when pods were added to these rows or removed from them. After
+        PreFilter.
+        """
+        current = self._phase is Phase.CURRENT
+        if not current or self._nodes_version != self.cluster.version("Node"):
+            return NOTHING_SETTLED
+        return self.feasibility.admitted_by(rows) - self.inputs.stale
 
     def _refresh(self, pod: PodInfo) -> None:
         self.inputs.refresh(pod)

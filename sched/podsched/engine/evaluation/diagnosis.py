@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
-from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
+from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.fit_error import NO_NODES_AVAILABLE, fit_error_message
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import status_of
 
 
 @dataclass(slots=True)
@@ -40,9 +37,8 @@ class Diagnosis:
         if status.code.rejects and status.plugin:
             found.add(status.plugin)
         if self.outcome is not None:
-            for index in np.unique(self.outcome.plugin).tolist():
-                if index >= 0:
-                    found.add(self.outcome.plugins[index])
+            outcome = self.outcome
+            found.update(outcome.plugins[g.plugin] for g in outcome.groups if g.plugin >= 0)
         return found
 
     @property
@@ -80,16 +76,5 @@ class Diagnosis:
 
 def distinct_statuses(outcome: FilterOutcome) -> list[tuple[Status, int]]:
     """Return the distinct statuses of an outcome's rejected rows, and how many rows have each."""
-    found: list[tuple[Status, int]] = []
-    for index in np.unique(outcome.plugin).tolist():
-        if index == PASSED:
-            continue
-        mine = outcome.plugin == index
-        if index == EXCLUDED:
-            found.append((outcome.excluded, int(mine.sum())))
-            continue
-        words, counts = np.unique(outcome.bits[mine], return_counts=True)
-        for word, count in zip(words.tolist(), counts.tolist(), strict=True):
-            status = status_of(word, outcome.reasons[index], outcome.plugins[index])
-            found.append((status, count))
-    return found
+    groups = outcome.groups
+    return [(group.status, len(group.places)) for group in groups if group.plugin != PASSED]

@@ -102,6 +102,18 @@ class Feasibility:
             return self._shared.alive
         return np.flatnonzero(self._candidate)
 
+    def admitted_by(self, rows: Rows) -> set[str]:
+        """Name the plugins that read only Nodes and have let all of the rows pass."""
+        if not self._candidate[rows].all():
+            return set()
+        return {
+            column.named.name
+            for column in self.columns
+            if column.only_nodes
+            and column.active
+            and not (column.rejects and column.bits[rows].any())
+        }
+
     # ------------------------------------------------------------------ which rows count
 
     def reset(self, node_names: frozenset[str] | None) -> None:

@@ -11,8 +11,9 @@ another, one plugin is asked here about all rows that the ones before it let pas
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Bits, Reason, Rows, Verdicts
 
 FILTER_WORDING = 'running "{}" filter plugin'
+NOTHING_SETTLED: Set[str] = frozenset()
 
 
 def filter_one(
@@ -141,19 +143,16 @@ def run_plain_filters(
     pod: PodInfo,
     nodes: NodeColumns,
     rows: Rows,
-    *,
-    asks_of_nodes: bool = True,
+    settled: Set[str] = NOTHING_SETTLED,
 ) -> FilterOutcome:
     """Filter without regard to nominated pods; the first plugin that rejects a row decides.
 
-    ``asks_of_nodes``: ask also the plugins that read nothing but the row's Node.
+    ``settled``: plugins that are not asked, since it is known what they say of these rows.
     """
     outcome = _OutcomeBuilder(runtime, rows)
     places = np.arange(len(rows))
     for index, named in enumerate(runtime.filter):
-        if named.name in state.skip_filter:
-            continue
-        if not asks_of_nodes and named.traits.reads_only_nodes:
+        if named.name in state.skip_filter or named.name in settled:
             continue
         if not len(places):
             break
@@ -230,13 +229,12 @@ def run_with_nominees(
     nodes: NodeColumns,
     rows: Rows,
     counted: Nominees,
-    *,
-    asks_of_nodes: bool = True,
+    settled: Set[str] = NOTHING_SETTLED,
 ) -> FilterOutcome:
     """Run the first of the two passes: the nominated rows, with their nominated pods added."""
     fork = fork_with_nominees(nodes, rows[counted.places], counted.pods)
     places = np.arange(len(counted.places))
-    return run_plain_filters(runtime, state, pod, fork, places, asks_of_nodes=asks_of_nodes)
+    return run_plain_filters(runtime, state, pod, fork, places, settled)
 
 
 def fork_with_nominees(
@@ -259,20 +257,22 @@ def run_filters(
     nodes: NodeColumns,
     rows: Rows,
     cluster: ClusterView,
+    settled: Set[str] = NOTHING_SETTLED,
 ) -> FilterOutcome:
     """Filter in two passes: with the nominated pods that count, and without; both must succeed.
 
-    A row that the first pass rejects is not looked at in the second.
+    A row that the first pass rejects is not looked at in the second. ``settled``: plugins that are
+    known to let all these rows pass, with the nominated pods and without.
     """
     counted = nominees(pod, cluster, nodes, rows)
     if not counted:
-        return run_plain_filters(runtime, state, pod, nodes, rows)
-    first = run_with_nominees(runtime, state, pod, nodes, rows, counted)
+        return run_plain_filters(runtime, state, pod, nodes, rows, settled)
+    first = run_with_nominees(runtime, state, pod, nodes, rows, counted, settled)
     left = np.ones(len(rows), dtype=np.bool_)
     left[counted.places] = first.plugin == PASSED
     merged = _OutcomeBuilder(runtime, rows)
     if left.any():
-        second = run_plain_filters(runtime, state, pod, nodes, rows[left])
+        second = run_plain_filters(runtime, state, pod, nodes, rows[left], settled)
         merged.plugin[left], merged.bits[left] = second.plugin, second.bits
         merged.reasons = [list(reasons) for reasons in second.reasons]
     for index, reasons in first.rejecting():
@@ -280,6 +280,14 @@ def run_filters(
         if rejected.any():
             merged.reject(index, counted.places[rejected], first.bits[rejected], reasons)
     return merged.done()
+
+
+class Settled(NamedTuple):
+    """The plugins that let all of some rows of the live columns pass, whatever pods are there."""
+
+    state: CycleState
+    pod: PodInfo
+    by_rows: Callable[[Rows], Set[str]]
 
 
 class ProfileFilters:
@@ -291,7 +299,10 @@ class ProfileFilters:
         cluster: ClusterView,
         outcome: FilterOutcome,
         inputs: Hashable | None = None,
+        settled: Settled | None = None,
     ) -> None:
+        """``settled``: what is known of the pod of the cycle, with the state of the cycle."""
+        self._settled = settled
         self._runtime = runtime
         self._cluster = cluster
         self._outcome = outcome
@@ -315,4 +326,11 @@ class ProfileFilters:
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> FilterOutcome:
         """Return the profile's filters on any rows, nominated pods counted in two passes."""
-        return run_filters(self._runtime, state, pod, nodes, rows, self._cluster)
+        known, settled = self._settled, NOTHING_SETTLED
+        if known is not None and known.state is state and known.pod is pod:
+            live = self._cluster.nodes
+            if nodes is live:
+                settled = known.by_rows(rows)
+            elif nodes.base is live:
+                settled = known.by_rows(nodes.base_rows[rows])
+        return run_filters(self._runtime, state, pod, nodes, rows, self._cluster, settled)

@@ -100,7 +100,7 @@ class NominatedRows:
         counted = Nominees(places, tuple(self._pods[row] for row in rows[places].tolist()))
         nodes = self._cluster.nodes
         outcome = run_with_nominees(
-            self._runtime, state, pod, nodes, rows, counted, asks_of_nodes=False
+            self._runtime, state, pod, nodes, rows, counted, self._runtime.reading_only_nodes
         )
         return rows[places], outcome
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
@@ -176,6 +177,11 @@ class ProfileRuntime:
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    @cached_property
+    def reading_only_nodes(self) -> Set[str]:
+        """The filters for which pods that come and go change nothing."""
+        return {named.name for named in self.filter if named.traits.reads_only_nodes}
 
     def gate(self, pod: PodInfo) -> tuple[str, Status] | None:
         """Return the plugin that keeps a pod out of the queue, and what it says; None: none."""

@@ -234,13 +234,8 @@ class DefaultPreemption:
         """Return the rows that preemption may help (``nodesWherePreemptionMightHelp``)."""
         outcome = runner.outcome
         helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
-        for plugin in np.unique(outcome.plugin).tolist():
-            places = np.flatnonzero(outcome.plugin == plugin)
-            bits = outcome.bits[places]
-            # Hardly any plugin has more than a few combinations of reasons.
-            for combination in np.unique(bits).tolist():
-                alike = places[bits == combination]
-                helpful[alike] = outcome.status(int(alike[0])).code is Code.UNSCHEDULABLE
+        for group in outcome.groups:
+            helpful[group.places] = group.status.code is Code.UNSCHEDULABLE
         potential: Rows = outcome.rows[helpful]
         return potential
 

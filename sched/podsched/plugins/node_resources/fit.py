@@ -28,6 +28,7 @@ from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.free_resources import (
+    FEW_ROWS,
     MAX_ALLOCATABLE,
     Amounts,
     FreeRoom,
@@ -112,6 +113,8 @@ class NodeResourcesFit:
         live = self._room.knows(nodes)
         if live is not None and self._fits_everywhere(state, live, rows):
             return all_pass(len(rows))
+        if len(rows) <= FEW_ROWS:
+            return _filter_few(state.data[self.name], nodes, rows)
         verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
@@ -131,9 +134,11 @@ class NodeResourcesFit:
         if not len(rows):
             return True
         room, wanted = self._room.refresh(nodes), state.data[self.name]
-        return (
-            _fits(wanted, self._room.least())
-            or _fits(wanted, self._room.least_again())
+        if _fits(wanted, self._room.least()):
+            return True
+        # A closer look at a few rows costs no more than a pass over all of them.
+        return len(rows) > FEW_ROWS and (
+            _fits(wanted, self._room.least_again())
             or _fits(wanted, room.take(rows, 1).min(axis=1).tolist())
         )
 
@@ -226,6 +231,28 @@ class NodeResourcesFit:
             known[PODS] = 1
             cls.compiled[self._demand_key] = known
         return cast(Mapping[str, int], known)
+
+
+def _filter_few(wanted: Iterable[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
+    """Do what ``filter`` does cell by cell: nominated pods and dry runs concern a row or two."""
+    verdicts = Verdicter(len(rows))
+    there = zip(
+        nodes.pod_count[rows].tolist(), nodes.allowed_pod_number[rows].tolist(), strict=True
+    )
+    full = [place for place, (count, most) in enumerate(there) if count >= most]
+    verdicts.flag_at(full, Code.UNSCHEDULABLE, REASON_PODS)
+    for resource, amount in wanted:
+        allocatable = nodes.allocatable(resource)[rows]
+        free = (allocatable - nodes.requested(resource)[rows]).tolist()
+        short = [place for place, left in enumerate(free) if amount > left]
+        if not short:
+            continue
+        reason = REASON_INSUFFICIENT.format(resource)
+        never = [place for place in short if amount > allocatable.item(place)]
+        verdicts.flag_at(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+        at_present = [place for place in short if place not in never]
+        verdicts.flag_at(at_present, Code.UNSCHEDULABLE, reason)
+    return verdicts.done()
 
 
 def _scored(pod: PodInfo) -> Mapping[str, int]:
