@@ -19,6 +19,7 @@ from podsched.store.groupcommit import (
     GroupLimits,
     GroupQueue,
     Member,
+    Pace,
 )
 from podsched.store.protocol import Compare, Delete, Put, Write, WriteResult
 
@@ -273,6 +274,70 @@ async def test_closing_ends_the_wait_for_the_driver(commits: GroupCommit) -> Non
     await asyncio.sleep(0)
     await commits.close()
     await waiting
+
+
+# ---------------------------------------------------------------------- gathering
+
+
+def paced(writes_a_second: float, seconds: float = 1.0) -> tuple[Pace, float]:
+    """A pace after writes that went alone, evenly; and when that is."""
+    pace = Pace()
+    for number in range(int(writes_a_second * seconds)):
+        pace.sent(1, number / writes_a_second)
+    return pace, seconds
+
+
+def test_writes_of_a_hundred_pods_a_second_wait_for_nothing() -> None:
+    pace, now = paced(300)
+    assert pace.pause(now) == 0
+
+
+def test_the_more_is_written_the_longer_a_group_gathers_up_to_ten_milliseconds() -> None:
+    pauses = [pace.pause(now) for pace, now in map(paced, (700, 1000, 1500, 10_000))]
+    assert pauses == sorted(pauses)
+    assert 0 < pauses[0] < pauses[1] < pauses[2] <= 0.01
+    assert pauses[3] == pytest.approx(0.01, abs=1e-4)
+
+
+def test_a_group_that_begins_long_after_the_last_one_gathers_for_half_an_interval() -> None:
+    pace, now = paced(10_000)
+    assert pace.pause(now + 0.02) == pytest.approx(0.005)
+
+
+def test_what_was_written_a_third_of_a_second_ago_holds_up_nothing() -> None:
+    pace, now = paced(5000)
+    assert pace.pause(now + 0.33) == 0
+
+
+@pytest.mark.looptime
+async def test_while_much_is_written_writes_gather_that_come_one_after_the_other(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    await commits.submit([write(chr(200 + n)) for n in range(100)])
+    futures = []
+    for key in "abc":
+        futures.append(commits.submit((write(key),)))
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*futures)
+    assert etcd.groups[1:] == ["abc"]
+
+
+@pytest.mark.looptime
+async def test_a_full_group_gathers_no_longer(etcd: Etcd, commits: GroupCommit) -> None:
+    loop = asyncio.get_running_loop()
+    await commits.submit([write(chr(200 + n)) for n in range(100)])
+    began = loop.time()
+    await commits.submit([write(chr(200 + n)) for n in range(GroupLimits().max_writes)])
+    assert loop.time() == began
+
+
+@pytest.mark.looptime
+async def test_closing_ends_a_group_that_gathers(etcd: Etcd, commits: GroupCommit) -> None:
+    await commits.submit([write(chr(200 + n)) for n in range(100)])
+    gathering = commits.submit((write("a"),))
+    await asyncio.sleep(0)
+    await commits.close()
+    assert [type(outcome) for outcome in await gathering] == [Closed]
 
 
 # ---------------------------------------------------------------------- overdue groups

@@ -2,7 +2,8 @@
 
 While one group is in flight the next gathers; it is sent when the one in flight returns. So an
 idle store commits a write at once, and a busy one amortises etcd's fixed cost per transaction
-(a raft round and an fsync) over as many writes as waited.
+(a raft round and an fsync) over as many writes as waited. Where much is written and etcd answers
+fast, the next group gathers for some milliseconds more (``Pace``).
 
 etcd evaluates the compares of *all* nested transactions before it applies any of them, and
 refuses a key written twice. Hence the rule of the batcher, which makes a group equal to its
@@ -27,9 +28,10 @@ Not here: retries. A group whose outcome is unknown is reported so to each of it
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.store.errors import (
     Closed,
@@ -53,6 +55,49 @@ overdue already; a transaction takes some milliseconds, with a slow disk tens of
 
 MOST_OVERDUE = 4
 """Overdue groups beyond which no other is sent: an etcd that is too slow gets no more to do."""
+
+
+#: Seconds after which what was written is forgotten but for a third.
+_WINDOW: Final = 0.05
+#: Writes within the window from which on groups gather, 600 a second; seconds for each that is
+#: beyond; and the longest, reached at 1,600 writes a second. Pods created one by one, 32 at a time,
+#: are three writes each: without gathering, half of all groups had a single one, and a pod cost
+#: 0.6 transactions instead of 0.2 and 1.5 times the CPU of all processes. 100 pods a second wait
+#: for nothing.
+_FEW, _PER_WRITE, _LONGEST_INTERVAL = 30, 200e-6, 0.01
+
+
+class Pace:
+    """How long a group gathers: the longer, the more has been written lately. Pure.
+
+    Times are seconds of any monotonic clock.
+    """
+
+    __slots__ = ("_lately", "_sent_at")
+
+    def __init__(self) -> None:
+        self._lately = 0.0
+        self._sent_at = -math.inf
+
+    def sent(self, writes: int, now: float) -> None:
+        """Note a group that is sent."""
+        self._lately = self._lately_at(now) + writes
+        self._sent_at = now
+
+    def pause(self, now: float) -> float:
+        """Return for how long a group that has begun gathers, unless it is full before.
+
+        Groups are an interval apart, and each gathers for half of one at least: after an answer
+        many writes come, one after the other, and the first of them would go alone.
+        """
+        beyond = self._lately_at(now) - _FEW
+        if beyond <= 0:
+            return 0.0
+        interval = min(beyond * _PER_WRITE, _LONGEST_INTERVAL)
+        return max(self._sent_at + interval - now, interval / 2)
+
+    def _lately_at(self, now: float) -> float:
+        return self._lately * math.exp((self._sent_at - now) / _WINDOW)
 
 
 class GroupLimits(NamedTuple):
@@ -172,7 +217,7 @@ permissions on plain transactions only, not on the nested ones of a group.
 class GroupCommit:
     """The driver: a task that sends group after group.
 
-        sending --an answer--> sending the next group
+        gathering --the pace, or full--> sending --an answer--> gathering the next group
            |
            '--OVERDUE--> overdue, and another task sends the next groups --an answer--> ended
 
@@ -187,6 +232,9 @@ class GroupCommit:
         self._encode = encode
         self._queue = GroupQueue(limits)
         self._wake = asyncio.Event()
+        self._pace = Pace()
+        self._most = limits.max_writes
+        self._full = asyncio.Event()
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
@@ -207,6 +255,8 @@ class GroupCommit:
             written = tuple([op.key for op in write.ops])
             self._queue.add(Member(write, encoded[index], compared, written, batch, index))
         self._wake.set()
+        if len(self._queue) >= self._most:
+            self._full.set()
         return future
 
     async def wait(self) -> None:
@@ -242,11 +292,14 @@ class GroupCommit:
 
     async def _run(self) -> None:
         while True:
+            if len(self._queue):
+                await self._gather()
             group = self._queue.take(self._overdue)
             if not group:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            self._pace.sent(len(group), self._loop.time())
             patience = OVERDUE * 2 ** len(self._overdue)
             timer = self._loop.call_later(patience, self._overtake, group)
             try:
@@ -257,6 +310,17 @@ class GroupCommit:
                 self._overdue = [other for other in self._overdue if other is not group]
                 self._wake.set()
                 return
+
+    async def _gather(self) -> None:
+        """Let the next group gather for as long as the pace says, or until it is full."""
+        pause = self._pace.pause(self._loop.time())
+        if pause > 0 and len(self._queue) < self._most:
+            self._full.clear()
+            timer = self._loop.call_later(pause, self._full.set)
+            try:
+                await self._full.wait()
+            finally:
+                timer.cancel()
 
     def _overtake(self, group: Sequence[Member]) -> None:
         """Let another task send the next groups, if there are not too many in flight already."""
