@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from podsched.framework.status import SUCCESS, Status
+from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Bits, Reason, Rows, status_of
 
 #: Which plugin rejects a row, by its place among the filters, or one of the values below.
@@ -46,6 +46,17 @@ class FilterOutcome:
     #: The status of the rows that are EXCLUDED.
     excluded: Status = SUCCESS
 
+    def equals(self, other: FilterOutcome) -> bool:
+        """Whether another outcome says the same of the same rows."""
+        return (
+            self.reasons == other.reasons
+            and self.plugins == other.plugins
+            and self.excluded == other.excluded
+            and np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.plugin, other.plugin)
+            and np.array_equal(self.bits, other.bits)
+        )
+
     def rejecting(self) -> list[tuple[int, tuple[Reason, ...]]]:
         """Return the indices of the plugins that may have rejected a row, and their reasons."""
         return [(index, reasons) for index, reasons in enumerate(self.reasons) if reasons]
@@ -60,6 +71,15 @@ class FilterOutcome:
         if plugin == EXCLUDED:
             return self.excluded
         return status_of(word, self.reasons[plugin], self.plugins[plugin])
+
+    @cached_property
+    def resolvable(self) -> Rows:
+        """The rows that pods going away may help, in their order: Unschedulable, no more."""
+        helped = np.zeros(len(self.rows), dtype=np.bool_)
+        for group in self.groups:
+            helped[group.places] = group.status.code is Code.UNSCHEDULABLE
+        resolvable: Rows = self.rows[helped]
+        return resolvable
 
     @cached_property
     def groups(self) -> Sequence[StatusGroup]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from podsched.framework.pods import PodInfo
 
+#: Members up to which one after another is faster than columns.
+_FEW_MEMBERS = 8
 _NOBODY: Mapping[Hashable, None] = {}
 
 
@@ -106,6 +108,7 @@ class ThresholdIndex:
         self._capacity = 64
         self._members: list[Hashable] = []
         self._rows: dict[Hashable, int] = {}
+        self._demands: dict[Hashable, Mapping[str, int]] = {}
 
     def add(self, member: Hashable, pod: PodInfo) -> None:
         row = len(self._members)
@@ -113,9 +116,9 @@ class ThresholdIndex:
             self._grow()
         self._members.append(member)
         self._rows[member] = row
-        for resource, amount in self._demand(pod).items():
-            if amount <= 0:
-                continue
+        demands = {name: amount for name, amount in self._demand(pod).items() if amount > 0}
+        self._demands[member] = demands
+        for resource, amount in demands.items():
             column = self._columns.get(resource)
             if column is None:
                 column = self._columns[resource] = np.zeros(self._capacity, dtype=np.int64)
@@ -123,6 +126,7 @@ class ThresholdIndex:
 
     def remove(self, member: Hashable) -> None:
         row = self._rows.pop(member)
+        del self._demands[member]
         last = self._members.pop()
         if last != member:
             self._members[row] = last
@@ -136,6 +140,12 @@ class ThresholdIndex:
         supply = self._supply(old, new)
         if supply is None:
             return None
+        if len(self._members) <= _FEW_MEMBERS:
+            return [
+                member
+                for member in self._members
+                if all(n <= supply.get(name, 0) for name, n in self._demands[member].items())
+            ]
         size = len(self._members)
         rows: NDArray[np.intp] | None = None
         for resource, column in self._columns.items():

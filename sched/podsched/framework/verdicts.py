@@ -7,7 +7,6 @@ UNSCHEDULABLE_AND_UNRESOLVABLE if one of its reasons is, else UNSCHEDULABLE.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -74,18 +73,8 @@ class Verdicter:
 
     def flag(self, mask: NDArray[np.bool_], code: Code, text: str) -> None:
         """Add a reason for the rows where ``mask`` (shape ``(size,)``) is True."""
-        if mask.any():
-            self.bits[mask] |= self._bit(code, text)
-
-    def flag_at(self, places: Sequence[int], code: Code, text: str) -> None:
-        """Add a reason for the rows at some places: for a few rows, faster than a mask."""
-        if places:
-            bit = self._bit(code, text)
-            for place in places:
-                self.bits[place] |= bit
-
-    def _bit(self, code: Code, text: str) -> np.uint64:
-        """Return the bit of a reason, which is known from here on."""
+        if not mask.any():
+            return
         reason = Reason(code, text)
         if reason not in self.reasons:
             if len(self.reasons) == MAX_REASONS:
@@ -93,7 +82,7 @@ class Verdicter:
                 reason = self.reasons[-1]
             else:
                 self.reasons.append(reason)
-        return np.uint64(1 << self.reasons.index(reason))
+        self.bits[mask] |= np.uint64(1 << self.reasons.index(reason))
 
     def done(self) -> Verdicts:
         return Verdicts(self.bits, tuple(self.reasons))

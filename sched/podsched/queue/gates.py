@@ -35,6 +35,14 @@ class Gates:
                 return name
         return ""
 
+    def stays(self, pod: QueuedPodInfo) -> bool:
+        """Whether the plugin that gates a pod rejects it still; False for a pod without one."""
+        gating = pod.gating_plugin
+        for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():
+            if name == gating:
+                return not self._passes(name, plugin, pod)
+        return False
+
     def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
         """Return what the plugin that gates the pod says about it now."""
         plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))

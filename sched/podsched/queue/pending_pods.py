@@ -135,7 +135,7 @@ class PendingPods:
         Preemptors are gated while their evictions are requested, and each victim that leaves a node
         is an event for all of them.
         """
-        return bool(pod.gating_plugin) and self._gates.rejecting(pod) == pod.gating_plugin
+        return self._gates.stays(pod)
 
     # ------------------------------------------------------------------ entering
 

@@ -44,6 +44,28 @@ def override(evaluation: ClassEvaluation, name: str) -> int:
     return row
 
 
+def test_as_long_as_every_row_has_its_status_the_outcome_is_the_same_one() -> None:
+    world = World(5, nodes=0)
+    for name in ("a", "b"):
+        world.cache.add_node(node(name, allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"}))
+    world.templates = [{}] * 4
+    for name in ("a", "b"):
+        world.cache.assume(world.pending(), name)
+    pending = world.pending()
+    evaluation = world.evaluation(pending)
+    evaluation.refresh(pending)
+    outcome = evaluation.outcome()
+    world.cluster.nominator.add(world.pending(), "b")
+    evaluation.refresh(pending)
+    assert evaluation.outcome() is outcome
+    world.cache.update_node(node("b", unschedulable=True))
+    evaluation.refresh(pending)
+    changed = evaluation.outcome()
+    assert changed.status(1).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert outcome.status(1).code is Code.UNSCHEDULABLE
+    assert (outcome.resolvable.tolist(), changed.resolvable.tolist()) == ([0, 1], [0])
+
+
 def test_an_overridden_row_is_rejected_until_the_next_refresh() -> None:
     world = world_of_two_nodes()
     pending = world.pending(0)

@@ -84,6 +84,16 @@ def test_ignored_extended_resources_are_not_compared(args: dict[str, Any]) -> No
     assert hinted(ignoring, asking(gpu="1"), NODE_ADD, None, without) is QUEUE
 
 
+@pytest.mark.parametrize("nodes", [1, 6])
+def test_what_is_left_wraps_around_as_in_go_for_few_nodes_and_many(nodes: int) -> None:
+    """What ten pods of 10^18 use has wrapped around, and so does what is free then."""
+    names = [f"n{i}" for i in range(nodes)]
+    there = [asking(f"{name}-{i}", name, memory=str(10**18)) for name in names for i in range(10)]
+    given = [giving(name, memory=str(9 * 10**18), pods="20") for name in names]
+    found = filtered(made(NodeResourcesFit), asking(memory="1"), cluster(*given, pods=there))
+    assert {status.reasons for status in found.values()} == {("Insufficient memory",)}
+
+
 def strategy(kind: str, *resources: tuple[str, int]) -> NodeResourcesFit:
     listed = [{"name": name, "weight": weight} for name, weight in resources]
     return made(NodeResourcesFit, scoring_strategy={"type": kind, "resources": listed})

@@ -34,7 +34,6 @@ from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Code, error
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
@@ -334,8 +333,7 @@ class SchedulingCycle:
         if victims is None:
             return
         self._meter.preempting(pod.uid, node_name, len(victims.pods))
-        plugin = runtime.plugins.get(result.status.plugin)
-        listener = plugin if isinstance(plugin, EvictionListener) else None
+        listener = runtime.eviction_listeners.get(result.status.plugin)
         preemption = Preemption(pod, node_name, victims, result.status.plugin, listener)
         if preemption.evicts_anybody:
             self._clear_lower_nominations(pod, node_name)

@@ -83,18 +83,26 @@ class Feasibility:
         #: Whether candidates may have come or gone since the feasible rows were brought up to date.
         self._marked = True
         self._overridden: int | None = None
+        self._names = runtime.filter_names
+        self._outcome: FilterOutcome | None = None
 
     # ------------------------------------------------------------------ reading
 
     def outcome(self, pre_filtered: PreFilterOutcome) -> FilterOutcome:
-        """Return what the filters said of every node."""
+        """Return what the filters said of every node.
+
+        As long as that is the same, so is what is returned: many pods may fail one after another,
+        and each asks how many nodes have which status.
+        """
         rows = np.flatnonzero(self._cluster.nodes.alive)
-        names = tuple(column.named.name for column in self.columns)
         reasons = tuple(tuple(column.reasons) for column in self.columns)
         plugin = self.plugin[rows]
         bits = self.bits[rows] if self._rejected else np.zeros(len(rows), dtype=np.uint64)
         excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
-        return FilterOutcome(rows, plugin, bits, names, reasons, excluded)
+        found = FilterOutcome(rows, plugin, bits, self._names, reasons, excluded)
+        if self._outcome is None or not self._outcome.equals(found):
+            self._outcome = found
+        return self._outcome
 
     def candidates(self) -> Rows:
         """Return the rows that may be feasible, ascending."""

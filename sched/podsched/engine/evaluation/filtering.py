@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -99,21 +99,28 @@ class _OutcomeBuilder:
     """Builds a FilterOutcome: for each row the first plugin that rejects it, and its reasons."""
 
     def __init__(self, runtime: ProfileRuntime, rows: Rows) -> None:
-        self.names = tuple(named.name for named in runtime.filter)
+        self.names = runtime.filter_names
         self.rows = rows
-        self.plugin = np.full(len(rows), PASSED, dtype=np.int16)
+        self.plugin = np.empty(len(rows), dtype=np.int16)
+        self.plugin.fill(PASSED)
         self.bits: Bits = np.zeros(len(rows), dtype=np.uint64)
-        self.reasons: list[list[Reason]] = [[] for _ in self.names]
+        #: Of the plugins that have rejected a row, by index.
+        self.reasons: dict[int, list[Reason]] = {}
 
     def reject(self, index: int, places: Rows, bits: Bits, reasons: Sequence[Reason]) -> None:
         """Note that plugin ``index`` rejects the rows at ``places`` with these reason bits."""
         self.plugin[places] = index
-        self.bits[places] = renumbered(bits, reasons, self.reasons[index])
+        known = self.reasons.setdefault(index, [])
+        self.bits[places] = renumbered(bits, reasons, known)
 
     def done(self, excluded: Status = SUCCESS) -> FilterOutcome:
         """Return the outcome; nothing may be added to it any more."""
-        reasons = tuple(tuple(of_plugin) for of_plugin in self.reasons)
-        return FilterOutcome(self.rows, self.plugin, self.bits, self.names, reasons, excluded)
+        reasons: list[tuple[Reason, ...]] = [()] * len(self.names)
+        for index, of_plugin in self.reasons.items():
+            reasons[index] = tuple(of_plugin)
+        return FilterOutcome(
+            self.rows, self.plugin, self.bits, self.names, tuple(reasons), excluded
+        )
 
 
 def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bits:
@@ -150,21 +157,22 @@ def run_plain_filters(
     ``settled``: plugins that are not asked, since it is known what they say of these rows.
     """
     outcome = _OutcomeBuilder(runtime, rows)
-    places = np.arange(len(rows))
+    places, skipped = np.arange(len(rows)), state.skip_filter
     for index, named in enumerate(runtime.filter):
-        if named.name in state.skip_filter or named.name in settled:
+        if named.name in skipped or named.name in settled:
             continue
         if not len(places):
             break
         verdicts = filter_one(named, state, pod, nodes, rows[places])
         if not verdicts.reasons:
             continue
-        passed = verdicts.bits == 0
-        if passed.all():
-            continue
-        failed = ~passed
-        outcome.reject(index, places[failed], verdicts.bits[failed], verdicts.reasons)
-        places = places[passed]
+        failed = verdicts.bits.nonzero()[0]
+        if len(failed) == len(places):
+            outcome.reject(index, places, verdicts.bits, verdicts.reasons)
+            break
+        if len(failed):
+            outcome.reject(index, places[failed], verdicts.bits[failed], verdicts.reasons)
+            places = places[verdicts.bits == 0]
     return outcome.done()
 
 
@@ -232,8 +240,18 @@ def run_with_nominees(
     settled: Set[str] = NOTHING_SETTLED,
 ) -> FilterOutcome:
     """Run the first of the two passes: the nominated rows, with their nominated pods added."""
-    fork = fork_with_nominees(nodes, rows[counted.places], counted.pods)
-    places = np.arange(len(counted.places))
+    nominated = rows[counted.places]
+    if nodes.base is not nodes:
+        # A fork already: taking the pods off again costs a third of another fork.
+        fork = cast(ForkedColumns, nodes)
+        added = add_nominees(fork, nominated.tolist(), counted.pods)
+        try:
+            return run_plain_filters(runtime, state, pod, fork, nominated, settled)
+        finally:
+            for row, other in added:
+                fork.remove_pod(row, other)
+    fork = fork_with_nominees(nodes, nominated, counted.pods)
+    places = np.arange(len(nominated))
     return run_plain_filters(runtime, state, pod, fork, places, settled)
 
 
@@ -242,12 +260,22 @@ def fork_with_nominees(
 ) -> ForkedColumns:
     """Return a fork of rows with ``nominated[i]`` added to row ``i``, unless they are there."""
     fork = nodes.fork(rows)
-    for row, others in enumerate(nominated):
+    add_nominees(fork, range(len(rows)), nominated)
+    return fork
+
+
+def add_nominees(
+    fork: ForkedColumns, rows: Iterable[int], nominated: Iterable[Iterable[PodInfo]]
+) -> list[tuple[int, PodInfo]]:
+    """Add the pods nominated to each of some rows, unless they are there; return those added."""
+    added = []
+    for row, others in zip(rows, nominated, strict=True):
         there = fork.pods(row)
         for other in others:
             if other.uid not in there:
                 fork.add_pod(row, other)
-    return fork
+                added.append((row, other))
+    return added
 
 
 def run_filters(
@@ -274,7 +302,7 @@ def run_filters(
     if left.any():
         second = run_plain_filters(runtime, state, pod, nodes, rows[left], settled)
         merged.plugin[left], merged.bits[left] = second.plugin, second.bits
-        merged.reasons = [list(reasons) for reasons in second.reasons]
+        merged.reasons = {index: list(reasons) for index, reasons in second.rejecting()}
     for index, reasons in first.rejecting():
         rejected = first.plugin == index
         if rejected.any():

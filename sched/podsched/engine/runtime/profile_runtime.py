@@ -48,6 +48,7 @@ from podsched.framework.plugin import (
     traits_of,
 )
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
 from podsched.plugins.unsupported_fields import UnsupportedFields
@@ -177,6 +178,17 @@ class ProfileRuntime:
         self.pre_bind: Sequence[Named[PreBindPlugin]] = self._at(ExtensionPoint.PRE_BIND)
         self.bind: Sequence[Named[BindPlugin]] = self._at(ExtensionPoint.BIND)
         self.post_bind: Sequence[Named[PostBindPlugin]] = self._at(ExtensionPoint.POST_BIND)
+
+    @cached_property
+    def eviction_listeners(self) -> Mapping[str, EvictionListener]:
+        """The plugins that follow evictions, by name: to find out takes 10 us for each."""
+        plugins = self.plugins.items()
+        return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
+
+    @cached_property
+    def filter_names(self) -> tuple[str, ...]:
+        """The filters in their order."""
+        return tuple(named.name for named in self.filter)
 
     @cached_property
     def reading_only_nodes(self) -> Set[str]:

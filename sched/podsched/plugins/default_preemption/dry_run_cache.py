@@ -105,7 +105,12 @@ class _ClassEntry:
         """Return the lowest of the rows that cost least."""
         for column in self.costs:
             values = column[candidates]
-            candidates = candidates[values == values.min()]
+            cheapest = values == np.minimum.reduce(values)
+            # Most criteria leave all of them, or one.
+            if not cheapest.all():
+                candidates = candidates[cheapest]
+                if len(candidates) == 1:
+                    break
         return int(candidates.min())
 
 

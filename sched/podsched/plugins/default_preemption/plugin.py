@@ -48,6 +48,7 @@ REASON_NOT_HELPFUL = "Preemption is not helpful for scheduling"
 REASON_NO_CANDIDATE = "no candidate node for preemption"
 REASON_IN_PROGRESS = "waiting for the preemption for this pod to be finished"
 PREFIX = "preemption: "
+_IN_PROGRESS = unresolvable(REASON_IN_PROGRESS)
 
 
 def is_terminating_by_preemption(pod: PodInfo) -> bool:
@@ -81,7 +82,7 @@ class DefaultPreemption:
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Keep a preemptor out of the queue until its evictions have been requested."""
         if pod.uid in self._preempting:
-            return unresolvable(REASON_IN_PROGRESS)
+            return _IN_PROGRESS
         return SUCCESS
 
     def post_filter(
@@ -232,12 +233,7 @@ class DefaultPreemption:
 
     def potential_rows(self, runner: FilterRunner) -> Rows:
         """Return the rows that preemption may help (``nodesWherePreemptionMightHelp``)."""
-        outcome = runner.outcome
-        helpful = np.zeros(len(outcome.rows), dtype=np.bool_)
-        for group in outcome.groups:
-            helpful[group.places] = group.status.code is Code.UNSCHEDULABLE
-        potential: Rows = outcome.rows[helpful]
-        return potential
+        return runner.outcome.resolvable
 
     def _find_candidates(
         self,

@@ -6,6 +6,7 @@ Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score st
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, cast
 
@@ -25,7 +26,7 @@ from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilte
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts, all_pass
+from podsched.framework.verdicts import Reason, Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.free_resources import (
     FEW_ROWS,
@@ -49,6 +50,10 @@ from podsched.plugins.node_resources.scoring_strategies import (
 
 REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
+_TOO_MANY_PODS = Reason(Code.UNSCHEDULABLE, REASON_PODS)
+#: Resources up to which the reasons surely have a bit each.
+_MOST_WANTED = 31
+_HALF = 1 << 63
 
 #: What requirements are counted in; all else in plain numbers.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
@@ -113,8 +118,9 @@ class NodeResourcesFit:
         live = self._room.knows(nodes)
         if live is not None and self._fits_everywhere(state, live, rows):
             return all_pass(len(rows))
-        if len(rows) <= FEW_ROWS:
-            return _filter_few(state.data[self.name], nodes, rows)
+        wanted = state.data[self.name]
+        if len(rows) <= FEW_ROWS and len(wanted) <= _MOST_WANTED:
+            return _filter_few(wanted, nodes, rows)
         verdicts = Verdicter(len(rows))
         full = nodes.pod_count[rows] >= nodes.allowed_pod_number[rows]
         verdicts.flag(full, Code.UNSCHEDULABLE, REASON_PODS)
@@ -233,26 +239,40 @@ class NodeResourcesFit:
         return cast(Mapping[str, int], known)
 
 
-def _filter_few(wanted: Iterable[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
+def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
     """Do what ``filter`` does cell by cell: nominated pods and dry runs concern a row or two."""
-    verdicts = Verdicter(len(rows))
-    there = zip(
-        nodes.pod_count[rows].tolist(), nodes.allowed_pod_number[rows].tolist(), strict=True
-    )
-    full = [place for place, (count, most) in enumerate(there) if count >= most]
-    verdicts.flag_at(full, Code.UNSCHEDULABLE, REASON_PODS)
+    numbers = rows.tolist()
+    count, most = nodes.pod_count, nodes.allowed_pod_number
+    words = [int(count.item(row) >= most.item(row)) for row in numbers]
+    reasons = [_TOO_MANY_PODS] if any(words) else []
     for resource, amount in wanted:
-        allocatable = nodes.allocatable(resource)[rows]
-        free = (allocatable - nodes.requested(resource)[rows]).tolist()
-        short = [place for place, left in enumerate(free) if amount > left]
-        if not short:
-            continue
-        reason = REASON_INSUFFICIENT.format(resource)
-        never = [place for place in short if amount > allocatable.item(place)]
-        verdicts.flag_at(never, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
-        at_present = [place for place in short if place not in never]
-        verdicts.flag_at(at_present, Code.UNSCHEDULABLE, reason)
-    return verdicts.done()
+        there, used = nodes.allocatable(resource), nodes.requested(resource)
+        short = [
+            (place, amount > there.item(row))
+            for place, row in enumerate(numbers)
+            if amount > _difference(there.item(row), used.item(row))
+        ]
+        for reason, never in zip(_insufficient(resource), (True, False), strict=True):
+            mine = [place for place, is_never in short if is_never is never]
+            if mine:
+                for place in mine:
+                    words[place] |= 1 << len(reasons)
+                reasons.append(reason)
+    return Verdicts(np.array(words, dtype=np.uint64), tuple(reasons))
+
+
+def _difference(one: int, other: int) -> int:
+    """Return it as int64 holds it, which columns are subtracted in."""
+    found = one - other
+    return found if -_HALF <= found < _HALF else (found + _HALF) % (2 * _HALF) - _HALF
+
+
+@functools.cache
+def _insufficient(resource: str) -> tuple[Reason, Reason]:
+    """Return the reasons that a resource is short: for good, and at present."""
+    text = REASON_INSUFFICIENT.format(resource)
+    never = Reason(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
+    return never, Reason(Code.UNSCHEDULABLE, text)
 
 
 def _scored(pod: PodInfo) -> Mapping[str, int]:

@@ -38,6 +38,8 @@ class FitEvents:
     def __init__(self, demand: Demand, cluster: ClusterView) -> None:
         self._demand = demand
         self._cluster = cluster
+        #: The room that was asked for last: row, versions, and what it was.
+        self._latest: tuple[tuple[int, int, int], dict[str, int]] | None = None
 
     def registrations(self) -> Sequence[ClusterEventWithHint]:
         """Register for pods deleted or scaled down; nodes added or with more to give."""
@@ -79,13 +81,20 @@ class FitEvents:
         return _fits(wanted, room)
 
     def _room(self, row: int) -> dict[str, int]:
-        """Return what the node's pods leave of each resource it has."""
+        """Return what the node's pods leave of each resource it has.
+
+        An event asks index and hint about the same node, one after the other.
+        """
         nodes = self._cluster.nodes
+        moment = (row, nodes.position, nodes.nodes_version)
+        if self._latest is not None and self._latest[0] == moment:
+            return self._latest[1].copy()
         room = {
-            name: int(nodes.allocatable(name)[row]) - int(nodes.requested(name)[row])
+            name: nodes.allocatable(name).item(row) - nodes.requested(name).item(row)
             for name in nodes.node(row).status.allocatable
         }
-        room[PODS] = int(nodes.allowed_pod_number[row]) - int(nodes.pod_count[row])
+        room[PODS] = nodes.allowed_pod_number.item(row) - nodes.pod_count.item(row)
+        self._latest = (moment, room.copy())
         return room
 
     def _index_of_room(self) -> ThresholdIndex:
