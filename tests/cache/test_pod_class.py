@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 
-from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.pod_class import PodClasses, make_pod_info, relevant_spec
 from podsched.v1 import objects_pb2 as v1
 from support.cache_world import info, make_pod
 
@@ -186,5 +186,18 @@ def test_pods_that_differ_in_labels_alone_share_what_is_compiled_of_their_spec()
     one, other = make_pod("a", labels={"n": "1"}), make_pod("b", labels={"n": "2"})
     first, second = classes.intern(one), classes.intern(other)
     assert first is not second
-    assert first.spec is second.spec
+    assert first.bare_spec is second.bare_spec
     assert (first.labels, second.labels) == ({"n": "1"}, {"n": "2"})
+
+
+def test_the_spec_of_a_class_has_what_its_containers_request_and_are_limited_to() -> None:
+    classes = PodClasses()
+    specs = []
+    for cpu in ("1", "2"):
+        pod = make_pod(f"p{cpu}")
+        pod.spec.containers[0].resources.requests["cpu"] = cpu
+        pod.spec.init_containers.add(name="i", image="i:1").resources.limits["memory"] = "1Gi"
+        cls = classes.intern(pod)
+        assert cls.spec == relevant_spec(pod.spec)
+        specs.append(cls.bare_spec)
+    assert specs[0] is specs[1] and not specs[0].containers[0].resources.requests

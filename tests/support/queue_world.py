@@ -39,7 +39,7 @@ def pod_class(
         id=next(_ids),
         namespace="default",
         labels=labels or {},
-        spec=spec or v1.PodSpec(),
+        bare_spec=spec or v1.PodSpec(),
         controller=None,
         requests=requests or {},
         nonzero=(100, 200 << 20),

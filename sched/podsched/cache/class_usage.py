@@ -8,9 +8,9 @@ walking over all pods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from podsched.cache.host_ports import host_ports
+from podsched.cache.host_ports import Port, host_ports
 from podsched.framework.pods import PodClass, PodInfo
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Classes without pods are looked for when there are twice as many classes as after the last look,
 #: and this many more: the cost of a look is then spread over as many new classes.
 _MIN_SWEEP = 256
+#: The key of ``PodShape.compiled``.
+_PORTS: Final = "host ports"
 
 
 class ClassUsage:
@@ -34,7 +36,7 @@ class ClassUsage:
     def __init__(self, exemplar: PodInfo, amounts: tuple[tuple[int, int], ...]) -> None:
         self.exemplar = exemplar
         self.amounts = amounts
-        self.ports = tuple(host_ports(exemplar.cls.spec))
+        self.ports = _ports(exemplar.cls)
         self.rows: dict[int, int] = {}
         self.counters: list[tuple[PodCounter, int]] = []
         self.terms: list[tuple[TermTotal, int]] = []
@@ -45,6 +47,15 @@ class ClassUsage:
         made.exemplar, made.amounts, made.ports = self.exemplar, self.amounts, self.ports
         made.rows, made.counters, made.terms = dict(self.rows), [], []
         return made
+
+
+def _ports(cls: PodClass) -> tuple[Port, ...]:
+    """Return the host ports of the class, which are those of its shape."""
+    compiled = cls.shape.compiled
+    found: tuple[Port, ...] | None = compiled.get(_PORTS)
+    if found is None:
+        found = compiled[_PORTS] = tuple(host_ports(cls.spec))
+    return found
 
 
 class ClassUsages:

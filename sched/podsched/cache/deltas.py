@@ -123,7 +123,7 @@ def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
         id=content.id,
         namespace=content.namespace,
         labels=dict(content.labels),
-        spec=spec,
+        bare_spec=spec,
         controller=content.controller,
         requests=dict(content.requests),
         nonzero=content.nonzero,

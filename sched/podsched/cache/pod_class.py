@@ -54,13 +54,13 @@ _SPECS_KEPT: Final = 512
 
 
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant part, this serialized in two parts, the requests.
+    """What is compiled of a spec: its relevant part, in two parts, and the requests.
 
-    ``bare`` is the relevant part without what containers request and are limited to, ``amounts``
-    this, by container.
+    ``bare_spec`` is the relevant part without what containers request and are limited to, ``bare``
+    the same serialized, ``amounts`` the rest, serialized by container.
     """
 
-    spec: v1.PodSpec
+    bare_spec: v1.PodSpec
     bare: bytes
     amounts: tuple[bytes, ...]
     requests: dict[str, int]
@@ -130,7 +130,7 @@ class PodClasses:
         self, pod: v1.Pod, spec_bytes: bytes, owner: tuple[str, str, str] | None
     ) -> PodClass:
         part = self._spec_part(pod, spec_bytes)
-        spec, requests, nonzero = part.spec, part.requests, part.nonzero
+        spec, requests, nonzero = part.bare_spec, part.requests, part.nonzero
         labels = dict(pod.metadata.labels)
         shape_content = (
             pod.metadata.namespace,
@@ -149,7 +149,8 @@ class PodClasses:
                 id=next(self._ids),
                 namespace=pod.metadata.namespace,
                 labels=labels,
-                spec=spec,
+                bare_spec=spec,
+                amounts=part.amounts,
                 controller=owner,
                 requests=requests,
                 nonzero=nonzero,
@@ -168,14 +169,14 @@ class PodClasses:
         if found is None:
             if len(self._specs) >= _SPECS_KEPT:
                 self._specs.clear()
-            spec, bare, amounts = self._relevant(pod.spec)
             requests = requests_in_units(pod)
-            found = _SpecPart(spec, bare, amounts, requests, non_zero_requests(pod, requests))
+            nonzero = non_zero_requests(pod, requests)
+            found = _SpecPart(*self._relevant(pod.spec), requests, nonzero)
             self._specs[key] = found
         return found
 
     def _relevant(self, spec: v1.PodSpec) -> tuple[v1.PodSpec, bytes, tuple[bytes, ...]]:
-        """Return the relevant part of a spec, this serialized without amounts, and the amounts."""
+        """Return the relevant part of a spec without amounts, this serialized, and the amounts."""
         rest = v1.PodSpec()
         rest.CopyFrom(spec)
         amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
@@ -186,14 +187,7 @@ class PodClasses:
                 self._bare.clear()
             bare = relevant_spec(rest)
             known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
-        made = v1.PodSpec()
-        made.CopyFrom(known[0])
-        for container, taken in zip(
-            (*made.containers, *made.init_containers), amounts, strict=True
-        ):
-            if taken:
-                container.resources.MergeFromString(taken)
-        return made, known[1], amounts
+        return *known, amounts
 
 
 def _take_amounts(container: v1.Container) -> bytes:

@@ -41,8 +41,8 @@ class PodClass:
     namespace: str
     labels: Mapping[str, str]
     #: The spec without what cannot influence a decision (environment, mounts, host name, node
-    #: name...); nobody writes to it.
-    spec: v1.PodSpec
+    #: name...) and without ``amounts``; nobody writes to it.
+    bare_spec: v1.PodSpec
     #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
     controller: tuple[str, str, str] | None
     requests: Mapping[str, int]
@@ -50,11 +50,36 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
+    #: What the containers and init containers request and are limited to, serialized; empty where
+    #: ``bare_spec`` says it.
+    amounts: tuple[bytes, ...] = ()
     #: Where nobody says that classes share a shape, each has one of its own.
     shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)
+    _spec: v1.PodSpec | None = field(default=None, init=False, repr=False)
+
+    @property
+    def spec(self) -> v1.PodSpec:
+        """The spec without what cannot influence a decision; nobody writes to it.
+
+        Put together when it is asked for, since of a class of one pod hardly anybody does.
+        """
+        if self._spec is None:
+            self._spec = _with_amounts(self.bare_spec, self.amounts)
+        return self._spec
+
+
+def _with_amounts(bare: v1.PodSpec, amounts: tuple[bytes, ...]) -> v1.PodSpec:
+    if not any(amounts):
+        return bare
+    made = v1.PodSpec()
+    made.CopyFrom(bare)
+    for container, taken in zip((*made.containers, *made.init_containers), amounts, strict=True):
+        if taken:
+            container.resources.MergeFromString(taken)
+    return made
 
 
 @dataclass(eq=False, slots=True)

@@ -196,9 +196,14 @@ class DecisionNotes:
 
 def digest(cls: PodClass) -> str:
     """Return the digest of what of a class can influence a decision; the same in every process."""
-    content = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
-    labels, owner = sorted(cls.labels.items()), cls.controller
-    content.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
-    content.update(cls.spec.SerializeToString(deterministic=True))
-    found = cls.compiled[_DIGEST] = content.hexdigest()
+    shared = cls.shape.compiled.get(_DIGEST)
+    if shared is None:
+        shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
+        labels, owner = sorted(cls.labels.items()), cls.controller
+        shared.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
+        shared.update(cls.bare_spec.SerializeToString(deterministic=True))
+    content = shared.copy()
+    content.update(repr(cls.amounts).encode())
+    found: str = content.hexdigest()
+    cls.compiled[_DIGEST] = found
     return found

@@ -43,7 +43,7 @@ from podsched.engine.evaluation.scoring import (
 )
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.nodes import Bools, ClusterView
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores
@@ -249,7 +249,11 @@ def _inputs(
     readers = [(named.name, named.plugin.inputs) for named in runtime.pre_filter]
     readers += [(n, plugin.inputs) for n, plugin in runtime.inputs_without_pre_filter.items()]
     varying = runtime.varying
-    return [(read, values[name]) for name, read in readers if name not in varying]
+    return [
+        (read, values[name])
+        for name, read in readers
+        if name not in varying and values[name] != FIXED_INPUTS
+    ]
 
 
 def _others(evaluation: ClassEvaluation) -> _Others | None:

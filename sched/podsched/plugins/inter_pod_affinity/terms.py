@@ -99,9 +99,10 @@ NO_TERMS: Final = PodTerms()
 
 def terms_of(cls: PodClass) -> PodTerms:
     """Return the compiled terms of a pod class."""
-    found = cls.compiled.get(PLUGIN)
+    compiled = cls.shape.compiled
+    found = compiled.get(PLUGIN)
     if found is None:
-        found = cls.compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)
+        found = compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)
     return cast(PodTerms, found)
 
 

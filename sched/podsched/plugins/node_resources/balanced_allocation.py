@@ -12,17 +12,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.api.resources import CPU, MEMORY
 from podsched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from podsched.framework.nodes import Bools, ClusterView, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
-from podsched.plugins.node_resources.free_resources import (
-    FEW_ROWS,
+from podsched.plugins.node_resources.node_amounts import (
     MAX_ALLOCATABLE,
-    Amounts,
-    ResourceAmounts,
+    Floats,
+    SharedAmounts,
+    balance_of,
 )
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
@@ -45,11 +46,8 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._resources = weighted_resources(args.resources)
-        names = [resource.name for resource in self._resources]
-        plain = len(names) == 2 and all(name in NATIVE for name in names)
-        self._plain = ResourceAmounts(names) if plain else None
-        #: ``_balance`` without the pod, of all rows.
-        self._without: Int64s = np.zeros(0, dtype=np.int64)
+        names = sorted(resource.name for resource in self._resources)
+        self._amounts = SharedAmounts() if names == [CPU, MEMORY] else None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests."""
@@ -71,10 +69,10 @@ class NodeResourcesBalancedAllocation:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 50..100 for two resources; 75 where the pod changes nothing."""
         requests = pod.cls.requests
-        live = self._plain.knows(nodes) if self._plain is not None else None
-        amounts = self._exact_amounts(live, pod) if live is not None else None
-        if amounts is not None:
-            return _gain(amounts.at(rows), self._wanted(pod), self._without[rows])
+        live = self._amounts.known(nodes) if self._amounts is not None else None
+        if live is not None and live.exact and (wanted := _wanted(pod)) is not None:
+            allocatable, used = live.allocatable.take(rows, 1), live.used.take(rows, 1)
+            return _gain(allocatable, used, wanted, live.balance[rows])
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
         there = [column.allocatable != 0 for column in columns]
         shares = [np.maximum(column.allocatable, 1) for column in columns]
@@ -89,65 +87,26 @@ class NodeResourcesBalancedAllocation:
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows; what is so without the pod is kept from pod to pod."""
-        amounts = self._exact_amounts(nodes, pod)
-        if amounts is not None:
-            return _gain(amounts, self._wanted(pod), self._without)
+        live = self._amounts.of(nodes) if self._amounts is not None else None
+        if live is not None and live.exact and (wanted := _wanted(pod)) is not None:
+            return _gain(live.allocatable, live.used, wanted, live.balance)
         return self.score(state, pod, nodes, np.arange(nodes.size))
 
-    def _wanted(self, pod: PodInfo) -> list[int]:
-        return [pod.cls.requests.get(resource.name, 0) for resource in self._resources]
 
-    def _exact_amounts(self, nodes: JournaledColumns, pod: PodInfo) -> Amounts | None:
-        """Bring amounts and ``_without`` of all rows up to date, if scores of them are exact."""
-        wanted = self._wanted(pod)
-        if self._plain is None or not 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
-            return None
-        amounts, changed = self._plain.refresh(nodes)
-        if not amounts.exact:
-            return None
-        self._refresh_without(amounts, changed)
-        return amounts
-
-    def _refresh_without(self, amounts: Amounts, changed: Rows | None) -> None:
-        if changed is None or len(self._without) != amounts.used.shape[1]:
-            self._without = _two_shares(amounts, (0, 0))
-        elif len(changed) > FEW_ROWS:
-            self._without[changed] = _two_shares(amounts.at(changed), (0, 0))
-        else:
-            for row in changed.tolist():
-                self._without[row] = _two_shares_of_row(amounts, row)
+def _wanted(pod: PodInfo) -> Sequence[int] | None:
+    """Return what the pod requests of cpu and memory; None where scores would not be exact."""
+    requests = pod.cls.requests
+    wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
+    return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
 
 
-def _gain(amounts: Amounts, wanted: Sequence[int], without: Int64s) -> Int64s:
+def _gain(allocatable: Floats, used: Floats, wanted: Sequence[int], without: Int64s) -> Int64s:
     """Return 50 + (50 + with - without) / 2, of what is not negative."""
-    scores = _two_shares(amounts, wanted)
+    scores = balance_of(allocatable, used + np.array(wanted, dtype=np.float64)[:, np.newaxis])
     scores -= without
     scores += 3 * _HALF
     scores >>= 1
     return scores
-
-
-def _two_shares(amounts: Amounts, requests: Sequence[int]) -> Int64s:
-    """Return ``_balance`` of all rows for two resources that every node has, in 11 passes."""
-    shares = amounts.used + np.array(requests, dtype=np.float64)[:, np.newaxis]
-    shares /= amounts.allocatable
-    np.minimum(shares, 1.0, out=shares)
-    deviation = shares[0]
-    deviation -= shares[1]
-    deviation /= 2
-    np.abs(deviation, out=deviation)
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= MAX_NODE_SCORE
-    balance: Int64s = deviation.astype(np.int64)
-    return balance
-
-
-def _two_shares_of_row(amounts: Amounts, row: int) -> int:
-    """Return the same of one row without a pod; NumPy's calls would take ten times as long."""
-    first, second = amounts.used.item(0, row), amounts.used.item(1, row)
-    first = min(first / amounts.allocatable.item(0, row), 1.0)
-    second = min(second / amounts.allocatable.item(1, row), 1.0)
-    return int((1.0 - abs((first - second) / 2)) * MAX_NODE_SCORE)
 
 
 def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:

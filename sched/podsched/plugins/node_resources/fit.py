@@ -28,12 +28,11 @@ from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Reason, Rows, Scores, Verdicter, Verdicts, all_pass
 from podsched.plugins.node_resources.fit_events import FitEvents
-from podsched.plugins.node_resources.free_resources import (
+from podsched.plugins.node_resources.node_amounts import (
     FEW_ROWS,
     MAX_ALLOCATABLE,
-    Amounts,
-    FreeRoom,
-    ResourceAmounts,
+    NodeAmounts,
+    SharedAmounts,
 )
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
@@ -57,7 +56,8 @@ _HALF = 1 << 63
 
 #: What requirements are counted in; all else in plain numbers.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
-_ORDER = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+#: Reasons come in this order, and those of other resources by name after them.
+_FIRST = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class NodeResourcesFit:
@@ -76,13 +76,9 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = weighted_resources(args.scoring_strategy.resources)
         self._strategy = strategy_of(args.scoring_strategy)
-        names = [resource.name for resource in self._resources]
-        plain = all(
-            name in NATIVE and r.weight == 1 for name, r in zip(names, self._resources, strict=True)
-        )
-        plain = plain and len(names) == 2 and self._strategy is least_allocated
-        self._plain = ResourceAmounts(names, (CPU, MEMORY)) if plain else None
-        self._room = FreeRoom()
+        scored = sorted((resource.name, resource.weight) for resource in self._resources)
+        self._is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
+        self._amounts = SharedAmounts()
         self._cluster = handle.cluster
         # Profiles may ignore different resources, and classes are shared by all of them.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
@@ -99,13 +95,16 @@ class NodeResourcesFit:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
-        requests = node_requests(pod.cls.requests)
+        requests = pod.cls.requests
         state.data[self.name] = tuple(
             (name, amount)
-            for name, amount in sorted(requests.items(), key=lambda r: (_ORDER.get(r[0], 3), r[0]))
-            if amount > 0 and not self._ignores(name)
+            for name in (*_FIRST, *sorted(requests.keys() - NATIVE))
+            if (amount := requests.get(name, 0)) > 0 and self._compares(name)
         )
         return PreFilterResult()
+
+    def _compares(self, name: str) -> bool:
+        return name in NATIVE or (is_scalar(name) and not self._ignores(name))
 
     def _ignores(self, name: str) -> bool:
         if not is_extended(name):
@@ -115,8 +114,8 @@ class NodeResourcesFit:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Give a reason for each resource that is short; unresolvable if it exceeds allocatable."""
-        live = self._room.knows(nodes)
-        if live is not None and self._fits_everywhere(state, live, rows):
+        live = self._amounts.known(nodes)
+        if live is not None and _fit_everywhere(state.data[self.name], live, rows):
             return all_pass(len(rows))
         wanted = state.data[self.name]
         if len(rows) <= FEW_ROWS and len(wanted) <= _MOST_WANTED:
@@ -135,24 +134,12 @@ class NodeResourcesFit:
             verdicts.flag(short & ~never, Code.UNSCHEDULABLE, reason)
         return verdicts.done()
 
-    def _fits_everywhere(self, state: CycleState, nodes: JournaledColumns, rows: Rows) -> bool:
-        """Return whether each row has room, as nearly always; False: a closer look has to tell."""
-        if not len(rows):
-            return True
-        room, wanted = self._room.refresh(nodes), state.data[self.name]
-        if _fits(wanted, self._room.least()):
-            return True
-        # A closer look at a few rows costs no more than a pass over all of them.
-        return len(rows) > FEW_ROWS and (
-            _fits(wanted, self._room.least_again())
-            or _fits(wanted, room.take(rows, 1).min(axis=1).tolist())
-        )
-
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Do the same for all rows, with a look at single resources only where one is short."""
-        cpu, memory, pods = self._room.refresh(nodes)
-        if _fits(state.data[self.name], self._room.least()):
+        live = self._amounts.of(nodes)
+        if _fits(state.data[self.name], live.least()):
             return all_pass(0)
+        cpu, memory, pods = live.room
         short = pods <= 0
         for resource, amount in state.data[self.name]:
             if resource == CPU:
@@ -192,10 +179,10 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the configured strategy's score."""
         requests = state.data[self.score_key]
-        live = self._plain.knows(nodes) if self._plain is not None else None
-        amounts = self._exact_amounts(live, requests) if live is not None else None
-        if amounts is not None:
-            return least_allocated_exactly(amounts.at(rows), self._wanted(requests))
+        live = self._amounts.known(nodes) if self._is_plain else None
+        if live is not None and live.exact and (wanted := _wanted(requests)) is not None:
+            allocatable, used = live.allocatable.take(rows, 1), live.nonzero.take(rows, 1)
+            return least_allocated_exactly(allocatable, used, wanted)
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=True)
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
@@ -204,25 +191,10 @@ class NodeResourcesFit:
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
         requests: Mapping[str, int] = state.data[self.score_key]
-        amounts = self._exact_amounts(nodes, requests)
-        if amounts is not None:
-            return least_allocated_exactly(amounts, self._wanted(requests))
+        live = self._amounts.of(nodes) if self._is_plain else None
+        if live is not None and live.exact and (wanted := _wanted(requests)) is not None:
+            return least_allocated_exactly(live.allocatable, live.nonzero, wanted)
         return self.score(state, pod, nodes, np.arange(nodes.size))
-
-    def _wanted(self, requests: Mapping[str, int]) -> list[int]:
-        return [requests.get(resource.name, 0) for resource in self._resources]
-
-    def _exact_amounts(
-        self, nodes: JournaledColumns, requests: Mapping[str, int]
-    ) -> Amounts | None:
-        """Return the amounts of all rows as they are now, if scores of them are exact."""
-        if self._plain is None:
-            return None
-        wanted = self._wanted(requests)
-        if not 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE:
-            return None
-        amounts, _ = self._plain.refresh(nodes)
-        return amounts if amounts.exact else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for events that leave more room on a node (``fit_events``)."""
@@ -283,6 +255,28 @@ def _scored(pod: PodInfo) -> Mapping[str, int]:
         found = score_requests(pod.pod, pod.cls.requests)
         compiled[NodeResourcesFit.score_key] = found
     return cast(Mapping[str, int], found)
+
+
+def _wanted(requests: Mapping[str, int]) -> Sequence[int] | None:
+    """Return what a pod requests of cpu and memory; None where scores would not be exact."""
+    wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
+    return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
+
+
+def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:
+    """Return whether each row has room, as nearly always; False: a closer look has to tell."""
+    return (
+        not len(rows)
+        or _fits(wanted, live.least())
+        # A closer look at a few rows costs no more than a pass over all of them.
+        or (
+            len(rows) > FEW_ROWS
+            and (
+                _fits(wanted, live.least_again())
+                or _fits(wanted, live.room.take(rows, 1).min(axis=1).tolist())
+            )
+        )
+    )
 
 
 def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:

@@ -14,7 +14,7 @@ from podsched.config.plugin_args import ScoringStrategy, ScoringStrategyType
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import MAX_NODE_SCORE
 from podsched.framework.verdicts import Scores
-from podsched.plugins.node_resources.free_resources import Amounts
+from podsched.plugins.node_resources.node_amounts import Floats
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
 from podsched.plugins.rows.normalize import truncated_quotient
 
@@ -40,16 +40,17 @@ def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
     return _weighted_mean(columns, _free_percent)
 
 
-def least_allocated_exactly(amounts: Amounts, wanted: Sequence[int]) -> Scores:
-    """Return ``least_allocated`` of all rows for two resources of weight 1, in 12 passes.
+def least_allocated_exactly(allocatable: Floats, used: Floats, wanted: Sequence[int]) -> Scores:
+    """Return ``least_allocated`` for two resources of weight 1, in 12 passes.
 
-    ``wanted``: what the pod requests of each. See ``free_resources`` for why it is exact.
+    Shapes ``(2, rows)`` to ``(rows,)``. ``wanted``: what the pod requests of each. See
+    ``node_amounts`` for why it is exact.
     """
     request = np.array(wanted, dtype=np.float64)[:, np.newaxis]
-    percent = amounts.allocatable - amounts.used
+    percent = allocatable - used
     percent -= request
     percent *= MAX_NODE_SCORE
-    percent /= amounts.allocatable
+    percent /= allocatable
     # Where too much is wanted the score is 0; rounding is by truncation, then of what is positive.
     np.maximum(percent, 0.0, out=percent)
     np.floor(percent, out=percent)

@@ -20,7 +20,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from podsched.plugins.node_resources.fit import NodeResourcesFit
-from podsched.plugins.node_resources.free_resources import MAX_ALLOCATABLE, FreeRoom
+from podsched.plugins.node_resources.node_amounts import MAX_ALLOCATABLE, NodeAmounts
 from support.engine_world import container, node, pod
 
 CPU = st.sampled_from(["1", "3900m", "32", "7"])
@@ -109,7 +109,7 @@ def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
 
 
 def test_the_least_that_nodes_have_left_is_looked_for_again_when_room_was_given_back() -> None:
-    cache, room = Cache(), FreeRoom()
+    cache, room = Cache(), NodeAmounts()
     nodes_of(cache, [("4", "4Gi"), ("4", "4Gi")])
     room.refresh(cache.columns)
     pending = info(cache, 1, {"cpu": "2"})

@@ -1,0 +1,225 @@
+"""What nodes have, use and have left of cpu and memory, over all rows, kept current by the journal.
+
+All plugins that look at whole columns of these two share it, so that a placed pod is taken over
+once.
+
+Scores of all rows are computed in float64, both resources in one array, where that is exact: a
+division of int64 takes ten times as long, and picking rows out of a column as long as five passes
+over it. floor(a / b) of integers is that of their float64 quotient q while a < 2**53, b < 2**45 and
+q < 128: q is off by at most 2**-46, and a quotient that is no integer is 1/b from the next one.
+
+Passes over a column per pod (an array of both resources counts twice):
+
+    NodeResourcesFit Filter                 3, int64, and 4 of booleans
+    NodeResourcesFit, LeastAllocated        12
+    NodeResourcesBalancedAllocation         13
+    the total, its best row                 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from podsched.api.quantity import MAX_INT64
+from podsched.api.resources import CPU, MEMORY
+from podsched.framework.nodes import Int64s, JournaledColumns
+from podsched.framework.plugin import MAX_NODE_SCORE
+from podsched.framework.verdicts import Rows
+
+Floats = NDArray[np.float64]
+
+#: From here on divisions are not exact any more.
+MAX_ALLOCATABLE: Final = 2**45
+#: Rows up to which one cell after another is faster than NumPy, which takes 0.5 us per call.
+FEW_ROWS: Final = 4
+
+
+class NodeAmounts:
+    """Arrays over all rows, as of the last ``refresh``; the resources are cpu and memory.
+
+    ``allocatable``, ``used`` (the pods' requests) and ``nonzero`` (with defaults for containers
+    without requests) have shape ``(2, size)``; ``allocatable`` is 1 where there is no node.
+    ``balance`` is ``balance_of`` without a further pod, of shape ``(size,)``. These four mean
+    something only while all that they rest on is ``exact``: every node has both resources, and no
+    amount is too large for float64.
+
+    ``room`` is what nodes have left of cpu, memory and pods, of shape ``(3, size)``, always right;
+    MAX_INT64 where there is no node.
+    """
+
+    def __init__(self) -> None:
+        self._version: tuple[int, int] | None = None
+        self._position = 0
+        self.exact = False
+        self.allocatable: Floats = np.ones((2, 0))
+        self.used: Floats = np.ones((2, 0))
+        self.nonzero: Floats = np.ones((2, 0))
+        self.balance: Int64s = np.zeros(0, dtype=np.int64)
+        self.room: Int64s = np.zeros((3, 0), dtype=np.int64)
+        #: No node has less: the least of each, or what was the least before room was given back.
+        self._least = [MAX_INT64] * 3
+        self._given_back = False
+
+    def least(self) -> list[int]:
+        """Return amounts of cpu, memory and pods that every node has left.
+
+        So most pods are known to fit the rows that changed without a look at these. The smallest
+        amounts are looked for again only after room was given back.
+        """
+        return self._least
+
+    def least_again(self) -> list[int]:
+        """Do the same in a pass over all rows, if room was given back since the last."""
+        if self._given_back:
+            self._least = _least(self.room)
+            self._given_back = False
+        return self._least
+
+    def refresh(self, nodes: JournaledColumns) -> None:
+        """Bring everything up to date; ``nodes`` are the same each time."""
+        position = nodes.position
+        version = (nodes.nodes_version, nodes.size)
+        if version == self._version and position == self._position:
+            return
+        changed = nodes.changed_since(self._position) if version == self._version else None
+        if changed is None:
+            self._read(nodes)
+        elif len(changed) > FEW_ROWS or not self._take_few(nodes, changed.tolist()):
+            self._take(nodes, changed)
+        self._version, self._position = version, position
+
+    def _read(self, nodes: JournaledColumns) -> None:
+        allocatable = np.stack([nodes.allocatable(CPU), nodes.allocatable(MEMORY)])
+        there = allocatable[:, nodes.alive]
+        self.exact = bool((there > 0).all() and (there < MAX_ALLOCATABLE).all())
+        self.allocatable = np.where(nodes.alive, allocatable, 1).astype(np.float64)
+        self.used, self.nonzero = _used(nodes, slice(None))
+        self._check(self.used, self.nonzero)
+        self.room = _room(nodes, slice(None))
+        self._least, self._given_back = _least(self.room), False
+        self.balance = np.zeros(nodes.size, dtype=np.int64)
+        if self.exact:
+            self.balance = balance_of(self.allocatable, self.used)
+
+    def _take(self, nodes: JournaledColumns, changed: Rows) -> None:
+        used, nonzero = _used(nodes, changed)
+        self.used[:, changed], self.nonzero[:, changed] = used, nonzero
+        self._check(used, nonzero)
+        self.room[:, changed] = now = _room(nodes, changed)
+        self._least = [min(pair) for pair in zip(self._least, _least(now), strict=True)]
+        self._given_back = True
+        if self.exact:
+            self.balance[changed] = balance_of(self.allocatable.take(changed, 1), used)
+
+    def _check(self, *amounts: Floats) -> None:
+        """Overdrawn nodes and sums that wrapped around are left to integers."""
+        for some in amounts:
+            if some.size and not (some.min() >= 0 and some.max() < MAX_ALLOCATABLE):
+                self.exact = False
+
+    def _take_few(self, nodes: JournaledColumns, rows: Sequence[int]) -> bool:
+        """Do the same cell by cell; False if that cannot be done without a sum that wraps around.
+
+        NumPy's calls would take several times as long, and this is done after every pod.
+        """
+        alive, there = nodes.alive, (nodes.allocatable(CPU), nodes.allocatable(MEMORY))
+        requested = (nodes.requested(CPU), nodes.requested(MEMORY))
+        counted = (nodes.nonzero_requested(CPU), nodes.nonzero_requested(MEMORY))
+        try:
+            for row in rows:
+                is_node = alive.item(row)
+                for at in (0, 1):
+                    self.used[at, row] = used = requested[at].item(row)
+                    self.nonzero[at, row] = nonzero = counted[at].item(row)
+                    if not (0 <= used < MAX_ALLOCATABLE and 0 <= nonzero < MAX_ALLOCATABLE):
+                        self.exact = False
+                    self._put_room(at, row, there[at].item(row) - used if is_node else MAX_INT64)
+                pods = nodes.allowed_pod_number.item(row) - nodes.pod_count.item(row)
+                self._put_room(2, row, pods if is_node else MAX_INT64)
+                if self.exact:
+                    self.balance[row] = self._balance_of_row(row)
+        except OverflowError:
+            return False
+        return True
+
+    def _put_room(self, at: int, row: int, free: int) -> None:
+        room = self.room
+        if free > room.item(at, row):
+            self._given_back = True
+        room[at, row] = free
+        if free < self._least[at]:
+            self._least[at] = free
+
+    def _balance_of_row(self, row: int) -> int:
+        first = min(self.used.item(0, row) / self.allocatable.item(0, row), 1.0)
+        second = min(self.used.item(1, row) / self.allocatable.item(1, row), 1.0)
+        return int((1.0 - abs((first - second) / 2)) * MAX_NODE_SCORE)
+
+
+def balance_of(allocatable: Floats, used: Floats) -> Int64s:
+    """Return (1 - standard deviation of the used shares) * 100 of two resources, in 11 passes.
+
+    Shapes ``(2, rows)`` to ``(rows,)``.
+    """
+    shares = used / allocatable
+    np.minimum(shares, 1.0, out=shares)
+    deviation = shares[0]
+    deviation -= shares[1]
+    deviation /= 2
+    np.abs(deviation, out=deviation)
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= MAX_NODE_SCORE
+    balance: Int64s = deviation.astype(np.int64)
+    return balance
+
+
+_by_nodes: WeakKeyDictionary[JournaledColumns, NodeAmounts] = WeakKeyDictionary()
+
+
+class SharedAmounts:
+    """A plugin's access to the amounts of the columns that it is asked about."""
+
+    def __init__(self) -> None:
+        self._nodes: JournaledColumns | None = None
+        self._amounts = NodeAmounts()
+
+    def of(self, nodes: JournaledColumns) -> NodeAmounts:
+        """Return the amounts, up to date."""
+        if nodes is not self._nodes:
+            self._nodes = nodes
+            self._amounts = _by_nodes.setdefault(nodes, NodeAmounts())
+        self._amounts.refresh(nodes)
+        return self._amounts
+
+    def known(self, nodes: object) -> NodeAmounts | None:
+        """Do the same for columns that were asked for before, else return None: as for a fork."""
+        return self.of(self._nodes) if self._nodes is not None and nodes is self._nodes else None
+
+
+def _used(nodes: JournaledColumns, rows: Rows | slice) -> tuple[Floats, Floats]:
+    """Return what is requested, and counted, of both resources."""
+    requested = [nodes.requested(name)[rows] for name in (CPU, MEMORY)]
+    counted = [nodes.nonzero_requested(name)[rows] for name in (CPU, MEMORY)]
+    return np.stack(requested, dtype=np.float64), np.stack(counted, dtype=np.float64)
+
+
+def _least(room: Int64s) -> list[int]:
+    least: list[int] = room.min(axis=1, initial=MAX_INT64).tolist()
+    return least
+
+
+def _room(nodes: JournaledColumns, rows: Rows | slice) -> Int64s:
+    room = np.stack(
+        [
+            nodes.allocatable(CPU)[rows] - nodes.requested(CPU)[rows],
+            nodes.allocatable(MEMORY)[rows] - nodes.requested(MEMORY)[rows],
+            nodes.allowed_pod_number[rows] - nodes.pod_count[rows],
+        ]
+    )
+    room[:, ~nodes.alive[rows]] = MAX_INT64
+    return room
