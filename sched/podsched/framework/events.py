@@ -6,6 +6,7 @@ Resource and action names are kube-scheduler's (``framework/types.go``).
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ class ActionType(enum.IntFlag):
     ALL = ADD | DELETE | UPDATE
 
 
+@functools.cache
 def _action_text(action: ActionType) -> str:
     name = action.name or ""
     if not name or "|" in name or action is ActionType.UPDATE_OTHER:

@@ -46,17 +46,6 @@ class FilterOutcome:
     #: The status of the rows that are EXCLUDED.
     excluded: Status = SUCCESS
 
-    def equals(self, other: FilterOutcome) -> bool:
-        """Whether another outcome says the same of the same rows."""
-        return (
-            self.reasons == other.reasons
-            and self.plugins == other.plugins
-            and self.excluded == other.excluded
-            and np.array_equal(self.rows, other.rows)
-            and np.array_equal(self.plugin, other.plugin)
-            and np.array_equal(self.bits, other.bits)
-        )
-
     def rejecting(self) -> list[tuple[int, tuple[Reason, ...]]]:
         """Return the indices of the plugins that may have rejected a row, and their reasons."""
         return [(index, reasons) for index, reasons in enumerate(self.reasons) if reasons]

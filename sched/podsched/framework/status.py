@@ -7,7 +7,7 @@ outage and is turned into ``Code.ERROR`` in one place, the runtime.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -61,7 +61,7 @@ class Status:
 
     def by(self, plugin: str) -> Status:
         """Return the same status, attributed to a plugin."""
-        return replace(self, plugin=plugin)
+        return Status(self.code, self.reasons, plugin)
 
 
 SUCCESS: Final = Status()

@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -468,4 +468,5 @@ def own_state(evaluation: ClassEvaluation) -> CycleState:
 
 def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:
     """Return a PostFilter result with the name of the plugin that gave it."""
-    return replace(result, status=result.status.by(plugin))
+    status = result.status.by(plugin)
+    return PostFilterResult(status, result.nominated_node_name, result.victims)

@@ -26,7 +26,12 @@ from collections.abc import Mapping, Set
 
 import numpy as np
 
-from podsched.engine.evaluation.class_columns import FilterColumn, Plugins, first_rejections
+from podsched.engine.evaluation.class_columns import (
+    FEW_ROWS,
+    FilterColumn,
+    Plugins,
+    first_rejections,
+)
 from podsched.engine.evaluation.filtering import filter_all, filter_one, renumbered
 from podsched.engine.evaluation.nominated_rows import NominatedRows
 from podsched.engine.evaluation.pre_filtering import PreFilterOutcome
@@ -84,6 +89,7 @@ class Feasibility:
         self._marked = True
         self._overridden: int | None = None
         self._names = runtime.filter_names
+        #: What ``outcome`` returned, until a row's verdict is another one.
         self._outcome: FilterOutcome | None = None
 
     # ------------------------------------------------------------------ reading
@@ -94,14 +100,14 @@ class Feasibility:
         As long as that is the same, so is what is returned: many pods may fail one after another,
         and each asks how many nodes have which status.
         """
+        excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
+        if self._outcome is not None and self._outcome.excluded == excluded:
+            return self._outcome
         rows = np.flatnonzero(self._cluster.nodes.alive)
         reasons = tuple(tuple(column.reasons) for column in self.columns)
         plugin = self.plugin[rows]
         bits = self.bits[rows] if self._rejected else np.zeros(len(rows), dtype=np.uint64)
-        excluded = SUCCESS if self.node_names is None else pre_filtered.excluded
-        found = FilterOutcome(rows, plugin, bits, self._names, reasons, excluded)
-        if self._outcome is None or not self._outcome.equals(found):
-            self._outcome = found
+        self._outcome = FilterOutcome(rows, plugin, bits, self._names, reasons, excluded)
         return self._outcome
 
     def candidates(self) -> Rows:
@@ -130,7 +136,7 @@ class Feasibility:
         ``node_names``: the only nodes that PreFilter lets in, None for all.
         """
         size = self._cluster.nodes.size
-        self.node_names = node_names
+        self.node_names, self._outcome = node_names, None
         for column in self.columns:
             column.clear(size)
         self.nominated.clear()
@@ -153,7 +159,7 @@ class Feasibility:
 
         These have to be filled, and ``recompute`` has to look at all rows.
         """
-        self.node_names = other.node_names
+        self.node_names, self._outcome = other.node_names, None
         for column, of_other in zip(self.columns, other.columns, strict=True):
             if column.named.name in different:
                 column.clear(of_other.size)
@@ -184,7 +190,7 @@ class Feasibility:
         return changed[now]
 
     def _mark_candidates(self, rows: Rows) -> None:
-        self._marked = True
+        self._marked, self._outcome = True, None
         nodes = self._cluster.nodes
         alive = nodes.alive[rows]
         if self.node_names is None:
@@ -278,6 +284,7 @@ class Feasibility:
         unsettled = self._unsettled()
         if rows is not None:
             rows = union(rows, unsettled)
+        before = self._said_of(rows)
         if self._rejected or any(c.active and c.rejects for c in self.columns):
             self._make_room_for_bits()
             first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
@@ -287,8 +294,17 @@ class Feasibility:
         if counted is not None:
             self._reject(*counted)
             self._reject_for_nodes(counted[0])
+        if before is None or before != self._said_of(rows):
+            self._outcome = None
         self._raise_errors()
         return self._update(rows)
+
+    def _said_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
+        """Return plugin and reasons of a few rows; None for many, which are not compared."""
+        if rows is None or len(rows) > FEW_ROWS:
+            return None
+        plugin, bits, known = self.plugin, self.bits, self._rejected
+        return [(plugin.item(row), bits.item(row) if known else 0) for row in rows.tolist()]
 
     def _reject_for_nodes(self, nominated: Rows) -> None:
         """Have plugins that read only Nodes decide where they come before the first pass's.
@@ -325,6 +341,7 @@ class Feasibility:
         For pods to which a row's nominated pods mean something else than to their class.
         """
         self._reject(np.array([row], dtype=np.intp), outcome)
+        self._outcome = None
         self.feasible[row] = False
         self.rows = np.flatnonzero(self.feasible)
         self._overridden = row

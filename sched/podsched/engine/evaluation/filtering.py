@@ -12,7 +12,7 @@ another, one plugin is asked here about all rows that the ones before it let pas
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -296,6 +296,8 @@ def run_filters(
     if not counted:
         return run_plain_filters(runtime, state, pod, nodes, rows, settled)
     first = run_with_nominees(runtime, state, pod, nodes, rows, counted, settled)
+    if len(counted.places) == len(rows) and PASSED not in first.plugin:
+        return replace(first, rows=rows)
     left = np.ones(len(rows), dtype=np.bool_)
     left[counted.places] = first.plugin == PASSED
     merged = _OutcomeBuilder(runtime, rows)

@@ -105,12 +105,9 @@ class _ClassEntry:
         """Return the lowest of the rows that cost least."""
         for column in self.costs:
             values = column[candidates]
-            cheapest = values == np.minimum.reduce(values)
-            # Most criteria leave all of them, or one.
-            if not cheapest.all():
-                candidates = candidates[cheapest]
-                if len(candidates) == 1:
-                    break
+            candidates = candidates[values == np.minimum.reduce(values)]
+            if len(candidates) == 1:
+                break
         return int(candidates.min())
 
 
@@ -169,10 +166,12 @@ class DryRunCache:
         for chunk in chunks:
             self._try(entry, state, pod, cluster, chunk, runner)
             tried.append(chunk)
-            candidates = np.concatenate([candidates, entry.candidates_among(chunk)])
+            found = entry.candidates_among(chunk)
+            candidates = np.concatenate([candidates, found]) if len(candidates) else found
             if entry.suffices(candidates, len(chunks[0])):
                 break
-        return Found(entry, np.concatenate(tried), candidates)
+        rows = tried[0] if len(tried) == 1 else np.concatenate(tried)
+        return Found(entry, rows, candidates)
 
     def _try(
         self,
@@ -245,9 +244,10 @@ class DryRunCache:
 
         Otherwise all remote results of the class are dropped.
         """
-        entry = self._current(pod, cluster, runner)
-        if row not in entry.remote:
+        known = self._entries.get(pod.cls)
+        if known is not None and row not in known.remote:
             return True
+        entry = self._current(pod, cluster, runner)
         before = entry.candidates.get(row)
         entry.verdict[row] = _UNTRIED
         again = self.dry_run(state, pod, cluster, np.array([row], dtype=np.intp), runner)
