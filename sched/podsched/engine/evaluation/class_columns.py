@@ -180,6 +180,11 @@ class ScoreColumn:
         return self.named.normalize is not None
 
     @property
+    def is_final(self) -> bool:
+        """Whether what Score answers is the weighted score, if it is in range."""
+        return self.scores is self._raw and len(self._raw) > 0
+
+    @property
     def depends_on_feasible(self) -> bool:
         """Whether PreScore looks at which rows are feasible."""
         return self.named.traits.depends_on_feasible

@@ -30,7 +30,13 @@ from podsched.engine.evaluation.class_columns import ScoreColumn
 from podsched.engine.evaluation.feasibility import Feasibility
 from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
-from podsched.engine.evaluation.scoring import SCORE_WORDING, pre_score_one, score_all, score_one
+from podsched.engine.evaluation.scoring import (
+    SCORE_WORDING,
+    in_range,
+    pre_score_one,
+    score_all,
+    score_one,
+)
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.runtime.plugin_metrics import EvaluationCost
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
@@ -117,9 +123,9 @@ class ClassScores:
         if not everything:
             changed = scope.candidates
             asked = union(changed[feasibility.feasible[changed]], change.came)
-        self._score_again(pod, again, scope.candidates)
+        to_weigh = self._score_again(pod, again, scope.candidates)
         self._score(
-            pod, asked, feasibility, sharing, changed=again, feasible_changed=feasible_changed
+            pod, asked, feasibility, sharing, changed=to_weigh, feasible_changed=feasible_changed
         )
 
     # ------------------------------------------------------------------ scored remotely
@@ -150,13 +156,22 @@ class ClassScores:
 
     # ------------------------------------------------------------------ scoring
 
-    def _score_again(self, pod: PodInfo, columns: Sequence[ScoreColumn], rows: Rows) -> None:
-        """Score changed rows of shared columns: feasible or not, others may share what is said."""
+    def _score_again(
+        self, pod: PodInfo, columns: Sequence[ScoreColumn], rows: Rows
+    ) -> Sequence[ScoreColumn]:
+        """Score changed rows of shared columns: feasible or not, others may share what is said.
+
+        Returns the columns that have to be weighed again.
+        """
         if not len(rows):
-            return
-        nodes = self._cluster.nodes
+            return columns
+        nodes, to_weigh = self._cluster.nodes, []
         for column in columns:
-            column.put(rows, score_one(column.named, self._state, pod, nodes, rows))
+            raw = score_one(column.named, self._state, pod, nodes, rows)
+            column.put(rows, raw)
+            if not (column.is_final and in_range(raw)):
+                to_weigh.append(column)
+        return to_weigh
 
     def _score(
         self,
@@ -171,8 +186,8 @@ class ClassScores:
     ) -> None:
         """Score those of ``asked`` that are not scored, and sum up the totals that change.
 
-        ``changed``: shared columns of which rows were scored already. ``beyond``: whether totals of
-        other rows than ``asked`` change with it.
+        ``changed``: shared columns of which rows were scored, but not weighed. ``beyond``: whether
+        totals of other rows than ``asked`` change with it.
         """
         feasible = feasibility.rows
         if not len(feasible):

@@ -8,7 +8,7 @@ ordered by (-total, row): higher totals first, lower rows first among equals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from podsched.framework.verdicts import Rows, Scores
 NO_BARRIER = (1, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(NamedTuple):
     """The best rows, best first, and the (-total, row) of the best of the rest."""
 
     rows: Rows

@@ -9,7 +9,7 @@ Plugins without a PreFilter may name inputs, too (as for their scores alone).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from podsched.engine.evaluation.pre_filtering import (
     PreFilterMerge,
@@ -30,8 +30,7 @@ from podsched.framework.pods import PodInfo
 INPUTS_WORDING = 'reading the inputs of plugin "{}"'
 
 
-@dataclass(frozen=True, slots=True)
-class _PreFilterEntry:
+class _PreFilterEntry(NamedTuple):
     inputs: Hashable
     result: PreFilterResult
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Set
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.framework.verdicts import Rows
@@ -13,8 +12,7 @@ from podsched.framework.verdicts import Rows
 Sharing = Mapping[str, tuple[Hashable, Hashable]]
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshScope:
+class RefreshScope(NamedTuple):
     """Rows that changed, and plugins that have to be asked about all rows.
 
     ``changed`` is None when nothing is known yet, so that all rows count as changed; ``candidates``
@@ -34,8 +32,7 @@ class RefreshScope:
         return self.changed is None
 
 
-@dataclass(frozen=True, slots=True)
-class FeasibleChange:
+class FeasibleChange(NamedTuple):
     """Rows that became feasible, and rows that ceased to be; ascending."""
 
     came: Rows

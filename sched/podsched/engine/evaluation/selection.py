@@ -16,7 +16,6 @@ beforehand, else the first of them alone:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ class Ending(Enum):
     FAILED = "a plugin failed for the next pod"
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleResult:
+class ScheduleResult(NamedTuple):
     """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name).
 
     ``total`` is the row's, None where it was not scored: the pod's nominated node.
@@ -61,8 +59,7 @@ class ScheduleResult:
     total: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placements:
+class Placements(NamedTuple):
     """The rows for the first ``len(rows)`` pods of a batch, and why it ended there.
 
     ``rounds`` tells on what the choices rest: as many pods as its ``rows`` were placed in each.

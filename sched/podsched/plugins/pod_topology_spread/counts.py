@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +88,7 @@ class HardSpread:
         return exceeded
 
 
-@dataclass(frozen=True, slots=True)
-class SoftSpread:
+class SoftSpread(NamedTuple):
     """A ScheduleAnyway constraint and its counts over rows, of shape ``(size,)``.
 
     ``sums`` are the counts by domain, and ``ids`` the rows' domains. Both are None where every node

@@ -7,6 +7,7 @@ adding these counts up over the domains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
@@ -212,7 +213,7 @@ class PodTopologySpread:
         spreads = soft_spreads(constraints, nodes, participation, scored, HOSTNAME)
         scoring = _Scoring(spreads, participation.ignored)
         if len(spreads) == 1 and spreads[0].sums is not None:
-            scoring.table = _table(spreads[0].by_domain())
+            scoring.table = _table(spreads[0])
             scoring.entries = participation.entries()
         own = state.data.get(self.name)
         hard = own.hard if isinstance(own, _State) else []
@@ -353,8 +354,12 @@ def _rounded(scores: NDArray[np.float64]) -> Scores:
     return (whole + (scores - whole >= 0.5)).astype(np.int64)
 
 
-def _table(by_domain: NDArray[np.float64]) -> Scores:
+def _table(spread: SoftSpread) -> Scores:
     """Return rounded scores by domain, and those of ``Participation.entries``' two places more."""
+    by_domain = spread.by_domain()
+    if len(by_domain) <= FEW_SCORES:
+        few = [math.floor(score) + (score % 1.0 >= 0.5) for score in by_domain.tolist()]
+        return np.array([*few, 0, IGNORED], dtype=np.int64)
     table = np.zeros(len(by_domain) + 2, dtype=np.int64)
     table[:-2] = _rounded(by_domain)
     table[-1] = IGNORED
