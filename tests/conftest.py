@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
+from podsched.lib import event_loop
+
 
 @pytest.fixture(autouse=True)
 def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -28,3 +30,12 @@ def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def turns_are_not_over_at_virtual_time(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let what happens in a round not depend on how fast the machine is."""
+    if request.node.get_closest_marker("looptime") is not None:
+        monkeypatch.setattr(event_loop, "thread_time", lambda: 0.0)

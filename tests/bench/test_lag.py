@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from podsched.bench.lag import lag_buckets, longest_ms
+from podsched.bench.lag import lags_in, longest_ms
 
 TEXT = """
 # TYPE podsched_event_loop_lag_seconds histogram
@@ -12,13 +12,17 @@ podsched_event_loop_lag_seconds_bucket{le="0.005"} 90.0
 podsched_event_loop_lag_seconds_bucket{otel="x",le="0.05"} 100.0
 podsched_event_loop_lag_seconds_bucket{le="+Inf"} 100.0
 podsched_event_loop_lag_seconds_count 100.0
+podsched_event_loop_own_lag_seconds_bucket{le="0.005"} 99.0
+podsched_event_loop_own_lag_seconds_bucket{le="+Inf"} 100.0
 other_bucket{le="9"} 1.0
 """
 
 
-def test_the_histogram_is_found_among_other_metrics() -> None:
-    assert lag_buckets(TEXT) == {0.005: 90.0, 0.05: 100.0, math.inf: 100.0}
-    assert lag_buckets("") == {}
+def test_the_histograms_are_found_among_other_metrics() -> None:
+    found = lags_in(TEXT)
+    assert found.all == {0.005: 90.0, 0.05: 100.0, math.inf: 100.0}
+    assert found.own == {0.005: 99.0, math.inf: 100.0}
+    assert not any(lags_in(""))
 
 
 def test_the_longest_lag_is_one_between_the_two_readings() -> None:

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from podsched.api.kinds import KINDS
+from podsched.lib import event_loop
+from podsched.lib.event_loop import ROUND
 from podsched.server.entries import Entry
-from podsched.server.fairness import turns
 from podsched.server.storage import Mutation, Step
 from support.api_objects import pod
 from support.api_world import World
@@ -17,17 +18,17 @@ from support.api_world import World
 async def test_a_long_batch_of_changes_lets_others_on_in_between(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each change takes 15 ms, and a turn ends after 20."""
+    """Each change takes 0.7 of a round of the event loop."""
     names = [f"pod-{number}" for number in range(4)]
     entries = await world.core.creator.create_many([pod(name) for name in names])
     await world.core.reflector.wait_until_fresh()
     now = 0.0
-    monkeypatch.setattr(turns.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(event_loop, "thread_time", lambda: now)
     seen: list[str] = []
 
     def change(entry: Entry) -> Step:
         nonlocal now
-        now += 0.015
+        now += 0.7 * ROUND
         seen.append("change")
         return Step(entry.value)
 

@@ -7,6 +7,7 @@ import gc
 import platform
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -143,6 +144,9 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     # more at once would hold up the event loop (400,000 took 270 ms). All are looked at after
     # 2,000,000, if there are a quarter more of them: cycles that live longer wait for that.
     gc.set_threshold(5_000, 1, 200)
+    # A thread that wants the interpreter, for the decision log or a connection, has it for 1 ms
+    # and not for 5 before the event loop may go on, each time the loop has let go of it.
+    sys.setswitchinterval(0.001)
     raise_file_limit()
     configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 
@@ -165,7 +169,7 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
         registry.before_collect(
             lambda: metrics.goroutines.set(len(asyncio.all_tasks(loop)) + threading.active_count())
         )
-        tasks.start(watch_lag(metrics.event_loop_lag_seconds.observe), "watch the lag")
+        tasks.start(watch_lag(metrics.late), "watch the lag")
         try:
             await main(process)
         finally:

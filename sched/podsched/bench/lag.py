@@ -1,4 +1,4 @@
-"""How long the event loops of processes were held up, from the metric that they export."""
+"""How long the event loops of processes were held up, from the metrics that they export."""
 
 from __future__ import annotations
 
@@ -6,21 +6,36 @@ import asyncio
 import math
 import urllib.request
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from podsched.app.local_cluster import LocalCluster
 
-_BUCKET = "podsched_event_loop_lag_seconds_bucket{"
 _WITHIN = 5.0
 
 #: Cumulative counts of a histogram by the upper bounds of its buckets.
 Buckets = Mapping[float, float]
 
 
-def lag_buckets(metrics: str) -> Buckets:
-    """Return the lag's histogram in a text of metrics; empty if there is none."""
+class Lags(NamedTuple):
+    """Histograms of a loop's lag, and of how much of it the process itself can have caused."""
+
+    all: Buckets = MappingProxyType({})
+    own: Buckets = MappingProxyType({})
+
+
+def lags_in(metrics: str) -> Lags:
+    """Return the histograms in a text of metrics; empty if there are none."""
+    return Lags(
+        _buckets(metrics, "podsched_event_loop_lag_seconds"),
+        _buckets(metrics, "podsched_event_loop_own_lag_seconds"),
+    )
+
+
+def _buckets(metrics: str, name: str) -> Buckets:
     found: dict[float, float] = {}
     for line in metrics.splitlines():
-        if line.startswith(_BUCKET):
+        if line.startswith(f"{name}_bucket{{"):
             labels, _, count = line.rpartition(" ")
             _, _, bound = labels.partition('le="')
             found[float(bound.partition('"')[0])] = float(count)
@@ -30,7 +45,7 @@ def lag_buckets(metrics: str) -> Buckets:
 def longest_ms(before: Buckets, after: Buckets) -> float:
     """Return the bound, in milliseconds, that no lag between two readings was above.
 
-    Lags above the largest finite bound (3.3 s) count as that; 0 without any.
+    Lags above the largest finite bound (3 s) count as that; 0 without any.
     """
     counts = {bound: count - before.get(bound, 0.0) for bound, count in sorted(after.items())}
     samples = counts.pop(math.inf, 0.0)
@@ -40,13 +55,13 @@ def longest_ms(before: Buckets, after: Buckets) -> float:
     return round(next(bounds, max(counts, default=0.0)) * 1000, 1)
 
 
-async def read_lags(cluster: LocalCluster) -> dict[str, Buckets]:
+async def read_lags(cluster: LocalCluster) -> dict[str, Lags]:
     """Return the histograms of all processes that answer and have one."""
     names = [process.spec.name for process in cluster.processes]
     ports = [process.spec.health_port for process in cluster.processes]
     texts = await asyncio.gather(*(asyncio.to_thread(_metrics, port) for port in ports))
-    read = {name: lag_buckets(text) for name, text in zip(names, texts, strict=True)}
-    return {name: buckets for name, buckets in read.items() if buckets}
+    read = {name: lags_in(text) for name, text in zip(names, texts, strict=True)}
+    return {name: lags for name, lags in read.items() if lags.all}
 
 
 def _metrics(port: int) -> str:

@@ -48,6 +48,7 @@ class RepeatedResult:
             "bound": min(run.bound for run in self.runs),
             "cpu_us_per_pod": self._by_process(lambda run: run.cpu_us_per_pod),
             "longest_lag_ms": self._by_process(lambda run: run.longest_lag_ms),
+            "longest_own_lag_ms": self._by_process(lambda run: run.longest_own_lag_ms),
             "memory_mb": self._by_process(lambda run: run.memory_mb),
             "problems": self.problems,
             "runs": len(self.runs),

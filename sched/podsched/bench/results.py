@@ -18,7 +18,8 @@ class BenchResult:
 
     ``problems``: why the figures do not count. ``timeline``: seconds since the first creation, and
     pods bound per second then. ``memory_mb``: what each process has allocated in the end.
-    ``longest_lag_ms``: what no wait for an event loop was longer than, by process.
+    ``longest_lag_ms``: what no wait for an event loop was longer than, by process;
+    ``longest_own_lag_ms``: the same as far as the process itself used a processor.
 
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
@@ -39,6 +40,7 @@ class BenchResult:
     kube_scheduler: float = 0.0
     memory_mb: dict[str, float] = field(default_factory=dict)
     longest_lag_ms: dict[str, float] = field(default_factory=dict)
+    longest_own_lag_ms: dict[str, float] = field(default_factory=dict)
     timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
     backend: str = "podsched"
     problems: list[str] = field(default_factory=list)
@@ -62,7 +64,10 @@ class BenchResult:
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
         cpu = ", ".join(f"{name} {each:,.0f}" for name, each in self.cpu_us_per_pod.items())
         memory = ", ".join(f"{name} {each:,.0f}" for name, each in self.memory_mb.items())
-        lags = ", ".join(f"{name} {each:g}" for name, each in self.longest_lag_ms.items())
+        lags = ", ".join(
+            f"{name} {each:g} ({self.longest_own_lag_ms.get(name, each):g} by itself)"
+            for name, each in self.longest_lag_ms.items()
+        )
         by = " through Kubernetes' REST API" if self.backend == "kubernetes" else ""
         compared = f", {self.ratio:.1f} times kube-scheduler's {self.kube_scheduler:,.1f}"
         return [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from podsched.api.objects import Node, Pod
 from podsched.app.local_cluster import LocalCluster
 from podsched.bench import ops
-from podsched.bench.lag import Buckets, longest_ms, read_lags
+from podsched.bench.lag import Lags, longest_ms, read_lags
 from podsched.bench.memory import memory_of, memory_of_session
 from podsched.bench.pod_watch import BoundCounter, watching
 from podsched.bench.processes import cpu_seconds, cpu_seconds_of_session, spent
@@ -81,8 +81,8 @@ class Clock:
     cpu: dict[str, float] = field(default_factory=dict)
     cpu_after: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
-    lags: dict[str, Buckets] = field(default_factory=dict)
-    lags_after: dict[str, Buckets] = field(default_factory=dict)
+    lags: dict[str, Lags] = field(default_factory=dict)
+    lags_after: dict[str, Lags] = field(default_factory=dict)
 
 
 class Runner:
@@ -323,7 +323,11 @@ class Runner:
             kube_scheduler=workload.kube_scheduler,
             memory_mb={name: round(size / 1e6, 1) for name, size in clock.memory.items()},
             longest_lag_ms={
-                name: longest_ms(clock.lags.get(name, {}), after)
+                name: longest_ms(clock.lags.get(name, Lags()).all, after.all)
+                for name, after in clock.lags_after.items()
+            },
+            longest_own_lag_ms={
+                name: longest_ms(clock.lags.get(name, Lags()).own, after.own)
                 for name, after in clock.lags_after.items()
             },
             backend="kubernetes" if self._options.through_kube else "podsched",

@@ -38,6 +38,7 @@ from podsched.api.objects import AnyObject
 from podsched.client.errors import Compacted, Forbidden, ServerBug, TooLarge, Unavailable
 from podsched.client.undecodable import Identity, identify, log_undecodable
 from podsched.lib.backoff import Backoff
+from podsched.lib.event_loop import Turn
 from podsched.lib.revisions import RevisionWaiters
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
@@ -45,8 +46,8 @@ from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
 _log = get_logger("informer")
 
-#: Objects of a list or a response that are taken in one go: 5 to 10 ms in a scheduler.
-_CHUNK = 100
+#: Objects of a list or a response that are taken in one go: 1 to 2 ms in a scheduler.
+_CHUNK = 25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
@@ -303,9 +304,11 @@ class Informer:
         responses = self._source.watch(request)
         try:
             async for response in responses:
+                turn = Turn()
                 for start in range(0, len(response.events), _CHUNK):
                     listed.take(response.events[start : start + _CHUNK])
-                    await asyncio.sleep(0)
+                    if turn.is_over:
+                        await turn.give_way()
                 if response.initial_events_end:
                     await self._deliver_list(listed, response.revision, handler)
                     break
@@ -315,16 +318,18 @@ class Informer:
 
     async def _deliver_list(self, listed: Mirror, revision: int, handler: Handler) -> None:
         """Deliver a list in parts, so that a large one does not hold up the event loop."""
-        mirror = self._mirror
+        mirror, turn = self._mirror, Turn()
         events: list[Event] = []
         for some in mirror.differences(listed):
             events += some
-            await asyncio.sleep(0)
+            if turn.is_over:
+                await turn.give_way()
         mirror.adopt(listed)
         last = max(0, len(events) - 1) // _CHUNK * _CHUNK
         for start in range(0, last, _CHUNK):
             handler(Batch(self.revision, events[start : start + _CHUNK], partial=True))
-            await asyncio.sleep(0)
+            if turn.is_over:
+                await turn.give_way()
         mirror.revision = revision
         handler(Batch(revision, events[last:]))
         self.synced.set()
@@ -344,16 +349,18 @@ class Informer:
     async def _take_all(
         self, responses: AsyncGenerator[RawWatchResponse, None], handler: Handler
     ) -> None:
-        mirror = self._mirror
+        mirror, turn = self._mirror, Turn()
         async for response in self._until_paced(responses):
             if response.revision <= mirror.revision:
                 continue
             events = response.events
+            turn.begin()
             last = max(0, len(events) - 1) // _CHUNK * _CHUNK
             for start in range(0, last, _CHUNK):
                 some = mirror.take(events[start : start + _CHUNK])
                 handler(Batch(mirror.revision, some, partial=True))
-                await asyncio.sleep(0)
+                if turn.is_over:
+                    await turn.give_way()
             taken = mirror.take(events[last:])
             mirror.revision = response.revision
             handler(Batch(response.revision, taken))

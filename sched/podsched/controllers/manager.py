@@ -28,6 +28,7 @@ from podsched.controllers.node_lifecycle import NodeLifecycleController
 from podsched.controllers.pod_gc import PodGarbageCollector
 from podsched.controllers.taint_eviction import TaintEvictionController
 from podsched.controllers.write_queues import ControllerWrites, WriteQueues
+from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
@@ -39,8 +40,6 @@ _log = get_logger("controllers")
 _COALESCE = 0.02
 #: Least seconds between two rounds of work: what is due in less may be due never, by rounding.
 _LEAST_WAIT = 0.001
-#: Seconds after which a start gives others a turn.
-_TURN = 0.005
 _MOST_FAULTS = 1000
 
 
@@ -156,12 +155,11 @@ class ControllerManager:
 
     async def _start(self, *controllers: Controller) -> None:
         """Start them in turns: with 20,000 pods that takes 0.15 s, in which others would wait."""
-        now, turn = self._now(), self._clock()
+        now, turn = self._now(), Turn()
         for controller in controllers:
             for _ in controller.start(now):
-                if self._clock() - turn > _TURN:
-                    await asyncio.sleep(0)
-                    turn = self._clock()
+                if turn.is_over:
+                    await turn.give_way()
 
     async def _run_tasks(self) -> None:
         tasks = TaskSet("controllers")
@@ -182,8 +180,11 @@ class ControllerManager:
     async def _work(self) -> None:
         while True:
             self._wake.clear()
-            now = self._now()
-            due = earliest(*(controller.work(now) for controller in self._controllers))
+            now, turn, due = self._now(), Turn(), None
+            for controller in self._controllers:
+                due = earliest(due, controller.work(now))
+                if turn.is_over:
+                    await turn.give_way()
             left = None if due is None else max(_LEAST_WAIT, due - self._clock())
             try:
                 async with asyncio.timeout(left):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from podsched.api.objects import Pod
 from podsched.client.errors import FenceLost, Unavailable
 from podsched.engine.blame import PodFault
+from podsched.engine.cycle.placement import Decision
 from podsched.framework.plugin import ObjectPatch, PermitResult, PreBindPlan
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
+from podsched.lib import event_loop
+from podsched.lib.event_loop import ROUND
 from podsched.v1 import api_pb2
 from support.term_world import LOCK, TermWorld
 
@@ -724,3 +728,27 @@ async def test_a_pod_whose_node_another_scheduler_took_is_decided_on_again_with_
         assert world.nodes_of("ours") == ["n2"]
         assert len(world.events("ours", "FailedScheduling")) == 1
         world.check()
+
+
+async def test_others_have_their_turn_between_decisions_that_take_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    world.node("n1", cpu="8")
+    used, seen = 0.0, list[str]()
+    decide = world.placer.decide
+
+    def long(*pods: Any, **how: Any) -> list[Decision]:
+        nonlocal used
+        used += ROUND
+        seen.append("decided")
+        asyncio.get_running_loop().call_soon(seen.append, "other")
+        return decide(*pods, **how)
+
+    monkeypatch.setattr(event_loop, "thread_time", lambda: used)
+    monkeypatch.setattr(world.placer, "decide", long)
+    for number in range(4):
+        world.pod(f"p{number}", cpu=f"{100 + number}m")
+    async with world.running():
+        await asyncio.sleep(1)
+    assert seen[:4] == ["decided", "other"] * 2

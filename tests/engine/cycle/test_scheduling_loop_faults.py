@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,12 @@ def failing_on(name: str, decide: Decide) -> Decide:
     """Decide, but raise for a pod of this name when its turn comes."""
 
     def wrapped(
-        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
+        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
     ) -> list[Decision]:
         at = next((i for i, queued in enumerate(batch) if queued.info.name == name), len(batch))
         if not at:
             raise IndexError("a bug")
-        return decide(runtime, batch[:at], details=details)
+        return decide(runtime, batch[:at], **how)
 
     return wrapped
 
@@ -59,10 +60,10 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
     decide, faults = world.placer.decide, 1
 
     def raising_afterwards(
-        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
+        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
     ) -> list[Decision]:
         nonlocal faults
-        decisions = decide(runtime, batch, details=details)
+        decisions = decide(runtime, batch, **how)
         if faults:
             faults -= 1
             raise RuntimeError("a bug")

@@ -107,6 +107,28 @@ def test_each_choice_of_a_batch_is_among_the_best_at_its_turn(seed: int) -> None
         Placer(checking).commit([pending], [row])
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_a_batch_in_parts_is_placed_as_in_one_go(seed: int, rounds: int) -> None:
+    whole, parts = prepared(seed), prepared(seed)
+    template = seed % 4
+    placer = Placer(whole)
+    pods = [whole.pending(template) for _ in range(30)]
+    at_once = Selector(whole.evaluation(pods[0])).select_batch(pods, placer.commit)
+    pods = [parts.pending(template) for _ in range(30)]
+    batch, selector = Placer(parts), Selector(parts.evaluation(pods[0]))
+    left = pods
+    while left:
+        asked = iter(range(1, rounds + 1))
+        run = selector.select_batch(left, batch.commit, lambda: next(asked) == rounds)  # noqa: B023
+        assert len(run.rounds) <= rounds
+        if run.ending is not Ending.PLACED:
+            break
+        left = left[len(run.rows) :]
+    assert batch.rows == placer.rows
+    assert run.ending is at_once.ending
+
+
 def test_equal_pods_on_equal_nodes_take_one_round() -> None:
     world = World(0, nodes=0, strategy=LEAST)
     for number in range(100):

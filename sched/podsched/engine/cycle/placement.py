@@ -25,7 +25,7 @@ from podsched.engine.evaluation.filtering import ProfileFilters, Settled, reject
 from podsched.engine.evaluation.projections import EvaluationKey, Live, Projections
 from podsched.engine.evaluation.sampling import Rotation
 from podsched.engine.evaluation.score_details import ScoreDetails, details_of
-from podsched.engine.evaluation.selection import Ending, Placements, Selector
+from podsched.engine.evaluation.selection import Ending, Enough, Placements, Selector
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.evaluation.variant_index import VariantIndex
 from podsched.engine.evaluation.variants import Variants
@@ -217,16 +217,22 @@ class Placer:
         self._rotation.start = start
 
     def decide(
-        self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool = False
+        self,
+        runtime: ProfileRuntime,
+        batch: Sequence[QueuedPodInfo],
+        *,
+        enough: Enough = lambda: False,
+        details: bool = False,
     ) -> list[Decision]:
         """Decide for the first pods, in their order: for at least one, maybe not for all.
 
         Pods of one key are decided on together; those that were alike may be so no more.
-        ``details``: keep what one of the choices was made from, too.
+        ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what
+        one of the choices was made from, too.
         """
         self.details = None
         key = self._latest = self.key(batch[0].info)
-        decided = self._decide_variants(runtime, batch, details=details)
+        decided = self._decide_variants(runtime, batch, enough, details=details)
         if decided:
             return decided
         batch = self._of_key(batch, key)
@@ -239,7 +245,7 @@ class Placer:
             cache.assume_many(pods, [names[row] for row in rows])
 
         is_new, first = not selector.has_chosen, batch[0].info
-        run = selector.select_batch([queued.info for queued in batch], commit)
+        run = selector.select_batch([queued.info for queued in batch], commit, enough)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
@@ -287,7 +293,12 @@ class Placer:
         return None if key in self._selectors else self._variants.of(key, self._kin(pod, key))
 
     def _decide_variants(
-        self, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], *, details: bool
+        self,
+        runtime: ProfileRuntime,
+        batch: Sequence[QueuedPodInfo],
+        enough: Enough,
+        *,
+        details: bool,
     ) -> list[Decision]:
         """Decide on the first pods without evaluations, as far as that is certain to be the same.
 
@@ -314,6 +325,8 @@ class Placer:
                 break
             self._variants.met(key)
             decisions.append(decision)
+            if enough():
+                break
         if decisions:
             self.phases = variants.cost.phases
             rows = self._state.cache.columns.size * len(decisions)

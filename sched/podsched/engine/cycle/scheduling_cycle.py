@@ -14,7 +14,6 @@ Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from podsched.client.errors import FenceLost
@@ -35,6 +34,7 @@ from podsched.engine.writes.bind_queue import Assignment
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, error
+from podsched.lib.event_loop import ROUND, Turn
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
 
@@ -43,10 +43,6 @@ _log = get_logger("scheduler")
 #: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
 #: back to the queue, where more important ones may have come.
 MAX_WAIT_FOR_EXTENDERS = 0.1
-
-#: Seconds that a run of pods is decided on before other tasks have their turn. With a turn after
-#: each pod that fits nowhere, the evictions and statuses of preemptors went out in calls of a few.
-TURN = 0.01
 
 
 class SchedulingCycle:
@@ -61,7 +57,9 @@ class SchedulingCycle:
         notes: DecisionNotes,
         activator: Activator,
         clock: Callable[[], float],
+        turn: Turn,
     ) -> None:
+        self._turn = turn
         self._state = parts.state
         self._placer = parts.placer
         self._meter = parts.meter
@@ -126,12 +124,14 @@ class SchedulingCycle:
         if self._extended is not None and self._extended.takes(pods[0].info.cls):
             await self._schedule_extended(self._extended, runtime, pods, now)
             return
-        remaining, turn_ends = pods, self._clock() + TURN
+        remaining = pods
         while remaining:
             remaining = await self._schedule_some(runtime, remaining, now)
-            if remaining and self._clock() >= turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = self._clock() + TURN
+            # Not after each pod that fits nowhere: the evictions and statuses of preemptors would
+            # go out in calls of a few.
+            if remaining and self._turn.is_over:
+                await self._turn.give_way()
+                remaining = self._not_skipped(remaining)
 
     async def _schedule_some(
         self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float
@@ -157,11 +157,15 @@ class SchedulingCycle:
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
         details = self._notes.began(began)
-        decisions = self._placer.decide(runtime, pods, details=details)
+        decisions = self._placer.decide(runtime, pods, enough=self._enough, details=details)
         now = self._clock()
         self._notes.decided(profile, decisions, popped_at, began, now)
         self._meter.decided(profile, decisions, began, now, self._placer.phases)
         return decisions
+
+    def _enough(self) -> bool:
+        """Whether the pods decided on in one go have taken their time."""
+        return self._turn.elapsed > ROUND
 
     def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         return [queued for queued in pods if not self._skip(queued)]

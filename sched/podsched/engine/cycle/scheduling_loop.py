@@ -33,6 +33,7 @@ from podsched.engine.state import NoListener
 from podsched.engine.writes.shared_calls import SharedCalls
 from podsched.engine.writes.status_writer import StatusWriter
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.queue.scheduling_queue import of_one_class
 from podsched.telemetry.logs import get_logger
@@ -41,9 +42,12 @@ from podsched.v1 import api_pb2
 _log = get_logger("scheduler")
 
 
-#: Pods decided on before other tasks get a turn, and seconds for which one batch may delay that.
+#: Pods decided on before other tasks get a turn, if the round of the event loop lasts as long.
 PODS_A_TURN = 16
-MAX_TURN = 0.005
+#: Seconds of processor time after which the loop gives way, and no pod joins a batch that has to
+#: be compared with its others. Pods that name claims take 80 us each to compare, and each batch of
+#: them 2 ms to decide on: with much less time they would cost more.
+TURN = 0.003
 #: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
 FINISH = 2.0
 
@@ -63,6 +67,7 @@ class SchedulingLoop:
         # Extenders are asked about whole pods, and may say something else for each class.
         self._alike = parts.placer.alike if parts.extenders is None else of_one_class
         self._clock = asyncio.get_running_loop().time
+        self._turn = Turn()
         self._tasks = TaskSet(f"term {parts.fence.term}")
         cluster, fence = parts.cluster, parts.fence
         self._statuses = StatusWriter(
@@ -89,7 +94,14 @@ class SchedulingLoop:
         )
         self.evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
         self._cycle = SchedulingCycle(
-            parts, failures, self.binding, self.evictor, self._notes, self._activator, self._clock
+            parts,
+            failures,
+            self.binding,
+            self.evictor,
+            self._notes,
+            self._activator,
+            self._clock,
+            self._turn,
         )
         self._recent = RecentEvents()
         self._decides = asyncio.Event()
@@ -199,7 +211,7 @@ class SchedulingLoop:
             await self.binding.close()
 
     async def _loop(self) -> None:
-        queue, decided = self._state.queue, 0
+        queue, turn, decided = self._state.queue, self._turn, 0
         while True:
             await self.binding.wait_for_room()
             await self._decides.wait()
@@ -209,19 +221,23 @@ class SchedulingLoop:
                 if wakeup is not None and wakeup <= now:
                     queue.flush(now)
                 self._failures.report_set_aside()
-                batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike)
+                batch = queue.pop_batch(now, self._settings.max_batch, alike=self._alike_in_time)
             if batch:
                 await self.schedule(batch, now)
                 # Bindings are sent when others get a turn. After every pod, where each is of
                 # another kind, each would be a call of its own.
                 decided += len(batch)
-                if decided >= PODS_A_TURN or self._clock() - now > MAX_TURN:
+                if decided >= PODS_A_TURN or turn.elapsed > TURN or turn.is_over:
                     decided = 0
-                    await asyncio.sleep(0)
+                    await turn.give_way()
             else:
                 decided = 0
                 wakeup = queue.next_wakeup(now)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
+                turn.begin()
+
+    def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
+        return self._turn.elapsed < TURN and self._alike(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""

@@ -34,6 +34,9 @@ from podsched.framework.verdicts import Rows, Scores
 #: Pods placed at most between two evaluations: the forks of a look-ahead grow with their number.
 MAX_ROUND = 512
 
+#: Says whether the pods placed so far are enough for now.
+Enough = Callable[[], bool]
+
 #: Carries out choices: ``commit(pods, rows)`` assumes each pod on its row's node, in that order.
 Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
 
@@ -41,7 +44,7 @@ Commit = Callable[[Sequence[PodInfo], Sequence[int]], None]
 class Ending(Enum):
     """Why a batch of pods ended."""
 
-    PLACED = "every pod has a node"
+    PLACED = "every pod has a node, or enough of them"
     RESERVED = "a plugin has to reserve for the last pod before the next is looked at"
     UNSCHEDULABLE = "no node fits the next pod"
     FAILED = "a plugin failed for the next pod"
@@ -176,11 +179,13 @@ class Selector:
 
     # ------------------------------------------------------------------ a batch of pods
 
-    def select_batch(self, pods: Sequence[PodInfo], commit: Commit) -> Placements:
+    def select_batch(
+        self, pods: Sequence[PodInfo], commit: Commit, enough: Enough = lambda: False
+    ) -> Placements:
         """Place pods of the class, as if one after another.
 
-        Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), and
-        after a pod for which a plugin reserves something.
+        Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), after a
+        pod for which a plugin reserves something, and after a round when that is enough.
         """
         self.has_chosen = True
         placed: list[int] = []
@@ -202,6 +207,8 @@ class Selector:
             placed += rows
             if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
                 return Placements(placed, Ending.RESERVED, rounds)
+            if enough():
+                break
         return Placements(placed, Ending.PLACED, rounds)
 
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from contextvars import ContextVar
 from typing import Final
 
+from podsched.lib.event_loop import Turn
 from podsched.server.fairness.flows import Flow, Flows
 
 #: Seconds of the event loop that a call costs: by itself, per item of a batch, per byte of the
@@ -21,10 +22,9 @@ RECEIVED_BYTE, SENT_BYTE = 1e-9, 6e-9
 #: What storing or sending an object costs with admitting or encoding it, in multiples of the
 #: latter.
 _AFTERWARDS: Final = 1.5
-#: The longest that work keeps the event loop from other calls. Not less while no flows compete:
-#: turns of 128 objects let watches send more, smaller responses and cost a fifth of the pods a
-#: second.
-_TURN, _SHORT_TURN = 0.02, 0.002
+#: The longest that work keeps the event loop from other calls while flows compete. While none do,
+#: it goes on until the loop's round is over.
+_SHORT_TURN: Final = 0.002
 #: That of a call that never waits, while others compete: a leader's batch of bindings takes 20 ms.
 _PROTECTED_TURN: Final = 0.005
 #: Between two turns, at least, and as long as calls keep coming in.
@@ -103,9 +103,9 @@ class Seat:
 
     @property
     def turn(self) -> float:
-        """Seconds after which long work should give way."""
+        """Seconds after which long work should give way, if the loop's round lasts as long."""
         if not self._flows.competing:
-            return _TURN
+            return math.inf
         return _SHORT_TURN if self.flow.schema.level.shared else _PROTECTED_TURN
 
     @property
@@ -160,20 +160,22 @@ def set_seat(seat: Seat) -> None:
 class Work:
     """Work on many objects, in turns; its time is accounted for."""
 
-    __slots__ = ("_began", "_turn")
+    __slots__ = ("_began", "_longest", "_turn")
 
     def __init__(self) -> None:
+        self._turn = Turn()
         self._begin()
 
     def _begin(self) -> None:
         seat = _current.get()
-        self._turn = _TURN if seat is None else seat.turn
+        self._longest = math.inf if seat is None else seat.turn
+        self._turn.begin()
         self._began = time.perf_counter()
 
     @property
     def turn_is_over(self) -> bool:
         """Whether it is time to ``give_way``."""
-        return time.perf_counter() - self._began > self._turn
+        return self._turn.is_over or time.perf_counter() - self._began > self._longest
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""
