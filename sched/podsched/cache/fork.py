@@ -138,10 +138,11 @@ class Fork:
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         usage = self._base.class_usage(pod)
-        cells = self._cells
+        cells, known = self._cells, len(self._cells)
         for index, amount in usage.amounts:
-            if index >= len(cells):
+            if index >= known:
                 self._add_usage_columns()
+                known = len(cells)
             column = cells[index]
             try:
                 column[row] += amount * sign

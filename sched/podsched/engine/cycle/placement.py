@@ -235,8 +235,10 @@ class Placer:
         decided = self._decide_variants(runtime, batch, enough, details=details)
         if decided:
             return decided
-        batch = self._of_key(batch, key)
         selector = self.selector(runtime, batch[0].info, key)
+        # Where one of them has found no node, the next hardly will: to look at all that are left
+        # for each of them would be quadratic.
+        batch = batch[:1] if selector.has_failed else self._of_key(batch, key)
         evaluation = selector.evaluation
         cache = self._state.cache
         names = cache.columns.names

@@ -118,7 +118,7 @@ class Feasibility:
 
     def admitted_by(self, rows: Rows) -> set[str]:
         """Name the plugins that read only Nodes and have let all of the rows pass."""
-        if not self._candidate[rows].all():
+        if not all(map(self._candidate.item, rows.tolist())):
             return set()
         return {
             column.named.name
@@ -348,6 +348,9 @@ class Feasibility:
 
     def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
         """Take over the rejections of an outcome whose places stand for ``rows``."""
+        if len(rows) <= FEW_ROWS:
+            self._reject_few(rows, outcome)
+            return
         for index, reasons in outcome.rejecting():
             rejected = outcome.plugin == index
             if rejected.any():
@@ -356,6 +359,17 @@ class Feasibility:
                 self.plugin[mine] = index
                 known = self.columns[index].reasons
                 self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
+
+    def _reject_few(self, rows: Rows, outcome: FilterOutcome) -> None:
+        """Do it cell by cell: mostly one row was nominated since the last decision."""
+        for place, row in enumerate(rows.tolist()):
+            index = outcome.plugin.item(place)
+            if index == PASSED:
+                continue
+            self._make_room_for_bits()
+            word, known = outcome.bits[place : place + 1], self.columns[index].reasons
+            self.plugin[row] = index
+            self.bits[row] = renumbered(word, outcome.reasons[index], known)[0]
 
     def _raise_errors(self) -> None:
         for column in self.columns:

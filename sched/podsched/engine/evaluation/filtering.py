@@ -297,7 +297,8 @@ def run_filters(
         return run_plain_filters(runtime, state, pod, nodes, rows, settled)
     first = run_with_nominees(runtime, state, pod, nodes, rows, counted, settled)
     if len(counted.places) == len(rows) and PASSED not in first.plugin:
-        return replace(first, rows=rows)
+        # On a fork they are its own rows: nearly always a dry run on a node that is nominated.
+        return first if nodes.base is not nodes else replace(first, rows=rows)
     left = np.ones(len(rows), dtype=np.bool_)
     left[counted.places] = first.plugin == PASSED
     merged = _OutcomeBuilder(runtime, rows)

@@ -89,6 +89,8 @@ class Selector:
         self.evaluation = evaluation
         #: Whether a batch was placed before.
         self.has_chosen = False
+        #: Whether the last batch ended with a pod that has no node.
+        self.has_failed = False
         self._rotation = rotation or Rotation()
         self._lookahead = BatchLookahead(evaluation)
 
@@ -187,13 +189,14 @@ class Selector:
         Ends early when a pod has no node (``evaluation`` is then that pod's and knows why), after a
         pod for which a plugin reserves something, and after a round when that is enough.
         """
-        self.has_chosen = True
+        self.has_chosen, self.has_failed = True, False
         placed: list[int] = []
         rounds: list[Round] = []
         while len(placed) < len(pods):
             left = pods[len(placed) : len(placed) + MAX_ROUND]
             round_ = self._round(left)
             if round_ is None:
+                self.has_failed = True
                 failed = self.evaluation.failure is not None
                 ending = Ending.FAILED if failed else Ending.UNSCHEDULABLE
                 return Placements(placed, ending, rounds)

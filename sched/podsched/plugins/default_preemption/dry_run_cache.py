@@ -99,7 +99,9 @@ class _ClassEntry:
 
     def suffices(self, candidates: Rows, wanted: int) -> bool:
         """Do the same as ``DryRun.suffices``."""
-        return len(candidates) >= wanted and not self.costs[0][candidates].all()
+        if len(candidates) < wanted:
+            return False
+        return bool(np.count_nonzero(self.costs[0][candidates]) < len(candidates))
 
     def cheapest(self, candidates: Rows) -> int:
         """Return the lowest of the rows that cost least."""

@@ -224,6 +224,8 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
             for place, row in enumerate(numbers)
             if amount > _difference(there.item(row), used.item(row))
         ]
+        if not short:
+            continue
         for reason, never in zip(_insufficient(resource), (True, False), strict=True):
             mine = [place for place, is_never in short if is_never is never]
             if mine:
