@@ -27,8 +27,9 @@ DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_PERIOD_SECONDS = 30
 DEFAULT_TOLERATION_SECONDS = 300
 # Caches count entries, and a decoded spec can be a hundred times as large as its bytes: of larger
-# specs, which few pods share, nothing is remembered.
-_CACHE, _MOST_CACHED = 512, 4096
+# specs, which few pods share, nothing is remembered. Templates that take turns must all find room:
+# of one too many, none is found again. A hundred templates with ten priorities are 1,000 specs.
+_CACHE, _MOST_CACHED = 2048, 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Pods that differ in their requests alone are decided on together, and go where each would go."""
+"""Pods that differ are decided on together, and go where each would go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podsched.engine.cycle import placement
-from support.term_world import TermWorld
+from support.term_world import Script, TermWorld
 
 pytestmark = pytest.mark.looptime
 
@@ -50,11 +50,59 @@ async def test_a_few_of_them_are_decided_on_at_a_time() -> None:
     nodes, together = await decided([100 + number for number in range(40)])
     assert all(nodes)
     # The first one is what the others are variants of.
-    assert together == [1, placement.MAX_VARIANTS, placement.MAX_VARIANTS, 7]
+    assert together == [1, placement.MAX_UNLIKE, placement.MAX_UNLIKE, 7]
 
 
 async def test_the_more_rows_there_are_the_fewer_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     size = TermWorld().state.cache.columns.size
-    monkeypatch.setattr(placement, "MAX_VARIANT_ROWS", 3 * (size + 20))
+    monkeypatch.setattr(placement, "MAX_UNLIKE_ROWS", 3 * (size + 20))
     _, together = await decided([100 + number for number in range(40)])
     assert max(together) <= 3
+
+
+def spread(app: str) -> dict[str, Any]:
+    """A spec that prefers domains with few pods of the app, and nodes without any."""
+    of_app = {"labelSelector": {"matchLabels": {"app": app}}}
+    even = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", **of_app}
+    apart = {"topologyKey": "kubernetes.io/hostname", **of_app}
+    rule = "preferredDuringSchedulingIgnoredDuringExecution"
+    return {
+        "labels": {"app": app},
+        "topologySpreadConstraints": [even],
+        "affinity": {"podAntiAffinity": {rule: [{"weight": 10, "podAffinityTerm": apart}]}},
+    }
+
+
+async def decided_in_turn(plugins: dict[str, Any], **settings: Any) -> tuple[list[str], list[int]]:
+    """The same for pods of five templates in turn, of which the last ones fit nowhere."""
+    world, together = TermWorld([{"plugins": plugins}], **settings), []
+    for number in range(5):
+        labels = {"zone": f"z{number % 2}", "kubernetes.io/hostname": f"n{number}"}
+        world.node(f"n{number}", cpu="2", labels=labels)
+    for at, name in enumerate(PODS):
+        world.pod(name, cpu=f"{200 + 50 * (at % 5)}m", **spread(f"app-{at % 5}"))
+    decide = world.placer.decide
+
+    def counted(*args: Any, **more: Any) -> Any:
+        decisions = decide(*args, **more)
+        together.append(len(decisions))
+        return decisions
+
+    world.placer.decide = counted  # type: ignore[method-assign]
+    async with world.running():
+        await asyncio.sleep(1)
+        world.check()
+        return world.nodes_of(*PODS), together
+
+
+async def test_pods_of_templates_that_take_turns_go_where_they_would_go_one_by_one() -> None:
+    alone, one = await decided_in_turn({}, max_batch=1)
+    nodes, together = await decided_in_turn({})
+    assert nodes == alone and "" in nodes
+    assert max(one) == 1 and max(together) == placement.MAX_UNLIKE
+
+
+async def test_no_pod_of_another_class_is_decided_on_before_something_was_reserved() -> None:
+    everywhere = {"reserve": {"enabled": [{"name": Script.name}]}}
+    _, together = await decided_in_turn(everywhere)
+    assert max(together) == 1

@@ -26,7 +26,7 @@ from podsched.api.validation.storable import validate_storable
 
 # Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
 # larger specs, which few pods share, are validated each time.
-_CACHE, _MOST_CACHED = 512, 4096
+_CACHE, _MOST_CACHED = 2048, 4096
 _MAX_PORT = 65535
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 

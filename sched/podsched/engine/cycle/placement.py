@@ -8,6 +8,7 @@ Evaluations are kept per class; choices are made one after another.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -46,13 +47,15 @@ MAX_ROWS = 1_400_000
 MIN_EVALUATIONS = 8
 #: Evaluations looked at, the latest first, for one to begin a new one with.
 MAX_RELATIVES = 4
-#: Variants decided on between two turns of other tasks, and the rows that are looked at for them.
-MAX_VARIANTS = 16
-MAX_VARIANT_ROWS = 400_000
+#: Pods that differ decided on between two turns of other tasks, and the rows looked at for them.
+MAX_UNLIKE = 16
+MAX_UNLIKE_ROWS = 400_000
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
 #: not give enough candidates, on all the others.
 DRY_RUN_ROUNDS = 2
 
+
+_placers = itertools.count(1)
 
 #: The profile's name, and the key in it.
 PlacementKey = tuple[str, EvaluationKey]
@@ -112,6 +115,8 @@ class Placer:
         self._known_keys: dict[PodClass, PlacementKey] = {}
         self._live: Live = {}
         self._latest: PlacementKey | None = None
+        #: Key in ``PodClass.compiled`` of classes that had an evaluation, so that it costs little.
+        self._known_class = f"placer {next(_placers)}"
         self._variants = VariantIndex()
         #: Those of the latest evaluation.
         self.phases = NO_PHASES
@@ -142,17 +147,20 @@ class Placer:
     def alike(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
         """Return whether a pod may be decided on together with those of a batch.
 
-        It has their key, or is as they are a variant of what is known: few of these at a time,
-        since each takes a look at all rows.
+        It has their key, or is as they are a variant of what is known or of a class that has been
+        decided on before: few of these at a time, since each may take a look at all rows.
         """
         one = batch[0].info
         name = one.cls.scheduler_name
         if name != other.cls.scheduler_name:
             return False
+        most = min(MAX_UNLIKE, MAX_UNLIKE_ROWS // (self._state.cache.columns.size + 1))
+        known = self._known_class
+        if known in one.cls.compiled and known in other.cls.compiled and len(batch) < most:
+            return True
         projections = self._projections[name]
         if projections.may_be_alike(one, other):
             return self.key(one) == self.key(other)
-        most = min(MAX_VARIANTS, MAX_VARIANT_ROWS // (self._state.cache.columns.size + 1))
         if len(batch) >= most or not projections.may_be_kin(one, other):
             return False
         variants = self._variants_of(one, self.key(one))
@@ -226,15 +234,37 @@ class Placer:
     ) -> list[Decision]:
         """Decide for the first pods, in their order: for at least one, maybe not for all.
 
-        Pods of one key are decided on together; those that were alike may be so no more.
-        ``enough``: whether the pods decided on so far are enough for now; ``details``: keep what
-        one of the choices was made from, too.
+        Ends after a pod that fits nowhere, or that something is to be reserved for. ``enough``:
+        whether the pods decided on so far are enough for now; ``details``: keep what one of the
+        choices was made from, too.
         """
         self.details = None
+        decisions: list[Decision] = []
+        goes_on = True
+        while goes_on and len(decisions) < len(batch):
+            first = not decisions
+            left = batch if first else batch[len(decisions) :]
+            more, goes_on = self._decide_some(runtime, left, enough, details=details and first)
+            decisions += more
+            goes_on = goes_on and not enough()
+        return decisions
+
+    def _decide_some(
+        self,
+        runtime: ProfileRuntime,
+        batch: Sequence[QueuedPodInfo],
+        enough: Enough,
+        *,
+        details: bool,
+    ) -> tuple[list[Decision], bool]:
+        """Decide for the first pods of one key, or for variants; whether the next may follow.
+
+        Keys are asked for as late as this: those that were alike may be so no more.
+        """
         key = self._latest = self.key(batch[0].info)
         decided = self._decide_variants(runtime, batch, enough, details=details)
         if decided:
-            return decided
+            return decided, True
         selector = self.selector(runtime, batch[0].info, key)
         # Where one of them has found no node, the next hardly will: to look at all that are left
         # for each of them would be quadratic.
@@ -247,6 +277,8 @@ class Placer:
             cache.assume_many(pods, [names[row] for row in rows])
 
         is_new, first = not selector.has_chosen, batch[0].info
+        if self._remote_evaluator is None:
+            first.cls.compiled[self._known_class] = True
         run = selector.select_batch([queued.info for queued in batch], commit, enough)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
@@ -257,7 +289,7 @@ class Placer:
         if details and run.rounds:
             self._keep_details(evaluation, run)
         if run.ending in (Ending.PLACED, Ending.RESERVED):
-            return decisions
+            return decisions, run.ending is Ending.PLACED and not selector.reserves(first)
         unplaced = batch[len(decisions)]
         if run.ending is Ending.FAILED and evaluation.failure is not None:
             status = evaluation.failure.status
@@ -268,7 +300,7 @@ class Placer:
             decisions.append(
                 Decision(unplaced, own_state(evaluation), diagnosis=diagnosis, evaluated=all_nodes)
             )
-        return decisions
+        return decisions, False
 
     def _keep_details(self, evaluation: ClassEvaluation, run: Placements) -> None:
         """Keep what the first choice of the last round was made from, if all rows competed."""

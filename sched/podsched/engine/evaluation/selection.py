@@ -208,11 +208,15 @@ class Selector:
                 # Nor is anything learned of the class where one pod's nominated node was tried.
                 self._lookahead.learn(left[0])
             placed += rows
-            if self._lookahead.reserves(left[0]) and len(placed) < len(pods):
+            if self.reserves(left[0]) and len(placed) < len(pods):
                 return Placements(placed, Ending.RESERVED, rounds)
             if enough():
                 break
         return Placements(placed, Ending.PLACED, rounds)
+
+    def reserves(self, pod: PodInfo) -> bool:
+        """Whether a plugin reserves something for pods like this, which the next one must see."""
+        return self._lookahead.reserves(pod)
 
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:
         """Return the rows for the first of the pods: at least one, or None if it has none."""
