@@ -19,9 +19,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from podsched.config.plugins import ExtensionPoint
+from podsched.engine.cycle.post_filtering import run_post_filter, try_ahead
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
-from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
+from podsched.engine.evaluation.dry_run import RemoteDryRun
 from podsched.engine.evaluation.filtering import ProfileFilters, Settled, rejected_everywhere
 from podsched.engine.evaluation.projections import EvaluationKey, Live, Projections
 from podsched.engine.evaluation.sampling import Rotation
@@ -30,16 +31,14 @@ from podsched.engine.evaluation.selection import Ending, Enough, Placements, Sel
 from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.evaluation.variant_index import VariantIndex
 from podsched.engine.evaluation.variants import Variants
-from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.engine.runtime.plugin_calls import PluginFailure
 from podsched.engine.runtime.plugin_metrics import NO_PHASES
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.state import SchedulingState
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
-from podsched.framework.preemption import DryRunPlugin
 from podsched.framework.status import Status
 
-POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Evaluations kept, and their rows: one takes some 30 bytes a row, some 100 where much of it is its
 #: own (spreading, normalised scores). So 40 to 130 MB at most from 5,000 nodes on.
 MAX_EVALUATIONS = 256
@@ -50,9 +49,6 @@ MAX_RELATIVES = 4
 #: Pods that differ decided on between two turns of other tasks, and the rows looked at for them.
 MAX_UNLIKE = 16
 MAX_UNLIKE_ROWS = 400_000
-#: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
-#: not give enough candidates, on all the others.
-DRY_RUN_ROUNDS = 2
 
 
 _placers = itertools.count(1)
@@ -415,28 +411,16 @@ class Placer:
             return False
         if not remote.worth(len(decision.diagnosis.outcome.rows)):
             return False
-        first = runtime.post_filter[0] if runtime.post_filter else None
-        if first is None or not isinstance(plugin := first.plugin, DryRunPlugin):
-            return False
-        cluster, pod = self._state.cache.cluster, decision.queued.info
-        # One runner for all rounds: its inputs are those that ``decision.state`` was made from.
-        runner = self.runner(runtime, decision)
-        for number in range(DRY_RUN_ROUNDS):
-            try:
-                plan = guarded(
-                    first.name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner
-                )
-            except PluginFailure:
-                # PostFilter fails in the same way, and that is reported.
-                return number > 0
-            if plan is None or not remote.worth(len(plan.rows)):
-                return number > 0
-            request = dry_run_request(runtime, decision.state, pod, cluster)
-            answers = await remote.dry_run(request, plan.rows, traceparent)
-            if not answers:
-                break
-            plugin.learn_dry_run(pod, cluster, plan, merged(answers))
-        return True
+        return await try_ahead(
+            remote,
+            runtime,
+            decision.state,
+            decision.queued.info,
+            self._state.cache.cluster,
+            # One runner for all rounds: its inputs are those that the state was made from.
+            self.runner(runtime, decision),
+            traceparent,
+        )
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
         """Return the result of the first PostFilter plugin that succeeds, else of the last.
@@ -448,26 +432,12 @@ class Placer:
             return None
         if not runtime.post_filter:
             return None
+        runner = self.runner(runtime, decision)
+        cluster, pod = self._state.cache.cluster, decision.queued.info
         began = time.monotonic()
-        result = self._post_filter(runtime, decision)
+        result = run_post_filter(runtime, decision.state, pod, cluster, runner)
         code = result.status.code
         runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
-        return result
-
-    def _post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult:
-        cluster, runner = self._state.cache.cluster, self.runner(runtime, decision)
-        state, pod = decision.state, decision.queued.info
-        for named in runtime.post_filter:
-            call = named.plugin.post_filter
-            try:
-                result = named.runs.call(
-                    named.name, POST_FILTER_WORDING, call, state, pod, cluster, runner
-                )
-            except PluginFailure as failure:
-                return PostFilterResult(failure.status)
-            result = attributed(result, named.name)
-            if result.status.ok:
-                break
         return result
 
     def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
@@ -511,9 +481,3 @@ def own_state(evaluation: ClassEvaluation) -> CycleState:
     """Return a copy of the class's state for one pod: what plugins add stays with the pod."""
     state = evaluation.state
     return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))
-
-
-def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:
-    """Return a PostFilter result with the name of the plugin that gave it."""
-    status = result.status.by(plugin)
-    return PostFilterResult(status, result.nominated_node_name, result.victims)

@@ -23,13 +23,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from podsched.engine.cycle.placement import (
-    POST_FILTER_WORDING,
-    Decision,
-    Placer,
-    attributed,
-    own_state,
-)
+from podsched.engine.cycle.placement import Decision, Placer, own_state
+from podsched.engine.cycle.post_filtering import POST_FILTER_WORDING, attributed
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.selection import Selector
