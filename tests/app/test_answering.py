@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +21,7 @@ from podsched.v1.scheduling_pb2 import (
     ReplicaMessage,
     ReplicaState,
 )
+from support.eventually import eventually
 
 QUESTION = Question(id=7, explain=ExplainRequest(name="web"))
 
@@ -49,6 +51,7 @@ class Stream:
 
     def __init__(self, *questions: Question) -> None:
         self.sent: list[ReplicaMessage] = []
+        self.worker, self.workers = 0, 1
         self.end = asyncio.Event()
         self._questions = questions
 
@@ -116,3 +119,30 @@ def test_a_message_with_the_largest_answer_is_taken_by_the_server() -> None:
 async def test_a_cancelled_question_is_not_worked_on() -> None:
     stream = await conversed(answerer({"explain": stuck}), QUESTION, Question(id=7, cancel=True))
     assert stream.answers == []
+
+
+async def test_each_of_the_processes_behind_an_address_gets_a_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections reach them by chance: here 0, 0, 0, 2, 1, and those that were met again."""
+    chance = iter([0, 0, 0, 2, 0, 1])
+    under_way: list[int] = []
+
+    @asynccontextmanager
+    async def open_stream(*_: object) -> AsyncIterator[Stream]:
+        stream = Stream()
+        stream.worker, stream.workers = next(chance), 3
+        yield stream
+
+    async def converse(_: Answering, stream: Stream) -> None:
+        under_way.append(stream.worker)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "open_question_stream", open_stream)
+    monkeypatch.setattr(Answering, "_converse", converse)
+    answering = Answering(("127.0.0.1:1",), ClientOptions(), ReplicaState, stuck)
+    running = asyncio.create_task(answering.run())
+    await eventually("three streams", lambda: sorted(under_way), [0, 1, 2])
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

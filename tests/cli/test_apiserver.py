@@ -25,6 +25,8 @@ FLAGS = {
     "watch_cache_events": ("--watch-cache-events=18", 18),
     "watch_cache_bytes": ("--watch-cache-bytes=19", 19),
     "bookmark_seconds": ("--watch-bookmark-interval=2.5", 2.5),
+    "worker": ("--as-worker=1/3:/run/1.sock", 1),
+    "workers": ("--as-worker=1/3:/run/1.sock", 3),
 }
 #: Together in one call, for each needs the others.
 TLS = ("tls_cert", "tls_key", "tls_client_ca")

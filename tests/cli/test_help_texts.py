@@ -25,7 +25,7 @@ def test_names_of_options_are_not_cut_at_80_columns(
     options = {
         option
         for parameter in getattr(COMMANDS[command], "params", ())
-        if parameter.param_type_name == "option"
+        if parameter.param_type_name == "option" and not parameter.hidden
         for option in parameter.opts
     }
     assert options <= shown

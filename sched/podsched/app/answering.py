@@ -1,8 +1,11 @@
 """A replica's answers to questions about scheduling, over a stream to each API server.
 
-    connect --refused, broken--> pause --> connect
+    connect --refused, broken, another stream has this process--> pause --> connect
        |
        '--> converse: tell every second who this is; each question is a task, a few at a time
+
+Where several processes share an address, there is a stream to each: connections are made anew until
+each of them has been met. The kernel hands them out by chance.
 
 Answers are computed where the replica decides on pods, so they come one after another, and
 ``Answers`` leaves the event loop to scheduling in between.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -33,6 +37,7 @@ _LOOK_EVERY: Final = 0.1
 #: Bytes of one answer; an API server takes 4 MiB of one message.
 MOST_BYTES: Final = (4 << 20) - (1 << 10)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_FIRST_SEARCH, _LONGEST_SEARCH = 0.02, 0.5
 _CONNECT_SECONDS: Final = 5.0
 
 Answerer = Callable[[Question], AsyncGenerator[Answer, None]]
@@ -62,23 +67,45 @@ class Answering:
         self._client = client
         self._state = state
         self._answer = answer
+        self._tasks = TaskSet("answers")
+        #: By endpoint: the processes that there is a stream to, and how many tasks look for more.
+        self._met: dict[str, set[int]] = {endpoint: set() for endpoint in self._endpoints}
+        self._serving: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Answer until cancelled."""
-        tasks = TaskSet("answers")
         for endpoint in self._endpoints:
-            tasks.start(self._serve(endpoint), f"answer {endpoint}", endless=True)
-        await tasks.run()
+            self._look_for(endpoint, 1)
+        await self._tasks.run()
+
+    def _look_for(self, endpoint: str, processes: int) -> None:
+        """Have as many tasks as there are processes behind the endpoint."""
+        while self._serving[endpoint] < processes:
+            self._serving[endpoint] += 1
+            name = f"answer {endpoint} {self._serving[endpoint]}"
+            self._tasks.start(self._serve(endpoint), name, endless=True)
 
     async def _serve(self, endpoint: str) -> None:
         channels = Channels(endpoint, self._client)
         pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        searches = Backoff(_FIRST_SEARCH, _LONGEST_SEARCH, random.random)
+        met = self._met[endpoint]
         try:
             while True:
                 try:
                     async with open_question_stream(channels, _CONNECT_SECONDS) as stream:
-                        pauses.reset()
-                        await self._converse(stream)
+                        self._look_for(endpoint, stream.workers)
+                        if stream.worker not in met:
+                            pauses.reset()
+                            searches.reset()
+                            met.add(stream.worker)
+                            try:
+                                await self._converse(stream)
+                            finally:
+                                met.discard(stream.worker)
+                    await channels.close()  # the next connection may be another process's
+                    await asyncio.sleep(searches.next_delay())
+                    continue
                 except Unavailable as error:
                     _log.debug("No questions can come", server=endpoint, error=str(error))
                 except ClientError as error:

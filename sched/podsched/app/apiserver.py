@@ -60,9 +60,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
     page: HttpServer | None = None
     try:
         await server.start()
-        tls = bool(settings.tls_cert)
-        kube = server.kube_port or None
-        _log.info("Serving", address=server.address, health=health.url, tls=tls, kube_port=kube)
+        _say_where(settings, server, health)
         _say_who_may_do_what(settings, server)
         page = await _serve_page(process, tasks, server, probes)
         if server.jwt is not None:
@@ -99,6 +97,17 @@ async def _serve_page(
     pipeline = server.pipeline
     face = RestFace(Handler(server.core, pipeline, probes), server.scheduling, pipeline)
     return await process.serve_page(tasks, source, LeaseSight(source), Powers(face, face))
+
+
+def _say_where(settings: ServerSettings, server: ApiServer, health: HttpServer) -> None:
+    _log.info(
+        "Serving",
+        address=server.address,
+        health=health.url,
+        tls=bool(settings.tls_cert),
+        kube_port=server.kube_port or None,
+        **({"worker": settings.worker} if settings.workers > 1 else {}),
+    )
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:

@@ -87,8 +87,12 @@ class Process:
         routes: Mapping[str, Handler] | None = None,
         *,
         profiling: bool = False,
+        metrics: Handler | None = None,
     ) -> HttpServer:
-        """Serve health, metrics and, if they are given, the configuration and more routes."""
+        """Serve health, metrics and, if they are given, the configuration and more routes.
+
+        ``metrics``: answers /metrics in place of the registry.
+        """
         options, telemetry = self.options, self.options.telemetry
         component = Component(f"podsched-{options.name}", __version__)
         return await serve_health(
@@ -96,7 +100,7 @@ class Process:
             self.registry,
             telemetry.health_host,
             telemetry.health_port,
-            pages=Pages(component, options.flags, config, routes or {}, profiling),
+            pages=Pages(component, options.flags, config, routes or {}, profiling, metrics),
             access=Access(
                 options.health_tls, options.health_demands_certificates, telemetry.open_paths
             ),

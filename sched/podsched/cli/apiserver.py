@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from podsched.app.process import ProcessOptions
+from podsched.app.process import Process, ProcessOptions
 from podsched.cli.audit_options import audit_settings
 from podsched.cli.authentication_options import token_flags, with_tokens
 from podsched.cli.errors import USAGE, fail, file_or_fail
@@ -76,6 +78,19 @@ RequireNamespaces = Annotated[
         help="Refuse objects in namespaces that do not exist, instead of making them.",
     ),
 ]
+Workers = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=64,
+        help="Number of processes that serve these addresses together; for machines with more "
+        "cores than one server uses. Limits such as --max-connections are each process's.",
+    ),
+]
+AsWorker = Annotated[
+    str, typer.Option("--as-worker", hidden=True, help="INDEX/WORKERS:SOCKET, given by the parent.")
+]
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -97,6 +112,8 @@ def apiserver(
     health_listen: HealthListen = LOOPBACK,
     web_listen: WebListen = None,
     trace_ratio: TraceRatio = 0.01,
+    workers: Workers = 1,
+    as_worker: AsWorker = "",
 ) -> None:
     """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
     from podsched.app.apiserver import run_apiserver
@@ -115,7 +132,60 @@ def apiserver(
     instance, page = instance_of(listen), web_address(web_listen)
     tls = _health_tls(settings)
     options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
+    if as_worker:
+        settings, options = _worker(as_worker, settings, options)
+    elif workers > 1:
+        _run_workers(ctx, workers, settings, replace(options, web_listen=None))
     run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
+
+
+def _run_workers(
+    ctx: typer.Context, workers: int, settings: ServerSettings, options: ProcessOptions
+) -> None:
+    from podsched.app.workers import Reserved, run_workers
+
+    shared = {
+        "--listen": ctx.params["listen"],
+        "--kube-listen": settings.kube_listen,
+        "--token-listen": settings.token_listen,
+    }
+
+    async def run(process: Process) -> None:
+        with ExitStack() as stack:
+            given = [
+                f"{option}={stack.enter_context(Reserved(address)).address}"
+                for option, address in shared.items()
+                if address
+            ]
+
+            def arguments(index: int, health: Path) -> list[str]:
+                # This command's own; of an option the last one counts. One page is enough.
+                page = ["--web-listen="] if index else []
+                worker = f"--as-worker={index}/{workers}:{health}"
+                return [*sys.argv[1:], *given, *page, worker]
+
+            await run_workers(process, workers, arguments)
+
+    run_or_fail(ctx, options, run)
+
+
+def _worker(
+    given: str, settings: ServerSettings, options: ProcessOptions
+) -> tuple[ServerSettings, ProcessOptions]:
+    """Return the settings of one of several workers.
+
+    Its health server is its parent's alone. Each writes an audit log of its own: a file that
+    several write cannot be renamed when it is full.
+    """
+    place, _, health = given.partition(":")
+    index, _, workers = place.partition("/")
+    audit = settings.audit
+    if audit is not None:
+        audit = replace(audit, path=audit.path.with_name(f"{audit.path.name}.{index}"))
+    settings = replace(settings, worker=int(index), workers=int(workers), audit=audit)
+    telemetry = replace(options.telemetry, health_host=health, health_port=0)
+    instance = f"{options.instance}_{index}"
+    return settings, replace(options, instance=instance, telemetry=telemetry, health_tls=None)
 
 
 def _checked_listeners(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -17,13 +17,22 @@ from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
 
 METHOD: Final = "/podsched.v1.Scheduling/Answer"
 
+#: Metadata of a stream: which of the processes that share an address has it, and how many they are.
+WORKER, WORKERS = "podsched-worker", "podsched-workers"
+#: Most of them that are believed.
+_MOST_WORKERS: Final = 256
+
 
 class QuestionStream:
     """One stream. All methods raise ClientError when it is broken."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, told: Mapping[str, Any]) -> None:
+        """told: what the server said at first."""
         self._call = call
         self._writing = asyncio.Lock()
+        #: Which of the processes that share the server's address this is, and how many there are.
+        self.worker = _number(told.get(WORKER), 0)
+        self.workers = _number(told.get(WORKERS), 1)
 
     async def send(self, message: ReplicaMessage) -> None:
         """Send a message; may be called by several tasks."""
@@ -56,14 +65,20 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
     try:
         try:
             async with asyncio.timeout(timeout):
-                await call.initial_metadata()  # the server has taken the stream, or refused it
+                # The server has taken the stream, or refused it.
+                told = await call.initial_metadata()
                 if call.done():
                     await call.read()  # which raises the refusal
         except TimeoutError:
             raise Unavailable("the server did not take the stream in time") from None
         except grpc.aio.AioRpcError as error:
             raise errors.of_rpc(error) from error
-        yield QuestionStream(call)
+        yield QuestionStream(call, dict(told or ()))
     finally:
         call.cancel()
         channels.leave(endpoint)  # certificates that have changed are used for the next one
+
+
+def _number(text: object, otherwise: int) -> int:
+    number = int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else otherwise
+    return min(number, _MOST_WORKERS)

@@ -67,10 +67,17 @@ class Listener:
         self._server: asyncio.Server | None = None
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; 0 takes a free port. Raises OSError when the address cannot be had."""
+    async def start(self, host: str, port: int, *, shared: bool = False) -> None:
+        """Listen; 0 takes a free port. Raises OSError when the address cannot be had.
+
+        host: an absolute path is that of a Unix socket. shared: others may listen there as well.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Door(self), host, port)
+        if host.startswith("/"):
+            self._server = await loop.create_unix_server(lambda: _Door(self), host)
+            return
+        reuse = shared or None
+        self._server = await loop.create_server(lambda: _Door(self), host, port, reuse_port=reuse)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -73,11 +73,12 @@ def conversing(
     method: str,
     handle: Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes, None]],
     pipeline: Pipeline,
+    told: Sequence[tuple[str, str]] = (),
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with many requests and many responses.
 
     The requests come undecoded, for each of them has an outcome of its own. A client that does
-    not read the responses is cut off.
+    not read the responses is cut off. ``told``: metadata that a client gets at first.
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
@@ -86,7 +87,7 @@ def conversing(
             await under_way.enter(0)
             with under_way.stream():
                 under_way.leave_seat()  # a stream on which nothing comes needs none
-                await context.send_initial_metadata(())  # the client learns that it may begin
+                await context.send_initial_metadata(told)  # the client learns that it may begin
                 async with aclosing(handle(requests)) as responses:
                     async for response in responses:
                         await _write(context, response)

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from podsched.api.kinds import KINDS
 from podsched.api.validation.storable import validate_storable
+from podsched.client.question_stream import WORKER, WORKERS
 from podsched.server import errors
 from podsched.server.access.rights import Rights, rights
 from podsched.server.calls import conversing, unary
@@ -46,7 +47,12 @@ _POD = KINDS["Pod"]
 class SchedulingService:
     """podsched.v1.Scheduling."""
 
-    def __init__(self, replicas: Replicas, storage: ObjectStorage) -> None:
+    def __init__(
+        self, replicas: Replicas, storage: ObjectStorage, worker: int = 0, workers: int = 1
+    ) -> None:
+        """worker: which of the processes this is that share their addresses."""
+        #: A replica has a stream to each of them, and finds them by trying.
+        self._told = ((WORKER, str(worker)), (WORKERS, str(workers)))
         self._replicas = replicas
         self._storage = storage
 
@@ -61,7 +67,7 @@ class SchedulingService:
             "Checkpoint": unary(
                 "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
             ),
-            "Answer": conversing("Answer", self.answer, pipeline),
+            "Answer": conversing("Answer", self.answer, pipeline, self._told),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
 

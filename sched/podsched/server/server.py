@@ -73,7 +73,9 @@ class ApiServer:
         self.jwt: JwtVerifier | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
-        self.scheduling = SchedulingService(self.replicas, self.core.storage)
+        self.scheduling = SchedulingService(
+            self.replicas, self.core.storage, settings.worker, settings.workers
+        )
         #: What every call passes, from the start on.
         self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
         self._audit = audit
@@ -161,7 +163,7 @@ class ApiServer:
             RestApp(Handler(self.core, pipeline, self._probes)), files, settings.max_connections
         )
         host, _, port = settings.kube_listen.rpartition(":")
-        await self._kube.start(host.strip("[]"), int(port))
+        await self._kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
         self.kube_port = self._kube.port
 
     def _build(self, pipeline: Pipeline) -> grpc.aio.Server:
@@ -170,8 +172,8 @@ class ApiServer:
             options=[
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", -1),
-                # Without it a second server on the same port would silently share it.
-                ("grpc.so_reuseport", 0),
+                # Unless that is wanted, a second server on a port must not silently share it.
+                ("grpc.so_reuseport", int(settings.workers > 1)),
                 # Calls at once on one connection; its others wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
                 ("grpc.http2.bdp_probe", 0),

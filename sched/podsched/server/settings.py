@@ -34,6 +34,10 @@ class ServerSettings:
     """Connections at a time on each address of the API, or an eighth of the files that the process
     may open if that is less. One that is idle costs some 40 KB."""
 
+    worker: int = 0
+    workers: int = 1
+    """Number of the processes that share these addresses, and which of them this is."""
+
     token_file: str = ""
     """File with the hashes of bearer tokens and whose they are; empty: none is accepted."""
     jwt: JwtSettings | None = None

@@ -60,6 +60,8 @@ class Pages:
     """GET handlers of more paths."""
     profiling: bool = False
     """Whether to serve /debug/pprof/ and to let clients PUT /debug/flags/v."""
+    metrics: Handler | None = None
+    """What answers /metrics in place of the registry."""
 
 
 def text_page(text: Callable[[], Awaitable[str]]) -> Handler:
@@ -99,7 +101,7 @@ def _add_routes(
     for probe in Probe:
         router.add_get(f"/{probe}", _probe_handler(checks, probe))
         router.add_get(f"/{probe}/{{name}}", _check_handler(checks, probe))
-    router.add_get("/metrics", _metrics_handler(registry))
+    router.add_get("/metrics", pages.metrics or _metrics_handler(registry))
     slis = MetricRegistry()
     checks.ran = HealthMetrics(slis).ran
     router.add_get("/metrics/slis", _metrics_handler(slis))

@@ -32,7 +32,9 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """The address without a path, such as "http://127.0.0.1:10259"."""
+        """The address without a path, such as "http://127.0.0.1:10259", or a Unix socket's."""
+        if self.host.startswith("/"):
+            return f"unix:{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self._scheme}://{host}:{self.port}"
 

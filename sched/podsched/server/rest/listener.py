@@ -58,9 +58,9 @@ class KubeListener:
         self._connections: set[asyncio.Task[Any]] = set()
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen. Raises OSError when the address cannot be had."""
-        await self._listener.start(host, port)
+    async def start(self, host: str, port: int, *, shared: bool = False) -> None:
+        """Listen, alone or not. Raises OSError when the address cannot be had."""
+        await self._listener.start(host, port, shared=shared)
         self.port = self._listener.port
 
     def _protocol(self) -> asyncio.Protocol:

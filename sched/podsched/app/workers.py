@@ -1,0 +1,225 @@
+"""Several processes that serve the same addresses, and the one that keeps them running.
+
+    parent --reserves the addresses, starts the first-- ready --> starts the others
+       |                                          '-- ended --> ends with its exit code
+       '-- ended later --> starts it again, with backoff
+
+The kernel hands each connection to one of them. They share nothing but etcd, as API servers beside
+each other do. The parent serves no calls: it answers probes, as long as one worker is ready, and
+metrics, those of all workers with a label that tells them apart. It asks them over sockets in a
+directory that is the user's alone. When it ends, they end, even if it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+from podsched.app.process import Process
+from podsched.app.supervisor import keep_running
+from podsched.lib.processes import dying_with_parent
+from podsched.lib.run_directory import RunDirectory
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.health import Probe
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.merging import merged
+
+_log = get_logger("workers")
+
+#: Seconds between two looks at whether workers are ready, and for one of them to answer.
+_LOOK_EVERY, _ANSWER_WITHIN = 0.25, 2.0
+#: Seconds after which a worker that was asked to end is killed; it drains for 5.
+_GRACE: Final = 15.0
+
+
+class Reserved:
+    """An address that this process keeps for its workers, without taking connections itself."""
+
+    def __init__(self, address: str) -> None:
+        """Port 0 takes a free one. Raises OSError when somebody has the address already."""
+        host, _, port = address.rpartition(":")
+        name = host.strip("[]")
+        family, kind, _, _, where = socket.getaddrinfo(
+            name, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        self._socket = socket.socket(family, kind)
+        try:
+            # Alone at first: others that share their port would share it with these workers, too.
+            with socket.socket(family, kind) as alone:
+                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                alone.bind(where)
+                taken = alone.getsockname()
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            self._socket.bind(taken)
+        except OSError as error:
+            self._socket.close()
+            why = error.strerror or str(error)
+            raise OSError(f"cannot listen on {address}: {why}") from error
+        self.address = f"{host}:{taken[1]}"
+
+    def __enter__(self) -> Reserved:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+
+class _Ended(Exception):
+    """A worker could not be started."""
+
+
+class _Worker:
+    """One worker, in the role of a ``Part``."""
+
+    def __init__(self, index: int, arguments: Sequence[str], health: Path) -> None:
+        self.index = index
+        self.ready = False
+        self.ending = False
+        self._arguments = arguments
+        self._health = health
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the process. Raises _Ended."""
+        if self.ending:
+            await asyncio.Event().wait()
+        self._health.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "podsched", *self._arguments]
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *dying_with_parent(command), stdin=asyncio.subprocess.DEVNULL
+            )
+        except OSError as error:
+            raise _Ended(f"worker {self.index} cannot be started: {error}") from error
+
+    async def wait(self) -> str:
+        """Return how it has ended."""
+        code = await self.exit_code()
+        self.ready = False
+        if self.ending:
+            await asyncio.Event().wait()
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    async def exit_code(self) -> int:
+        """Wait until it has ended; negative: the signal that killed it."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def look(self) -> None:
+        """See whether it is ready."""
+        self.ready = await self.ask("/readyz") is not None
+
+    async def ask(self, path: str) -> str | None:
+        """Return what it answers on its health server; None if that is not 200."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_WITHIN)
+        connector = aiohttp.UnixConnector(str(self._health))
+        with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                session.get(f"http://worker{path}") as answer,
+            ):
+                return await answer.text() if answer.status == 200 else None
+        return None
+
+    async def stop(self) -> int:
+        """Ask it to end, and kill it if it does not; return its exit code."""
+        self.ending = True
+        if self._process is None:
+            return 0
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_GRACE):
+                return await self.exit_code()
+        except TimeoutError:
+            _log.warning("A worker does not end: killing it", worker=self.index)
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            return await self.exit_code()
+
+
+async def run_workers(
+    process: Process, count: int, arguments: Callable[[int, Path], Sequence[str]]
+) -> None:
+    """Keep ``count`` workers running until the process is asked to stop.
+
+    ``arguments``: those of ``sched`` for a worker, by its number and where its health server is to
+    listen. A first worker that ends before it is ready ends the process with its exit code: it has
+    said why, and the others could not start either.
+    """
+    directory = RunDirectory("workers")
+    paths = [directory.path / f"{index}.sock" for index in range(count)]
+    workers = [_Worker(n, arguments(n, path), path) for n, path in enumerate(paths)]
+    process.checks.add(
+        "workers",
+        lambda: "" if any(worker.ready for worker in workers) else "no worker is ready",
+        {Probe.READYZ, Probe.HEALTHZ},
+    )
+    tasks = TaskSet("workers")
+    health = await process.serve_health(metrics=lambda _: _metrics(workers))
+    _log.info("Workers serve", workers=count, health=health.url)
+    try:
+        tasks.start(_keep(process, workers), "keep workers")
+        tasks.start(_look(workers), "look at workers", endless=True)
+        tasks.start(_end_when_asked(process, tasks), "wait for the stop")
+        await tasks.run()
+    finally:
+        for worker in workers:
+            worker.ending = True
+        codes = await asyncio.gather(*(worker.stop() for worker in workers))
+        await health.stop()
+        directory.remove()
+        # One that has only just been started ends by the signal itself.
+        failed = any(code not in (0, -signal.SIGTERM) for code in codes)
+        process.exit_code = process.exit_code or int(failed)
+
+
+async def _keep(process: Process, workers: Sequence[_Worker]) -> None:
+    first = workers[0]
+    await first.start()
+    ended = asyncio.create_task(first.exit_code(), name="first worker")
+    try:
+        while not first.ready and not ended.done():
+            await asyncio.wait([ended], timeout=_LOOK_EVERY)
+            await first.look()
+        if ended.done() and not first.ready:
+            process.stop(ended.result() if ended.result() > 0 else 1)
+            return
+    finally:
+        ended.cancel()
+    tasks = TaskSet("running workers")
+    for worker in workers:
+        if worker is not first:
+            await worker.start()
+        keeping = keep_running(f"worker {worker.index}", worker, _Ended, _log.warning)
+        tasks.start(keeping, f"keep worker {worker.index}", endless=True)
+    await tasks.run()
+
+
+async def _look(workers: Sequence[_Worker]) -> None:
+    while True:
+        await asyncio.gather(*(worker.look() for worker in workers))
+        await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _metrics(workers: Sequence[_Worker]) -> web.Response:
+    texts = await asyncio.gather(*(worker.ask("/metrics") for worker in workers))
+    named = {str(worker.index): text for worker, text in zip(workers, texts, strict=True) if text}
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+    return web.Response(
+        body=merged(named, "worker").encode(), headers={"Content-Type": content_type}
+    )
+
+
+async def _end_when_asked(process: Process, tasks: TaskSet) -> None:
+    await process.stopping.wait()
+    tasks.end()
