@@ -23,8 +23,8 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
         nonlocal used
         used += seconds
 
-    monkeypatch.setattr(event_loop, "thread_time", lambda: used)
-    monkeypatch.setattr(event_loop, "process_time", lambda: used)
+    for clock in ("monotonic", "process_time", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: used)
     return use
 
 
@@ -52,10 +52,19 @@ async def test_a_turn_is_over_when_its_work_has_filled_a_round(work: Work) -> No
     assert not turn.is_over
     work(ROUND * 0.2)
     assert turn.is_over
-    assert turn.elapsed == pytest.approx(ROUND * 1.1)
+    assert turn.has_lasted(ROUND) and not turn.has_lasted(ROUND * 1.2)
     await turn.give_way()
     assert not turn.is_over
-    assert turn.elapsed == 0
+    assert not turn.has_lasted(0)
+
+
+async def test_time_that_others_took_is_no_part_of_a_turn(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = Turn()
+    monkeypatch.setattr(event_loop, "monotonic", lambda: 5.0)
+    work(ROUND * 0.9)
+    assert not turn.has_lasted(ROUND)
 
 
 async def test_tasks_share_a_round(work: Work) -> None:

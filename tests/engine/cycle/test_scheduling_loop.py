@@ -733,9 +733,11 @@ async def test_a_pod_whose_node_another_scheduler_took_is_decided_on_again_with_
 async def test_others_have_their_turn_between_decisions_that_take_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    used, seen = 0.0, list[str]()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: used)
     world = TermWorld()
     world.node("n1", cpu="8")
-    used, seen = 0.0, list[str]()
     decide = world.placer.decide
 
     def long(*pods: Any, **how: Any) -> list[Decision]:
@@ -745,7 +747,6 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
         asyncio.get_running_loop().call_soon(seen.append, "other")
         return decide(*pods, **how)
 
-    monkeypatch.setattr(event_loop, "thread_time", lambda: used)
     monkeypatch.setattr(world.placer, "decide", long)
     for number in range(4):
         world.pod(f"p{number}", cpu=f"{100 + number}m")

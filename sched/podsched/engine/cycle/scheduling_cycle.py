@@ -165,7 +165,7 @@ class SchedulingCycle:
 
     def _enough(self) -> bool:
         """Whether the pods decided on in one go have taken their time."""
-        return self._turn.elapsed > ROUND
+        return self._turn.has_lasted(ROUND)
 
     def _not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         return [queued for queued in pods if not self._skip(queued)]

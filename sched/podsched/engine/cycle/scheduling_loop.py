@@ -227,7 +227,7 @@ class SchedulingLoop:
                 # Bindings are sent when others get a turn. After every pod, where each is of
                 # another kind, each would be a call of its own.
                 decided += len(batch)
-                if decided >= PODS_A_TURN or turn.elapsed > TURN or turn.is_over:
+                if decided >= PODS_A_TURN or turn.has_lasted(TURN) or turn.is_over:
                     decided = 0
                     await turn.give_way()
             else:
@@ -237,7 +237,7 @@ class SchedulingLoop:
                 turn.begin()
 
     def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-        return self._turn.elapsed < TURN and self._alike(batch, other)
+        return not self._turn.has_lasted(TURN) and self._alike(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""
