@@ -186,7 +186,7 @@ def test_pods_that_differ_in_labels_alone_share_what_is_compiled_of_their_spec()
     one, other = make_pod("a", labels={"n": "1"}), make_pod("b", labels={"n": "2"})
     first, second = classes.intern(one), classes.intern(other)
     assert first is not second
-    assert first.bare_spec is second.bare_spec
+    assert first.spec is second.spec
     assert (first.labels, second.labels) == ({"n": "1"}, {"n": "2"})
 
 
@@ -199,5 +199,5 @@ def test_the_spec_of_a_class_has_what_its_containers_request_and_are_limited_to(
         pod.spec.init_containers.add(name="i", image="i:1").resources.limits["memory"] = "1Gi"
         cls = classes.intern(pod)
         assert cls.spec == relevant_spec(pod.spec)
-        specs.append(cls.bare_spec)
+        specs.append(cls.spec_parts.bare)
     assert specs[0] is specs[1] and not specs[0].containers[0].resources.requests

@@ -14,7 +14,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
-from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
+from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo, SpecParts
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
@@ -39,7 +39,7 @@ def pod_class(
         id=next(_ids),
         namespace="default",
         labels=labels or {},
-        bare_spec=spec or v1.PodSpec(),
+        spec_parts=SpecParts(spec or v1.PodSpec()),
         controller=None,
         requests=requests or {},
         nonzero=(100, 200 << 20),

@@ -20,7 +20,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
-from podsched.framework.pods import PodClass
+from podsched.framework.pods import PodClass, SpecParts
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -123,7 +123,7 @@ def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
         id=content.id,
         namespace=content.namespace,
         labels=dict(content.labels),
-        bare_spec=spec,
+        spec_parts=SpecParts(spec),
         controller=content.controller,
         requests=dict(content.requests),
         nonzero=content.nonzero,

@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import Message
 
 from podsched.api.resources import non_zero_requests, requests_in_units
-from podsched.framework.pods import PodClass, PodInfo, PodShape
+from podsched.framework.pods import PodClass, PodInfo, PodShape, SpecParts
 from podsched.v1 import objects_pb2 as v1
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -54,15 +54,10 @@ _SPECS_KEPT: Final = 512
 
 
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant part, in two parts, and the requests.
+    """What is compiled of a spec: its relevant parts, the bare one serialized, the requests."""
 
-    ``bare_spec`` is the relevant part without what containers request and are limited to, ``bare``
-    the same serialized, ``amounts`` the rest, serialized by container.
-    """
-
-    bare_spec: v1.PodSpec
+    parts: SpecParts
     bare: bytes
-    amounts: tuple[bytes, ...]
     requests: dict[str, int]
     nonzero: tuple[int, int]
 
@@ -130,7 +125,7 @@ class PodClasses:
         self, pod: v1.Pod, spec_bytes: bytes, owner: tuple[str, str, str] | None
     ) -> PodClass:
         part = self._spec_part(pod, spec_bytes)
-        spec, requests, nonzero = part.bare_spec, part.requests, part.nonzero
+        spec, requests, nonzero = part.parts.bare, part.requests, part.nonzero
         labels = dict(pod.metadata.labels)
         shape_content = (
             pod.metadata.namespace,
@@ -139,7 +134,7 @@ class PodClasses:
             owner,
             _name_part(pod),
         )
-        content = (shape_content, part.amounts, frozenset(requests.items()), nonzero)
+        content = (shape_content, part.parts.amounts, frozenset(requests.items()), nonzero)
         found = self._by_content.get(content)
         if found is None:
             shape = self._shapes.get(shape_content)
@@ -149,8 +144,7 @@ class PodClasses:
                 id=next(self._ids),
                 namespace=pod.metadata.namespace,
                 labels=labels,
-                bare_spec=spec,
-                amounts=part.amounts,
+                spec_parts=part.parts,
                 controller=owner,
                 requests=requests,
                 nonzero=nonzero,
@@ -175,8 +169,8 @@ class PodClasses:
             self._specs[key] = found
         return found
 
-    def _relevant(self, spec: v1.PodSpec) -> tuple[v1.PodSpec, bytes, tuple[bytes, ...]]:
-        """Return the relevant part of a spec without amounts, this serialized, and the amounts."""
+    def _relevant(self, spec: v1.PodSpec) -> tuple[SpecParts, bytes]:
+        """Return the relevant parts of a spec, and the one without amounts serialized."""
         rest = v1.PodSpec()
         rest.CopyFrom(spec)
         amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
@@ -187,7 +181,7 @@ class PodClasses:
                 self._bare.clear()
             bare = relevant_spec(rest)
             known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
-        return *known, amounts
+        return SpecParts(known[0], amounts), known[1]
 
 
 def _take_amounts(container: v1.Container) -> bytes:

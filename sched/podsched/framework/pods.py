@@ -25,6 +25,36 @@ class PodShape:
     compiled: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(eq=False, slots=True)
+class SpecParts:
+    """The spec of pod classes, without what cannot influence a decision; nobody writes to it.
+
+    ``bare`` leaves out environment, mounts, host name, node name and the like, and ``amounts``:
+    what the containers and init containers request and are limited to, serialized. ``amounts`` is
+    empty where ``bare`` says it.
+    """
+
+    bare: v1.PodSpec
+    amounts: tuple[bytes, ...] = ()
+    _whole: v1.PodSpec | None = field(default=None, init=False, repr=False)
+
+    @property
+    def whole(self) -> v1.PodSpec:
+        """Both, put together when it is first asked for: for requests of one pod seldom."""
+        if self._whole is None:
+            self._whole = self._put_together() if any(self.amounts) else self.bare
+        return self._whole
+
+    def _put_together(self) -> v1.PodSpec:
+        made = v1.PodSpec()
+        made.CopyFrom(self.bare)
+        containers = (*made.containers, *made.init_containers)
+        for container, taken in zip(containers, self.amounts, strict=True):
+            if taken:
+                container.resources.MergeFromString(taken)
+        return made
+
+
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodClass:
     """The interned part of a pod, compared by identity.
@@ -40,9 +70,7 @@ class PodClass:
     id: int
     namespace: str
     labels: Mapping[str, str]
-    #: The spec without what cannot influence a decision (environment, mounts, host name, node
-    #: name...) and without ``amounts``; nobody writes to it.
-    bare_spec: v1.PodSpec
+    spec_parts: SpecParts
     #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
     controller: tuple[str, str, str] | None
     requests: Mapping[str, int]
@@ -50,36 +78,16 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: What the containers and init containers request and are limited to, serialized; empty where
-    #: ``bare_spec`` says it.
-    amounts: tuple[bytes, ...] = ()
     #: Where nobody says that classes share a shape, each has one of its own.
     shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)
-    _spec: v1.PodSpec | None = field(default=None, init=False, repr=False)
 
     @property
     def spec(self) -> v1.PodSpec:
-        """The spec without what cannot influence a decision; nobody writes to it.
-
-        Put together when it is asked for, since of a class of one pod hardly anybody does.
-        """
-        if self._spec is None:
-            self._spec = _with_amounts(self.bare_spec, self.amounts)
-        return self._spec
-
-
-def _with_amounts(bare: v1.PodSpec, amounts: tuple[bytes, ...]) -> v1.PodSpec:
-    if not any(amounts):
-        return bare
-    made = v1.PodSpec()
-    made.CopyFrom(bare)
-    for container, taken in zip((*made.containers, *made.init_containers), amounts, strict=True):
-        if taken:
-            container.resources.MergeFromString(taken)
-    return made
+        """The spec without what cannot influence a decision; nobody writes to it."""
+        return self.spec_parts.whole
 
 
 @dataclass(eq=False, slots=True)

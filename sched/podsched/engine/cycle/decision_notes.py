@@ -201,9 +201,9 @@ def digest(cls: PodClass) -> str:
         shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
         labels, owner = sorted(cls.labels.items()), cls.controller
         shared.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
-        shared.update(cls.bare_spec.SerializeToString(deterministic=True))
+        shared.update(cls.spec_parts.bare.SerializeToString(deterministic=True))
     content = shared.copy()
-    content.update(repr(cls.amounts).encode())
+    content.update(repr(cls.spec_parts.amounts).encode())
     found: str = content.hexdigest()
     cls.compiled[_DIGEST] = found
     return found

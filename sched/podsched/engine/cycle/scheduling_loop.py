@@ -47,7 +47,7 @@ PODS_A_TURN = 16
 #: Seconds of processor time after which the loop gives way, and no pod joins a batch that has to
 #: be compared with its others. Pods that name claims take 80 us each to compare, and each batch of
 #: them 2 ms to decide on: with much less time they would cost more.
-TURN = 0.003
+TURN = 0.006
 #: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
 FINISH = 2.0
 
