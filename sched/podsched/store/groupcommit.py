@@ -63,8 +63,8 @@ _WINDOW: Final = 0.05
 #: beyond; and the longest, reached at 1,400 writes a second. 100 pods a second, of three writes
 #: each, wait for nothing. Pods created one by one, 32 at a time: without gathering half of all
 #: groups had a single write, and a pod cost 0.6 transactions instead of 0.15 and 1.6 times the CPU
-#: of all processes. With 6 ms it cost 1.5 times as much as with 10, and with 15 ms 0.9; 20 and 30
-#: ms gain nothing more. The limit is reached soon, because a busier machine writes less a second.
+#: of all processes. With 15 ms it cost 0.85 times as much as with 10; 20 and 30 ms gain nothing
+#: more. The limit is reached soon, because a busier machine writes less a second.
 _FEW, _PER_WRITE, _LONGEST_INTERVAL = 30, 400e-6, 0.015
 
 

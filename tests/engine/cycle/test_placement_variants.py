@@ -15,14 +15,9 @@ pytestmark = pytest.mark.looptime
 PODS = [f"p{number}" for number in range(40)]
 
 
-async def decided(requests: list[int], **settings: Any) -> tuple[list[str], list[int]]:
+async def outcome(world: TermWorld) -> tuple[list[str], list[int]]:
     """The pods' nodes, and how many pods were decided on together each time."""
-    world, together = TermWorld(**settings), []
-    for number in range(5):
-        world.node(f"n{number}", cpu=str(2 + number))
-    for name, request in zip(PODS, requests, strict=True):
-        world.pod(name, cpu=f"{request}m")
-    decide = world.placer.decide
+    together, decide = list[int](), world.placer.decide
 
     def counted(*args: Any, **more: Any) -> Any:
         decisions = decide(*args, **more)
@@ -34,6 +29,16 @@ async def decided(requests: list[int], **settings: Any) -> tuple[list[str], list
         await asyncio.sleep(1)
         world.check()
         return world.nodes_of(*PODS), together
+
+
+async def decided(requests: list[int], **settings: Any) -> tuple[list[str], list[int]]:
+    """The outcome for pods of one template but for what they request."""
+    world = TermWorld(**settings)
+    for number in range(5):
+        world.node(f"n{number}", cpu=str(2 + number))
+    for name, request in zip(PODS, requests, strict=True):
+        world.pod(name, cpu=f"{request}m")
+    return await outcome(world)
 
 
 @pytest.mark.parametrize("distinct", [40, 7, 3])
@@ -74,25 +79,14 @@ def spread(app: str) -> dict[str, Any]:
 
 
 async def decided_in_turn(plugins: dict[str, Any], **settings: Any) -> tuple[list[str], list[int]]:
-    """The same for pods of five templates in turn, of which the last ones fit nowhere."""
-    world, together = TermWorld([{"plugins": plugins}], **settings), []
+    """The outcome for pods of five templates in turn, of which the last ones fit nowhere."""
+    world = TermWorld([{"plugins": plugins}], **settings)
     for number in range(5):
         labels = {"zone": f"z{number % 2}", "kubernetes.io/hostname": f"n{number}"}
         world.node(f"n{number}", cpu="2", labels=labels)
     for at, name in enumerate(PODS):
         world.pod(name, cpu=f"{200 + 50 * (at % 5)}m", **spread(f"app-{at % 5}"))
-    decide = world.placer.decide
-
-    def counted(*args: Any, **more: Any) -> Any:
-        decisions = decide(*args, **more)
-        together.append(len(decisions))
-        return decisions
-
-    world.placer.decide = counted  # type: ignore[method-assign]
-    async with world.running():
-        await asyncio.sleep(1)
-        world.check()
-        return world.nodes_of(*PODS), together
+    return await outcome(world)
 
 
 async def test_pods_of_templates_that_take_turns_go_where_they_would_go_one_by_one() -> None:
