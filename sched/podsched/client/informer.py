@@ -46,8 +46,9 @@ from podsched.v1.frames_pb2 import RawWatchEvent, RawWatchResponse
 
 _log = get_logger("informer")
 
-#: Objects of a list or a response that are taken in one go: 1 to 2 ms in a scheduler.
-_CHUNK = 25
+#: Objects of a list or a response that are taken in one go: 4 to 8 ms in a scheduler. With 25 a
+#: leader took 4 to 14 % more CPU for pods that differ, and its longest lag was no shorter.
+_CHUNK = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
