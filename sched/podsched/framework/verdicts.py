@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.int64]
 
 MAX_REASONS = 64
+#: Rows up to which one cell after another is faster than NumPy, which takes 0.5 us or more a call.
+FEW_ROWS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ add up or compare whole columns. Entries of rows that a plugin was not asked abo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,8 @@ from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools
 from podsched.framework.plugin import CycleState, FilterPlugin, GroupScores, ScorePlugin
 from podsched.framework.status import Code
-from podsched.framework.verdicts import Bits, Reason, Rows, Scores, Verdicts
+from podsched.framework.verdicts import FEW_ROWS, Bits, Reason, Rows, Scores, Verdicts
 
-#: Rows up to which one cell after another is faster than NumPy.
-FEW_ROWS: Final = 4
 _NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
 _NOT_SCORED: Bools = np.zeros(0, dtype=np.bool_)
@@ -272,7 +269,7 @@ class ScoreColumn:
         self.scores = self.raw
 
     def _put_scores(self, rows: Rows, scores: Scores) -> None:
-        if self.scores is self.raw and len(self.raw):
+        if self.is_final:
             return
         if not len(self.scores):
             self.scores = np.zeros(self.size, dtype=np.int64)

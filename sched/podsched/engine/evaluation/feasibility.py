@@ -27,7 +27,6 @@ from collections.abc import Mapping, Set
 import numpy as np
 
 from podsched.engine.evaluation.class_columns import (
-    FEW_ROWS,
     FilterColumn,
     Plugins,
     first_rejections,
@@ -50,7 +49,7 @@ from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code
-from podsched.framework.verdicts import Bits, Rows, Verdicts, status_of
+from podsched.framework.verdicts import FEW_ROWS, Bits, Rows, Verdicts, status_of
 
 #: In place of a plugin's index: the row has no node.
 NO_NODE = -3

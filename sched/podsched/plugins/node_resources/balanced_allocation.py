@@ -20,10 +20,10 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.node_resources.node_amounts import (
-    MAX_ALLOCATABLE,
     Floats,
     SharedAmounts,
     balance_of,
+    exact_amounts,
 )
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
@@ -70,7 +70,7 @@ class NodeResourcesBalancedAllocation:
         """Return 50..100 for two resources; 75 where the pod changes nothing."""
         requests = pod.cls.requests
         live = self._amounts.known(nodes) if self._amounts is not None else None
-        if live is not None and live.exact and (wanted := _wanted(pod)) is not None:
+        if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             allocatable, used = live.allocatable.take(rows, 1), live.used.take(rows, 1)
             return _gain(allocatable, used, wanted, live.balance[rows])
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
@@ -88,16 +88,13 @@ class NodeResourcesBalancedAllocation:
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows; what is so without the pod is kept from pod to pod."""
         live = self._amounts.of(nodes) if self._amounts is not None else None
-        if live is not None and live.exact and (wanted := _wanted(pod)) is not None:
+        if (
+            live is not None
+            and live.exact
+            and (wanted := exact_amounts(pod.cls.requests)) is not None
+        ):
             return _gain(live.allocatable, live.used, wanted, live.balance)
         return self.score(state, pod, nodes, np.arange(nodes.size))
-
-
-def _wanted(pod: PodInfo) -> Sequence[int] | None:
-    """Return what the pod requests of cpu and memory; None where scores would not be exact."""
-    requests = pod.cls.requests
-    wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
-    return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
 
 
 def _gain(allocatable: Floats, used: Floats, wanted: Sequence[int], without: Int64s) -> Int64s:

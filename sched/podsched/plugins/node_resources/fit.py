@@ -26,13 +26,20 @@ from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilte
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
-from podsched.framework.verdicts import Reason, Rows, Scores, Verdicter, Verdicts, all_pass
+from podsched.framework.verdicts import (
+    FEW_ROWS,
+    Reason,
+    Rows,
+    Scores,
+    Verdicter,
+    Verdicts,
+    all_pass,
+)
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.node_amounts import (
-    FEW_ROWS,
-    MAX_ALLOCATABLE,
     NodeAmounts,
     SharedAmounts,
+    exact_amounts,
 )
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
@@ -180,7 +187,7 @@ class NodeResourcesFit:
         """Return the configured strategy's score."""
         requests = state.data[self.score_key]
         live = self._amounts.known(nodes) if self._is_plain else None
-        if live is not None and live.exact and (wanted := _wanted(requests)) is not None:
+        if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             allocatable, used = live.allocatable.take(rows, 1), live.nonzero.take(rows, 1)
             return least_allocated_exactly(allocatable, used, wanted)
         columns = resource_columns(nodes, rows, self._resources, requests, nonzero=True)
@@ -192,7 +199,7 @@ class NodeResourcesFit:
         """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
         requests: Mapping[str, int] = state.data[self.score_key]
         live = self._amounts.of(nodes) if self._is_plain else None
-        if live is not None and live.exact and (wanted := _wanted(requests)) is not None:
+        if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             return least_allocated_exactly(live.allocatable, live.nonzero, wanted)
         return self.score(state, pod, nodes, np.arange(nodes.size))
 
@@ -204,8 +211,8 @@ class NodeResourcesFit:
         """Return what Filter compares, and one of the pods that a node allows."""
         known = cls.compiled.get(self._demand_key)
         if known is None:
-            wanted = node_requests(cls.requests).items()
-            known = {name: n for name, n in wanted if n > 0 and not self._ignores(name)}
+            wanted = cls.requests.items()
+            known = {name: n for name, n in wanted if n > 0 and self._compares(name)}
             known[PODS] = 1
             cls.compiled[self._demand_key] = known
         return cast(Mapping[str, int], known)
@@ -259,12 +266,6 @@ def _scored(pod: PodInfo) -> Mapping[str, int]:
     return cast(Mapping[str, int], found)
 
 
-def _wanted(requests: Mapping[str, int]) -> Sequence[int] | None:
-    """Return what a pod requests of cpu and memory; None where scores would not be exact."""
-    wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
-    return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
-
-
 def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:
     """Return whether each row has room, as nearly always; False: a closer look has to tell."""
     return (
@@ -288,8 +289,3 @@ def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
         if amount > (cpu if name == CPU else memory if name == MEMORY else -1):
             return False
     return pods > 0
-
-
-def node_requests(requests: Mapping[str, int]) -> dict[str, int]:
-    """Return the requests for resources that nodes count."""
-    return {name: n for name, n in requests.items() if name in NATIVE or is_scalar(name)}
