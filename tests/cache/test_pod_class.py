@@ -83,6 +83,34 @@ def test_classes_that_differ_in_requests_and_limits_alone_share_a_shape() -> Non
         assert cls.spec.containers[0].resources == pod.spec.containers[0].resources
 
 
+def test_classes_that_differ_in_labels_or_volumes_share_the_shape_of_the_rest() -> None:
+    classes = PodClasses()
+    plain, labelled, mounting, both = (make_pod(name) for name in "abcd")
+    for pod in (labelled, both):
+        pod.metadata.labels["n"] = pod.metadata.name
+    for pod in (mounting, both):
+        pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = pod.metadata.name
+    shapes = [classes.intern(pod).shape for pod in (plain, labelled, mounting, both)]
+    assert len(set(shapes)) == 4
+    assert {shape.plain for shape in shapes} == {shapes[0]}
+    assert shapes[1].without_volumes is shapes[1]
+    assert shapes[1].without_labels is shapes[0]
+    assert shapes[2].without_volumes is shapes[0]
+    assert shapes[2].without_labels is shapes[2]
+    assert shapes[3].without_labels not in shapes[:3] and shapes[3].without_volumes not in shapes
+
+
+def test_classes_that_request_the_same_share_amounts_whatever_their_labels_and_volumes() -> None:
+    classes = PodClasses()
+    pods = [make_pod(name) for name in "abc"]
+    pods[1].metadata.labels["n"] = "1"
+    pods[2].spec.volumes.add(name="v").persistent_volume_claim.claim_name = "data"
+    found = [classes.intern(pod) for pod in pods]
+    assert len({id(cls.amounts) for cls in found}) == 1
+    pods[0].spec.containers[0].resources.requests["cpu"] = "7"
+    assert classes.intern(pods[0]).amounts is not found[0].amounts
+
+
 def test_each_other_thing_that_splits_classes_splits_shapes() -> None:
     classes = PodClasses()
     claiming = make_pod("claiming")

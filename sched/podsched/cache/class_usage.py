@@ -50,8 +50,8 @@ class ClassUsage:
 
 
 def _ports(cls: PodClass) -> tuple[Port, ...]:
-    """Return the host ports of the class, which are those of its shape."""
-    compiled = cls.shape.compiled
+    """Return the host ports of the class, which all pods of its plain shape have."""
+    compiled = cls.shape.plain.compiled
     found: tuple[Port, ...] | None = compiled.get(_PORTS)
     if found is None:
         found = compiled[_PORTS] = tuple(host_ports(cls.spec))

@@ -13,7 +13,7 @@ except the classes met last, which are kept: pods of a template may come one aft
 that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
 half when full, as pods of one class may differ in what is cheap to read.
 What is compiled of the latest specs is remembered as well, for pods that differ in labels alone;
-so is what is left of them without requests and limits, for pods that differ in these alone.
+so is what is left of them without requests, limits and volumes, for pods that differ in these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import Message
 
 from podsched.api.resources import non_zero_requests, requests_in_units
-from podsched.framework.pods import PodClass, PodInfo, PodShape, SpecParts
+from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
 from podsched.v1 import objects_pb2 as v1
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -53,13 +53,34 @@ _VOLUME_FIELDS: Final = frozenset({
 _SPECS_KEPT: Final = 512
 
 
+class _ShapeContent(NamedTuple):
+    """What makes a shape; ``bare`` is the spec without amounts and volumes, serialized.
+
+    ``name``: what names of claims are made from.
+    """
+
+    namespace: str
+    bare: bytes
+    labels: frozenset[tuple[str, str]] = frozenset()
+    owner: tuple[str, str, str] | None = None
+    volumes: tuple[bytes, ...] = ()
+    name: Hashable = None
+
+
+class _Amounts(NamedTuple):
+    """What pods request, and what their classes share for it."""
+
+    requests: dict[str, int]
+    nonzero: tuple[int, int]
+    shared: PodAmounts
+
+
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant parts, the bare one serialized, the requests."""
+    """What is compiled of a spec: its relevant parts, the bare one serialized, what it requests."""
 
     parts: SpecParts
     bare: bytes
-    requests: dict[str, int]
-    nonzero: tuple[int, int]
+    amounts: _Amounts
 
 
 class PodClasses:
@@ -73,6 +94,7 @@ class PodClasses:
         self._named: dict[Hashable, None] = {}
         self._kept: deque[PodClass] = deque(maxlen=kept)
         self._specs: dict[Hashable, _SpecPart] = {}
+        self._amounts: dict[Hashable, _Amounts] = {}
         #: The relevant part of specs without requests and limits, and this serialized.
         self._bare: dict[bytes, tuple[v1.PodSpec, bytes]] = {}
         self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
@@ -125,21 +147,19 @@ class PodClasses:
         self, pod: v1.Pod, spec_bytes: bytes, owner: tuple[str, str, str] | None
     ) -> PodClass:
         part = self._spec_part(pod, spec_bytes)
-        spec, requests, nonzero = part.parts.bare, part.requests, part.nonzero
+        spec, (requests, nonzero, amounts) = part.parts.bare, part.amounts
         labels = dict(pod.metadata.labels)
-        shape_content = (
+        shape_content = _ShapeContent(
             pod.metadata.namespace,
-            frozenset(labels.items()),
             part.bare,
+            frozenset(labels.items()),
             owner,
+            part.parts.volumes,
             _name_part(pod),
         )
         content = (shape_content, part.parts.amounts, frozenset(requests.items()), nonzero)
         found = self._by_content.get(content)
         if found is None:
-            shape = self._shapes.get(shape_content)
-            if shape is None:
-                shape = self._shapes[shape_content] = PodShape()
             found = PodClass(
                 id=next(self._ids),
                 namespace=pod.metadata.namespace,
@@ -151,29 +171,56 @@ class PodClasses:
                 scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
                 priority=spec.priority,
                 preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
-                shape=shape,
+                shape=self._shape(shape_content),
+                amounts=amounts,
             )
             self._by_content[content] = found
         return found
 
+    def _shape(self, content: _ShapeContent) -> PodShape:
+        """Return the shape, which keeps those with less alive."""
+        found = self._shapes.get(content)
+        if found is None:
+            namespace, bare, labels, owner, volumes, name = content
+            less: list[PodShape | None] = [None, None]
+            if labels or owner:
+                rest = _ShapeContent(namespace, bare, volumes=volumes, name=name)
+                less[0] = self._shape(rest)
+            if volumes or name:
+                less[1] = self._shape(_ShapeContent(namespace, bare, labels, owner))
+            found = self._shapes[content] = PodShape({}, *less)
+        return found
+
     def _spec_part(self, pod: v1.Pod, spec_bytes: bytes) -> _SpecPart:
         """Return what is compiled of the spec, which pods share that differ in labels alone."""
-        key = (spec_bytes, _resize(pod))
+        namespace, resize = pod.metadata.namespace, _resize(pod)
+        key = (namespace, spec_bytes, resize)
         found = self._specs.get(key)
         if found is None:
             if len(self._specs) >= _SPECS_KEPT:
                 self._specs.clear()
+            parts, bare = self._relevant(pod.spec)
+            amounts = self._amounts_of(pod, (namespace, bare, parts.amounts, resize))
+            found = self._specs[key] = _SpecPart(parts, bare, amounts)
+        return found
+
+    def _amounts_of(self, pod: v1.Pod, key: Hashable) -> _Amounts:
+        """Return what is requested, which pods share that differ in labels and volumes alone."""
+        found = self._amounts.get(key)
+        if found is None:
+            if len(self._amounts) >= _SPECS_KEPT:
+                self._amounts.clear()
             requests = requests_in_units(pod)
-            nonzero = non_zero_requests(pod, requests)
-            found = _SpecPart(*self._relevant(pod.spec), requests, nonzero)
-            self._specs[key] = found
+            found = _Amounts(requests, non_zero_requests(pod, requests), PodAmounts())
+            self._amounts[key] = found
         return found
 
     def _relevant(self, spec: v1.PodSpec) -> tuple[SpecParts, bytes]:
-        """Return the relevant parts of a spec, and the one without amounts serialized."""
+        """Return the relevant parts of a spec, and the bare one serialized."""
         rest = v1.PodSpec()
         rest.CopyFrom(spec)
         amounts = tuple(map(_take_amounts, (*rest.containers, *rest.init_containers)))
+        volumes = _take_volumes(rest) if rest.volumes else ()
         key = rest.SerializeToString()
         known = self._bare.get(key)
         if known is None:
@@ -181,7 +228,7 @@ class PodClasses:
                 self._bare.clear()
             bare = relevant_spec(rest)
             known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
-        return SpecParts(known[0], amounts), known[1]
+        return SpecParts(known[0], amounts, volumes), known[1]
 
 
 def _take_amounts(container: v1.Container) -> bytes:
@@ -191,6 +238,17 @@ def _take_amounts(container: v1.Container) -> bytes:
         return b""
     taken = resources.SerializeToString(deterministic=True)
     container.ClearField("resources")
+    return taken
+
+
+def _take_volumes(spec: v1.PodSpec) -> tuple[bytes, ...]:
+    """Take the volumes out of a spec and return the relevant ones, serialized."""
+    relevant = [volume for volume in spec.volumes if _has_source(volume)]
+    for volume in relevant:
+        if not volume.HasField("ephemeral"):
+            volume.name = ""
+    taken = tuple(volume.SerializeToString(deterministic=True) for volume in relevant)
+    spec.ClearField("volumes")
     return taken
 
 
@@ -248,13 +306,9 @@ def relevant_spec(spec: v1.PodSpec) -> v1.PodSpec:
         if len(ports) != len(container.ports):
             container.ClearField("ports")
             container.ports.extend(ports)
-    volumes = [volume for volume in copy.volumes if _has_source(volume)]
-    if len(volumes) != len(copy.volumes):
-        copy.ClearField("volumes")
-        copy.volumes.extend(volumes)
-    for volume in copy.volumes:
-        if not volume.HasField("ephemeral"):
-            volume.name = ""
+    volumes = _take_volumes(copy) if copy.volumes else ()
+    for volume in volumes:
+        copy.volumes.add().MergeFromString(volume)
     return copy
 
 

@@ -77,6 +77,10 @@ class Traits:
     #: ``projection`` depends on what containers request or are limited to. Where it does not, it is
     #: asked for once for all pods that differ in nothing else (``PodShape``).
     reads_requests: bool = True
+    #: Likewise, it depends on labels or the owner, beyond the namespace.
+    reads_labels: bool = True
+    #: Likewise, it depends on volumes or, for claims, on the pod's name.
+    reads_volumes: bool = True
     #: Bind succeeds for every pod, so that the plugin need not be asked.
     binds_every_pod: bool = False
 

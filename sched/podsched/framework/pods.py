@@ -18,10 +18,42 @@ from podsched.v1 import objects_pb2 as v1
 class PodShape:
     """What pod classes share that differ only in what their containers request and are limited to.
 
-    Interned as classes are, and compared by identity.
+    Interned as classes are, and compared by identity. What is read of even less of a pod is
+    compiled for the shape of the rest: without labels and owner, without volumes (and the pod's
+    name, where names of claims are made from it), or ``plain``, without any of these.
     """
 
     #: As ``PodClass.compiled``: what depends on the class, but for requests and limits.
+    compiled: dict[str, Any] = field(default_factory=dict)
+    #: The shapes of such pods without labels, and without volumes; None where there are none.
+    _unlabelled: PodShape | None = None
+    _unmounted: PodShape | None = None
+
+    @property
+    def without_labels(self) -> PodShape:
+        """The shape of such pods without labels and owner."""
+        return self._unlabelled or self
+
+    @property
+    def without_volumes(self) -> PodShape:
+        """The shape of such pods without volumes."""
+        return self._unmounted or self
+
+    @property
+    def plain(self) -> PodShape:
+        """The shape of such pods without labels, owner and volumes."""
+        rest = self._unmounted or self
+        return rest._unlabelled or rest
+
+
+@dataclass(eq=False, slots=True)
+class PodAmounts:
+    """What pod classes share that differ only in labels, owner and volumes.
+
+    They request the same, and are compared by identity.
+    """
+
+    #: As ``PodClass.compiled``.
     compiled: dict[str, Any] = field(default_factory=dict)
 
 
@@ -29,25 +61,36 @@ class PodShape:
 class SpecParts:
     """The spec of pod classes, without what cannot influence a decision; nobody writes to it.
 
-    ``bare`` leaves out environment, mounts, host name, node name and the like, and ``amounts``:
-    what the containers and init containers request and are limited to, serialized. ``amounts`` is
-    empty where ``bare`` says it.
+    ``bare`` leaves out environment, mounts, host name, node name and the
+    like, and what the other two say, serialized: ``amounts``, what the containers and init
+    containers request and are limited to, and ``volumes``. Both are empty where ``bare`` says it.
     """
 
     bare: v1.PodSpec
     amounts: tuple[bytes, ...] = ()
+    volumes: tuple[bytes, ...] = ()
     _whole: v1.PodSpec | None = field(default=None, init=False, repr=False)
 
     @property
     def whole(self) -> v1.PodSpec:
-        """Both, put together when it is first asked for: for requests of one pod seldom."""
+        """All, put together when it is first asked for: for requests of one pod seldom."""
         if self._whole is None:
-            self._whole = self._put_together() if any(self.amounts) else self.bare
+            self._whole = self._put_together() if any(self.amounts) else self.without_amounts()
         return self._whole
+
+    def without_amounts(self) -> v1.PodSpec:
+        """Return the spec with all but ``amounts``."""
+        if not self.volumes:
+            return self.bare
+        made = v1.PodSpec()
+        made.CopyFrom(self.bare)
+        for volume in self.volumes:
+            made.volumes.add().MergeFromString(volume)
+        return made
 
     def _put_together(self) -> v1.PodSpec:
         made = v1.PodSpec()
-        made.CopyFrom(self.bare)
+        made.CopyFrom(self.without_amounts())
         containers = (*made.containers, *made.init_containers)
         for container, taken in zip(containers, self.amounts, strict=True):
             if taken:
@@ -78,8 +121,9 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: Where nobody says that classes share a shape, each has one of its own.
+    #: Where nobody says that classes share a shape or amounts, each has its own.
     shape: PodShape = field(default_factory=PodShape)
+    amounts: PodAmounts = field(default_factory=PodAmounts)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)

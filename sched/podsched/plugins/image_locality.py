@@ -32,6 +32,7 @@ class ImageLocality(WithoutArgs):
         reads_pods=False,
         depends_on_feasible=False,
         reads_requests=False,
+        reads_labels=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -76,12 +77,13 @@ class ImageLocality(WithoutArgs):
 
     def images(self, cls: PodClass) -> tuple[str, ...]:
         """Return the normalized names of the pod's images, repetitions included."""
-        compiled: tuple[str, ...] | None = cls.compiled.get(self.name)
-        if compiled is None:
+        compiled = cls.shape.without_labels.compiled
+        found: tuple[str, ...] | None = compiled.get(self.name)
+        if found is None:
             names = self.image_names(cls.spec)
-            compiled = tuple(normalized_image_name(name) for name in names if name)
-            cls.compiled[self.name] = compiled
-        return compiled
+            found = tuple(normalized_image_name(name) for name in names if name)
+            compiled[self.name] = found
+        return found
 
     def image_names(self, spec: v1.PodSpec) -> list[str]:
         """Return the images of init containers, containers and image volumes, as written."""

@@ -93,6 +93,8 @@ class NodeAffinity:
         normalizes_by_extremes=True,
         projects_class=True,
         reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -36,7 +36,12 @@ class NodeDeclaredFeatures(WithoutArgs):
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        projects_class=True,
+        reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

@@ -21,7 +21,13 @@ class NodeName(WithoutArgs):
     """Filter: ``spec.nodeName``, where given, is the node's name."""
 
     name: ClassVar[str] = "NodeName"
-    traits: ClassVar[Traits] = Traits(reads_only_nodes=True, reads_pods=False, reads_requests=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_only_nodes=True,
+        reads_pods=False,
+        reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
+    )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the name."""

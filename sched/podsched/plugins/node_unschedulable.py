@@ -32,7 +32,12 @@ class NodeUnschedulable(WithoutArgs):
 
     name: ClassVar[str] = "NodeUnschedulable"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        projects_class=True,
+        reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

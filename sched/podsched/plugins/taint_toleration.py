@@ -46,6 +46,8 @@ class TaintToleration(WithoutArgs):
         normalizes_by_extremes=True,
         projects_class=True,
         reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

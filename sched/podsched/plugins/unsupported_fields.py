@@ -116,7 +116,12 @@ class UnsupportedFields(WithoutArgs):
 
     name: ClassVar[str] = "UnsupportedFields"
     traits: ClassVar[Traits] = Traits(
-        reads_only_nodes=True, reads_pods=False, projects_class=True, reads_requests=False
+        reads_only_nodes=True,
+        reads_pods=False,
+        projects_class=True,
+        reads_requests=False,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

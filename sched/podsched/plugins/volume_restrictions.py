@@ -144,7 +144,7 @@ class VolumeRestrictions(WithoutArgs):
     """PreFilter looks for users of the pod's ReadWriteOncePod claims; Filter also for disks."""
 
     name: ClassVar[str] = "VolumeRestrictions"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the disks, and the claims that only one pod may use or the missing one."""

@@ -65,7 +65,7 @@ class VolumeZone(WithoutArgs):
     """PreFilter reads the labels of the pod's bound volumes, Filter compares."""
 
     name: ClassVar[str] = "VolumeZone"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the zones of the volumes, or why the claims rule out all nodes."""

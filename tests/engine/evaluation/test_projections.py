@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
+from podsched.v1 import objects_pb2 as v1
 from support import engine_world
 from support.engine_world import World, container, node
 from support.evaluations import from_scratch, seen
@@ -241,29 +243,61 @@ def test_a_projection_that_fails_or_cannot_be_compared_leaves_each_class_for_its
             assert one == again != other
 
 
+def _requesting(pod: v1.Pod) -> None:
+    for each in pod.spec.containers:
+        each.resources.requests["cpu"] = "3"
+        each.resources.limits["memory"] = "7Mi"
+
+
+def _labelled(pod: v1.Pod) -> None:
+    pod.metadata.labels["app"] = "another"
+    pod.metadata.owner_references.add(kind="ReplicaSet", name="rs", uid="1", controller=True)
+
+
+def _mounting(pod: v1.Pod) -> None:
+    pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = "another"
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(["1m", "3", "0"]))
-def test_plugins_that_say_so_make_the_same_of_pods_that_differ_in_requests(
-    seed: int, cpu: str
+@given(st.integers(0, 10**6), st.integers(0, 7))
+def test_plugins_that_say_so_make_the_same_of_pods_that_differ_in_parts(
+    seed: int, chosen: int
 ) -> None:
     world = World(seed)
     spec = world.templates[0]
-    other = copy.deepcopy(spec)
-    for each in other["containers"]:
-        each["resources"] = {"requests": {"cpu": cpu, "memory": "7Mi"}}
-    pods = [make_pod_info(engine_world.pod("p", one), world.cache.classes) for one in (spec, other)]
-    assert pods[0].cls.shape is pods[1].cls.shape
-    projecting = world.runtime.projecting
-    of_shape = [name for name in projecting if projecting[name].of_shape]
-    assert set(projecting) - set(of_shape) == world.runtime.varying
-    for name in of_shape:
-        first, second = (projecting[name].ask(one, world.cluster) for one in pods)
+    one, other = engine_world.pod("p", spec), engine_world.pod("p", copy.deepcopy(spec))
+    changes = [_requesting, _labelled, _mounting]
+    changed = [bool(chosen & 1 << bit) for bit in range(3)]
+    for change, wanted in zip(changes, changed, strict=True):
+        if wanted:
+            change(other)
+    pods = [make_pod_info(pod, world.cache.classes) for pod in (one, other)]
+    assert (pods[0].cls.shape is pods[1].cls.shape) is not any(changed[1:])
+    requests, labels, volumes = changed
+    for name, asked in world.runtime.projecting.items():
+        if (
+            (requests and asked.reads_requests)
+            or (labels and asked.reads_labels)
+            or (volumes and asked.reads_volumes)
+        ):
+            continue
+        assert asked.source(pods[0].cls) is asked.source(pods[1].cls), name
+        first, second = (asked.ask(pod, world.cluster) for pod in pods)
         assert first == second, name
 
 
-def test_they_are_asked_once_for_all_such_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plugins_that_read_requests_are_those_that_vary() -> None:
     world = World(1)
-    asked = dict.fromkeys(("NodePorts", "ImageLocality", "NodeResourcesFit"), 0)
+    reading = {name for name, asked in world.runtime.projecting.items() if asked.reads_requests}
+    assert reading == world.runtime.varying
+
+
+def _how_often(
+    monkeypatch: pytest.MonkeyPatch, names: Sequence[str], pods: Sequence[v1.Pod]
+) -> dict[str, int]:
+    """Return how often plugins are asked what they read of pods, while nothing changes."""
+    world = World(1)
+    asked = dict.fromkeys(names, 0)
 
     def counted(name: str, ask: Any) -> Any:
         def count(*args: Any) -> Any:
@@ -278,9 +312,39 @@ def test_they_are_asked_once_for_all_such_pods(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setitem(projecting, name, replace(own, ask=counted(name, own.ask)))
     projections = Projections(world.runtime, world.cluster)
     known: Live = {}
-    for number in range(5):
-        spec = {"containers": [container({"cpu": f"{number}m"})]}
-        projections.key(
-            make_pod_info(engine_world.pod(f"p{number}", spec), world.cache.classes), known
-        )
-    assert asked == {"NodePorts": 1, "ImageLocality": 1, "NodeResourcesFit": 5}
+    infos = [make_pod_info(pod, world.cache.classes) for pod in pods]
+    assert len({info.cls for info in infos}) == len(pods)
+    for info in infos:
+        projections.key(info, known)
+    return asked
+
+
+def test_they_are_asked_once_for_pods_that_differ_in_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    specs = [{"containers": [container({"cpu": f"{number}m"})]} for number in range(5)]
+    pods = [engine_world.pod(f"p{number}", spec) for number, spec in enumerate(specs)]
+    names = ("NodePorts", "ImageLocality", "PodTopologySpread", "NodeResourcesFit")
+    assert _how_often(monkeypatch, names, pods) == dict(zip(names, (1, 1, 1, 5), strict=True))
+
+
+def test_they_are_asked_once_for_pods_that_differ_in_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = {"containers": [container({"cpu": "1m"})]}
+    pods = [engine_world.pod(f"p{number}", spec) for number in range(5)]
+    for number, pod in enumerate(pods):
+        pod.metadata.labels["n"] = str(number)
+    names = ("NodePorts", "VolumeBinding", "NodeResourcesFit", "InterPodAffinity")
+    assert _how_often(monkeypatch, names, pods) == dict(zip(names, (1, 1, 1, 5), strict=True))
+
+
+def test_they_are_asked_once_for_pods_that_differ_in_volumes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = {"containers": [container({"cpu": "1m"})]}
+    pods = [engine_world.pod(f"p{number}", spec) for number in range(5)]
+    for number, pod in enumerate(pods):
+        pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = f"c{number}"
+    names = ("NodePorts", "InterPodAffinity", "NodeResourcesFit", "VolumeBinding")
+    assert _how_often(monkeypatch, names, pods) == dict(zip(names, (1, 1, 1, 5), strict=True))

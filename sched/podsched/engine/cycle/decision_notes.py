@@ -201,7 +201,8 @@ def digest(cls: PodClass) -> str:
         shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
         labels, owner = sorted(cls.labels.items()), cls.controller
         shared.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
-        shared.update(cls.spec_parts.bare.SerializeToString(deterministic=True))
+        spec = cls.spec_parts.without_amounts()
+        shared.update(spec.SerializeToString(deterministic=True))
     content = shared.copy()
     content.update(repr(cls.spec_parts.amounts).encode())
     found: str = content.hexdigest()

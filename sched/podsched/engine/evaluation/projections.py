@@ -9,8 +9,15 @@ selector sees, an image that no node has, a claim whose volume is reachable from
 priorities must be equal only while pods are nominated, for it is those of at least its own priority
 that a pod counts. For a plugin without a projection only pods of one class are equal.
 
-Most plugins read nothing of what a pod requests. What they make of pods that differ in nothing
-else (``PodShape``) is asked for once.
+Most plugins read neither what a pod requests nor its labels nor its volumes. Those that read the
+same of a pod form a group (*part*); pods that are equal in that, and differ in anything else, are
+asked about once:
+
+    part of the pod    plugins                         asked once for
+    the rest           NodeAffinity, NodePorts, ...    pods of one template
+    with labels        PodTopologySpread, ...          those with these labels
+    with volumes       VolumeBinding, ...              those with these volumes
+    with requests      NodeResourcesFit, ...           those with these requests
 
 Projections are numbered, so that a key is a short tuple of integers. Numbers are never used twice:
 when the table of them is full it is emptied, and what was known gets other numbers, which costs an
@@ -21,12 +28,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
-from podsched.engine.runtime.profile_runtime import ProfileRuntime
+from podsched.engine.runtime.profile_runtime import ProfileRuntime, Source
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo, PodShape
+from podsched.framework.pods import PodInfo
 
 PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
 #: Projections that are remembered; a unique one per pod takes some 300 bytes.
@@ -42,8 +49,20 @@ _FAILED: Final = object()
 _Ask = Callable[[PodInfo, ClusterView], Hashable]
 
 
-class _OfShape(NamedTuple):
-    """The projections that depend on a class alone, but for requests, and a number for them."""
+class _Part(NamedTuple):
+    """Plugins that read the same of a pod, and where what they said of it is kept.
+
+    ``varying``: the part that the profile's ``varying`` plugins read.
+    """
+
+    number: int
+    source: Source
+    plugins: Sequence[tuple[str, _Ask]]
+    varying: bool
+
+
+class _OfPart(NamedTuple):
+    """The projections of a part, and a number for them."""
 
     number: int
     by_plugin: Mapping[str, Hashable]
@@ -60,8 +79,9 @@ class _OfClass(NamedTuple):
     by_plugin: Mapping[str, Hashable]
 
 
-#: Projections that depend on more than the class, by shape; for as long as nothing changes.
-Live = dict[PodShape, tuple[Hashable, ...]]
+#: Projections that depend on more than the class, by part and what pods that are equal in it
+#: share; for as long as nothing changes.
+Live = dict[tuple[int, object], tuple[Hashable, ...]]
 
 
 class Projections:
@@ -70,12 +90,8 @@ class Projections:
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        of_class = [(n, p) for n, p in runtime.projecting.items() if p.of_class]
-        of_pod = [(n, p) for n, p in runtime.projecting.items() if not p.of_class]
-        self._of_shape = [(name, p.ask) for name, p in of_class if p.of_shape]
-        self._of_class = [(name, p.ask) for name, p in of_class if not p.of_shape]
-        self._of_pod = [(name, p.ask) for name, p in of_pod]
-        self._is_shared = all(p.of_shape for _, p in of_pod)
+        self._fixed, self._live = _parts(runtime, of_class=True), _parts(runtime, of_class=False)
+        self._live_names = [name for part in self._live for name, _ in part.plugins]
         self._numbers: dict[Hashable, int] = {}
         self._serial = itertools.count(1)
         # Classes are shared by profiles, and by the states of several terms.
@@ -86,24 +102,26 @@ class Projections:
 
         ``known``: projections of pods of the same profile since the last change; some are added.
         """
-        fixed, shape = self._of(pod).number, pod.cls.shape
-        priority = pod.cls.priority if self._cluster.nominated_nodes() else None
-        live = known.get(shape) if known is not None and self._is_shared else None
-        if live is not None:
-            return (fixed, priority, *live)
-        try:
-            live = tuple(self._ask(self._of_pod, pod).values())
-            hash(live)
-        except (PluginFailure, TypeError):
-            # What is wrong with the plugin shows in the evaluation, which reports it.
-            return (fixed, "class", pod.cls.id, _FAILED)
-        if known is not None:
-            known[shape] = live
-        return (fixed, priority, *live)
+        cls, known = pod.cls, {} if known is None else known
+        key: list[Hashable] = [self._of(pod).number]
+        key.append(cls.priority if self._cluster.nominated_nodes() else None)
+        for part in self._live:
+            place = (part.number, part.source(cls))
+            live = known.get(place)
+            if live is None:
+                try:
+                    live = tuple(self._ask(part, pod).values())
+                    hash(live)
+                except (PluginFailure, TypeError):
+                    # What is wrong with the plugin shows in the evaluation, which reports it.
+                    return (key[0], "class", cls.id, _FAILED)
+                known[place] = live
+            key += live
+        return tuple(key)
 
-    def _ask(self, plugins: Sequence[tuple[str, _Ask]], pod: PodInfo) -> dict[str, Hashable]:
+    def _ask(self, part: _Part, pod: PodInfo) -> dict[str, Hashable]:
         cluster = self._cluster
-        return {n: guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in plugins}
+        return {n: guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in part.plugins}
 
     def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
         """Return what is equal for pods with such a key that differ in varying plugins alone.
@@ -125,43 +143,43 @@ class Projections:
         """Return the projections of a pod with this key, by plugin; for columns to be shared."""
         if key[-1] is _FAILED:
             return {}
-        of_pod = zip((name for name, _ in self._of_pod), key[2:], strict=True)
-        return {**self._of(pod).by_plugin, **dict(of_pod)}
+        return {**self._of(pod).by_plugin, **dict(zip(self._live_names, key[2:], strict=True))}
 
     def _of(self, pod: PodInfo) -> _OfClass:
         compiled = pod.cls.compiled
-        found = compiled.get(self._compiled_key)
+        found: _OfClass | None = compiled.get(self._compiled_key)
         if found is None:
             found = compiled[self._compiled_key] = self._compile(pod)
-        return cast(_OfClass, found)
+        return found
 
     def _compile(self, pod: PodInfo) -> _OfClass:
         """Return what depends on the pod's class alone, and a number for it."""
         cls = pod.cls
         own: Hashable = cls.id if self._runtime.reads_whole_pods else None
-        shape = _OfShape(0, {})
-        parts: Mapping[str, Hashable] = {}
+        found: Sequence[_OfPart] = ()
         try:
-            shape, parts = self._shape(pod), self._ask(self._of_class, pod)
-            hash(tuple(parts.values()))
+            found = [self._of_part(part, pod) for part in self._fixed]
         except (PluginFailure, TypeError):
-            shape, parts, own = _OfShape(0, {}), {}, cls.id
+            own = cls.id
+        numbers = [of_part.number for of_part in found]
+        kin = 0
+        if own is None and self._runtime.varying:
+            pairs = zip(self._fixed, numbers, strict=True)
+            kin = self._number(("kin", *(n for part, n in pairs if not part.varying)))
         requests = frozenset(cls.requests.items())
-        of_class = (own, requests, cls.nonzero, shape.number, *parts.values())
-        kin, varying = 0, self._runtime.varying
-        if own is None and varying:
-            common = (part for name, part in parts.items() if name not in varying)
-            kin = self._number(("kin", shape.number, *common))
-        return _OfClass(self._number(of_class), kin, {**shape.by_plugin, **parts})
+        number = self._number((own, requests, cls.nonzero, *numbers))
+        by_plugin = {name: said for of_part in found for name, said in of_part.by_plugin.items()}
+        return _OfClass(number, kin, by_plugin)
 
-    def _shape(self, pod: PodInfo) -> _OfShape:
-        """Return what depends on the pod's shape alone. Raises PluginFailure, TypeError."""
-        compiled = pod.cls.shape.compiled
-        found: _OfShape | None = compiled.get(self._compiled_key)
+    def _of_part(self, part: _Part, pod: PodInfo) -> _OfPart:
+        """Return what depends on a part of the pod's class. Raises PluginFailure, TypeError."""
+        compiled: dict[Any, Any] = part.source(pod.cls).compiled
+        place = (self._compiled_key, part.number)
+        found: _OfPart | None = compiled.get(place)
         if found is None:
-            parts = self._ask(self._of_shape, pod)
-            found = _OfShape(self._number(("shape", *parts.values())), parts)
-            compiled[self._compiled_key] = found
+            said = self._ask(part, pod)
+            found = _OfPart(self._number((part.number, *said.values())), said)
+            compiled[place] = found
         return found
 
     def _number(self, projection: Hashable) -> int:
@@ -171,3 +189,16 @@ class Projections:
                 self._numbers.clear()
             found = self._numbers[projection] = next(self._serial)
         return found
+
+
+def _parts(runtime: ProfileRuntime, *, of_class: bool) -> Sequence[_Part]:
+    """Return the plugins whose projections depend on the class alone, or on more, by part."""
+    found: dict[tuple[Source, bool], list[tuple[str, _Ask]]] = {}
+    for name, projecting in runtime.projecting.items():
+        if projecting.of_class is of_class:
+            place = projecting.source, name in runtime.varying
+            found.setdefault(place, []).append((name, projecting.ask))
+    return [
+        _Part(number, source, plugins, varying)
+        for number, ((source, varying), plugins) in enumerate(found.items())
+    ]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -44,9 +45,12 @@ from podsched.engine.evaluation.scoring import (
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import FIXED_INPUTS, CycleState
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, PodShape
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores
+
+#: Shapes of which a pod is remembered.
+_MOST_SHAPES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,10 @@ class Variants:
         self.cost = evaluation.cost
         self._versions = self._now()
         self._inputs = _inputs(evaluation)
-        self._pod = pod
-        self._of_shape = all(
-            read.of_shape for name, read in runtime.projecting.items() if name not in varying
+        #: A pod for each shape that was looked at, where plugins read nothing else.
+        self._known: dict[PodShape, PodInfo] = {pod.cls.shape: pod}
+        self._of_shape = not any(
+            read.reads_requests for name, read in runtime.projecting.items() if name not in varying
         )
 
     @classmethod
@@ -131,9 +136,11 @@ class Variants:
         if self._now() != self._versions or pod.nominated_node_name:
             return False
         # To plugins that read no requests, pods of one shape are one and the same. They remember
-        # what they found out about that one's class.
-        if self._of_shape and pod.cls.shape is self._pod.cls.shape:
-            pod = self._pod
+        # what they found out about the first one's class.
+        if self._of_shape:
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            pod = self._known.setdefault(pod.cls.shape, pod)
         cluster = self._cluster
         return all(read(pod, cluster) == value for read, value in self._inputs)
 

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
@@ -47,7 +47,7 @@ from podsched.framework.plugin import (
     WholeScorePlugin,
     traits_of,
 )
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape
 from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
@@ -106,16 +106,39 @@ class Named(Generic[P]):
     )
 
 
+#: Returns what pods share that are equal in the parts that a plugin reads.
+Source = Callable[[PodClass], PodClass | PodShape | PodAmounts]
+
+#: By whether requests, labels and volumes are read.
+_SOURCES: Final[Mapping[tuple[bool, bool, bool], Source]] = {
+    (False, False, False): lambda cls: cls.shape.plain,
+    (False, False, True): lambda cls: cls.shape.without_labels,
+    (False, True, False): lambda cls: cls.shape.without_volumes,
+    (False, True, True): lambda cls: cls.shape,
+    (True, False, False): lambda cls: cls.amounts,
+    (True, False, True): lambda cls: cls,
+    (True, True, False): lambda cls: cls,
+    (True, True, True): lambda cls: cls,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Projecting:
     """A plugin's projection; ``of_class``: it depends on the pod's class alone.
 
-    ``of_shape``: it does not depend on what containers request and are limited to.
+    The others say what of the class it depends on beside the rest of the spec (``Traits``).
     """
 
     ask: Callable[[PodInfo, ClusterView], Hashable]
     of_class: bool
-    of_shape: bool
+    reads_requests: bool
+    reads_labels: bool
+    reads_volumes: bool
+
+    @property
+    def source(self) -> Source:
+        """Where what is known of pods that are equal to the plugin is kept."""
+        return _SOURCES[self.reads_requests, self.reads_labels, self.reads_volumes]
 
 
 class ProfileRuntime:
@@ -280,8 +303,13 @@ class ProfileRuntime:
         for name, plugin in self._deciding().items():
             if isinstance(plugin, ProjectingPlugin):
                 traits = traits_of(plugin)
-                of_class, of_shape = traits.projects_class, not traits.reads_requests
-                found[name] = Projecting(plugin.projection, of_class, of_shape)
+                found[name] = Projecting(
+                    plugin.projection,
+                    traits.projects_class,
+                    traits.reads_requests,
+                    traits.reads_labels,
+                    traits.reads_volumes,
+                )
         return found
 
     def _is_varying(self, name: str) -> bool:

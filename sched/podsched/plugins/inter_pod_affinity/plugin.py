@@ -124,6 +124,7 @@ class InterPodAffinity:
         depends_on_feasible=False,
         normalizes_by_extremes=True,
         reads_requests=False,
+        reads_volumes=False,
     )
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

@@ -99,7 +99,7 @@ NO_TERMS: Final = PodTerms()
 
 def terms_of(cls: PodClass) -> PodTerms:
     """Return the compiled terms of a pod class."""
-    compiled = cls.shape.compiled
+    compiled = cls.shape.plain.compiled
     found = compiled.get(PLUGIN)
     if found is None:
         found = compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)

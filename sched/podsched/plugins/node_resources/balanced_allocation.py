@@ -41,7 +41,11 @@ class NodeResourcesBalancedAllocation:
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     traits: ClassVar[Traits] = Traits(
-        reads_pods=False, depends_on_feasible=False, projects_class=True
+        reads_pods=False,
+        depends_on_feasible=False,
+        projects_class=True,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:

@@ -72,7 +72,11 @@ class NodeResourcesFit:
 
     name: ClassVar[str] = "NodeResourcesFit"
     traits: ClassVar[Traits] = Traits(
-        reads_pods=False, depends_on_feasible=False, projects_class=True
+        reads_pods=False,
+        depends_on_feasible=False,
+        projects_class=True,
+        reads_labels=False,
+        reads_volumes=False,
     )
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.

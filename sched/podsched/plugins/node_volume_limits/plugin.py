@@ -163,7 +163,7 @@ class NodeVolumeLimits:
 
     name: ClassVar[str] = "NodeVolumeLimits"
     #: It tells volumes apart, but pods of one class mount the same ones.
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False)
+    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._table: tuple[Hashable, NodeTable] | None = None

@@ -111,7 +111,7 @@ class VolumeBinding:
 
     name: ClassVar[str] = "VolumeBinding"
     traits: ClassVar[Traits] = Traits(
-        reads_pods=False, depends_on_feasible=False, reads_requests=False
+        reads_pods=False, depends_on_feasible=False, reads_requests=False, reads_labels=False
     )
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
