@@ -143,6 +143,11 @@ class InputsPlugin(Protocol):
         ...
 
 
+#: What ``projection`` returns where pods that are equal in what the plugin reads (``Traits``) have
+#: nothing for it to look at, now or ever: it is not asked about such pods again.
+NOTHING_READ: Final = "nothing read"
+
+
 @runtime_checkable
 class ProjectingPlugin(Protocol):
     """Plugins that say what of a pod they read, so that pods that differ elsewhere share answers.
@@ -156,7 +161,7 @@ class ProjectingPlugin(Protocol):
         Pods with equal projections get equal answers while ``inputs`` stay equal, on forks too,
         and change the answers to each other equally when they are placed. Labels count as far as
         selectors that exist see them, claims as what they are bound to. Cheap: it is asked for
-        whenever the pod is decided on.
+        whenever the pod is decided on, unless it was NOTHING_READ.
         """
         ...
 

@@ -19,7 +19,13 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    NOTHING_READ,
+    CycleState,
+    PreFilterResult,
+    Traits,
+)
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -149,7 +155,7 @@ class VolumeRestrictions(WithoutArgs):
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the disks, and the claims that only one pod may use or the missing one."""
         if not pod.cls.spec.volumes:
-            return ()
+            return NOTHING_READ
         return _disks(pod.cls), self._uses(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

@@ -20,7 +20,13 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
-from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    NOTHING_READ,
+    CycleState,
+    PreFilterResult,
+    Traits,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -70,7 +76,7 @@ class VolumeZone(WithoutArgs):
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the zones of the volumes, or why the claims rule out all nodes."""
         if not pod_claims(pod):
-            return ()
+            return NOTHING_READ
         try:
             return self._topologies(pod, cluster)
         except Rejected as why:

@@ -390,12 +390,15 @@ class Placer:
 
     def _of_key(self, batch: Sequence[QueuedPodInfo], key: PlacementKey) -> Sequence[QueuedPodInfo]:
         """Return the first of the pods, up to one of another key."""
-        cls = batch[0].info.cls
+        first = batch[0].info
+        cls, projections = first.cls, self._projections[key[0]]
         for count, queued in enumerate(batch):
-            if queued.info.cls is not cls:
-                if self.key(queued.info) != key:
+            pod = queued.info
+            if pod.cls is not cls:
+                # Mostly the classes differ, and the key is found anew when it is the pod's turn.
+                if not projections.may_be_alike(first, pod) or self.key(pod) != key:
                     return batch[:count]
-                cls = queued.info.cls
+                cls = pod.cls
         return batch
 
     async def prepare_post_filter(

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime, Source
 from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import NOTHING_READ
 from podsched.framework.pods import PodInfo
 
 PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
@@ -47,15 +48,17 @@ EvaluationKey = tuple[Hashable, ...]
 
 _FAILED: Final = object()
 _Ask = Callable[[PodInfo, ClusterView], Hashable]
+#: None: the plugin reads nothing of such pods.
+_Asked = Sequence[tuple[str, _Ask | None]]
 
 
 class _Part(NamedTuple):
     """Plugins that read the same of a pod, and where what they said of it is kept.
 
-    ``varying``: the part that the profile's ``varying`` plugins read.
+    ``place`` is the key in ``compiled``; ``varying``: these are the profile's ``varying`` plugins.
     """
 
-    number: int
+    place: str
     source: Source
     plugins: Sequence[tuple[str, _Ask]]
     varying: bool
@@ -81,7 +84,7 @@ class _OfClass(NamedTuple):
 
 #: Projections that depend on more than the class, by part and what pods that are equal in it
 #: share; for as long as nothing changes.
-Live = dict[tuple[int, object], tuple[Hashable, ...]]
+Live = dict[tuple[str, object], tuple[Hashable, ...]]
 
 
 class Projections:
@@ -90,38 +93,60 @@ class Projections:
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView) -> None:
         self._runtime = runtime
         self._cluster = cluster
-        self._fixed, self._live = _parts(runtime, of_class=True), _parts(runtime, of_class=False)
+        # Classes are shared by profiles, and by the states of several terms.
+        self._compiled_key = f"projections {next(_instances)}"
+        self._fixed = _parts(runtime, f"{self._compiled_key} fixed", of_class=True)
+        self._live = _parts(runtime, f"{self._compiled_key} live", of_class=False)
+        self._is_of_shape = not any(
+            p.reads_requests for p in runtime.projecting.values() if not p.of_class
+        )
         self._live_names = [name for part in self._live for name, _ in part.plugins]
         self._numbers: dict[Hashable, int] = {}
         self._serial = itertools.count(1)
-        # Classes are shared by profiles, and by the states of several terms.
-        self._compiled_key = f"projections {next(_instances)}"
 
     def key(self, pod: PodInfo, known: Live | None = None) -> EvaluationKey:
         """Return the pod's key, as long as nothing changes in the cluster.
 
         ``known``: projections of pods of the same profile since the last change; some are added.
         """
-        cls, known = pod.cls, {} if known is None else known
-        key: list[Hashable] = [self._of(pod).number]
-        key.append(cls.priority if self._cluster.nominated_nodes() else None)
+        cls, number = pod.cls, self._of(pod).number
+        known = {} if known is None else known
+        whole = (self._compiled_key, cls.shape if self._is_of_shape else cls)
+        live = known.get(whole)
+        if live is None:
+            try:
+                live = known[whole] = self._all_live(pod, known)
+            except (PluginFailure, TypeError):
+                # What is wrong with the plugin shows in the evaluation, which reports it.
+                return (number, "class", cls.id, _FAILED)
+        return (number, cls.priority if self._cluster.nominated_nodes() else None, *live)
+
+    def _all_live(self, pod: PodInfo, known: Live) -> tuple[Hashable, ...]:
+        """Return what depends on more than the class. Raises PluginFailure, TypeError."""
+        found: list[Hashable] = []
         for part in self._live:
-            place = (part.number, part.source(cls))
+            place = (part.place, part.source(pod.cls))
             live = known.get(place)
             if live is None:
-                try:
-                    live = tuple(self._ask(part, pod).values())
-                    hash(live)
-                except (PluginFailure, TypeError):
-                    # What is wrong with the plugin shows in the evaluation, which reports it.
-                    return (key[0], "class", cls.id, _FAILED)
+                live = self._live_of(part, pod)
+                hash(live)
                 known[place] = live
-            key += live
-        return tuple(key)
+            found += live
+        return tuple(found)
 
-    def _ask(self, part: _Part, pod: PodInfo) -> dict[str, Hashable]:
+    def _live_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
+        """Return it for one part, which is not certain to be hashable. Raises PluginFailure."""
+        compiled, place = part.source(pod.cls).compiled, part.place
+        plugins: _Asked = compiled.get(place, part.plugins)
         cluster = self._cluster
-        return {n: guarded(n, PROJECTION_WORDING, ask, pod, cluster) for n, ask in part.plugins}
+        said = tuple(
+            NOTHING_READ if ask is None else guarded(name, PROJECTION_WORDING, ask, pod, cluster)
+            for name, ask in plugins
+        )
+        if place not in compiled:
+            pairs = zip(plugins, said, strict=True)
+            compiled[place] = [(n, None if one == NOTHING_READ else ask) for (n, ask), one in pairs]
+        return said
 
     def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
         """Return what is equal for pods with such a key that differ in varying plugins alone.
@@ -173,13 +198,15 @@ class Projections:
 
     def _of_part(self, part: _Part, pod: PodInfo) -> _OfPart:
         """Return what depends on a part of the pod's class. Raises PluginFailure, TypeError."""
-        compiled: dict[Any, Any] = part.source(pod.cls).compiled
-        place = (self._compiled_key, part.number)
-        found: _OfPart | None = compiled.get(place)
+        compiled = part.source(pod.cls).compiled
+        found: _OfPart | None = compiled.get(part.place)
         if found is None:
-            said = self._ask(part, pod)
-            found = _OfPart(self._number((part.number, *said.values())), said)
-            compiled[place] = found
+            said = {
+                name: guarded(name, PROJECTION_WORDING, ask, pod, self._cluster)
+                for name, ask in part.plugins
+            }
+            found = _OfPart(self._number((part.place, *said.values())), said)
+            compiled[part.place] = found
         return found
 
     def _number(self, projection: Hashable) -> int:
@@ -191,14 +218,14 @@ class Projections:
         return found
 
 
-def _parts(runtime: ProfileRuntime, *, of_class: bool) -> Sequence[_Part]:
+def _parts(runtime: ProfileRuntime, place: str, *, of_class: bool) -> Sequence[_Part]:
     """Return the plugins whose projections depend on the class alone, or on more, by part."""
     found: dict[tuple[Source, bool], list[tuple[str, _Ask]]] = {}
     for name, projecting in runtime.projecting.items():
         if projecting.of_class is of_class:
-            place = projecting.source, name in runtime.varying
-            found.setdefault(place, []).append((name, projecting.ask))
+            kind = projecting.source, name in runtime.varying
+            found.setdefault(kind, []).append((name, projecting.ask))
     return [
-        _Part(number, source, plugins, varying)
+        _Part(f"{place} {number}", source, plugins, varying)
         for number, ((source, varying), plugins) in enumerate(found.items())
     ]

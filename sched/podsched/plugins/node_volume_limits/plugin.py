@@ -22,7 +22,14 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
-from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    NOTHING_READ,
+    CycleState,
+    Handle,
+    PreFilterResult,
+    Traits,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
@@ -172,7 +179,7 @@ class NodeVolumeLimits:
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the volumes; where no node has a limit, only whether they can be counted."""
         if not _concerns(pod):
-            return ()
+            return NOTHING_READ
         volumes = self._attachable(cluster)
         new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
         wrong = tuple((one.code, one.text) for one in new)

@@ -22,6 +22,7 @@ from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
+    NOTHING_READ,
     CycleState,
     Handle,
     PreBindPlan,
@@ -125,7 +126,7 @@ class VolumeBinding:
         """Return what bound volumes require; claims that have to be bound are the pod's own."""
         claims = pod_claims(pod)
         if not claims:
-            return ()
+            return NOTHING_READ
         wrong = _unusable_claim(pod, cluster)
         if wrong:
             return wrong
