@@ -267,7 +267,8 @@ class Columns:
     @property
     def position(self) -> int:
         """A place in the journal of changed rows."""
-        return self._journal.position
+        journal = self._journal  # Read ten times a decision: without a further call.
+        return journal.start + len(journal.rows)
 
     @property
     def start_times_position(self) -> int:

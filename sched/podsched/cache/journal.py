@@ -30,10 +30,11 @@ JOURNAL_LIMIT: Final = 131_072
 class Journal:
     """A bounded list of row numbers; positions only grow."""
 
-    __slots__ = ("_changed", "_changed_at", "_start", "rows")
+    __slots__ = ("_changed", "_changed_at", "rows", "start")
 
     def __init__(self) -> None:
-        self._start = 0
+        #: The position of the first of ``rows``.
+        self.start = 0
         #: What was answered since the last change, by position: readers come in groups.
         self._changed: dict[int, Rows] = {}
         self._changed_at = 0
@@ -42,34 +43,34 @@ class Journal:
 
     @property
     def position(self) -> int:
-        return self._start + len(self.rows)
+        return self.start + len(self.rows)
 
     def trim(self) -> None:
         """Forget all but the newer half of what the journal may hold."""
         excess = len(self.rows) - JOURNAL_LIMIT // 2
         if excess > 0:
             del self.rows[:excess]
-            self._start += excess
+            self.start += excess
 
     def extend(self, rows: Iterable[int]) -> None:
         self.rows.extend(rows)
 
     def restart(self) -> None:
         """Make every position given out so far too old."""
-        self._start += len(self.rows) + 1
+        self.start += len(self.rows) + 1
         self.rows.clear()
 
     def changed_since(self, position: int) -> Rows | None:
         """Return the distinct rows, ascending; None when ``position`` is too old."""
-        if position < self._start:
+        if position < self.start:
             return None
         # Mostly a handful of rows after each decision: a set is far ahead of ``np.unique`` there.
-        now = self._start + len(self.rows)
+        now = self.start + len(self.rows)
         if now != self._changed_at:
             self._changed, self._changed_at = {}, now
         found = self._changed.get(position)
         if found is None:
-            distinct = set(self.rows[position - self._start :])
+            distinct = set(self.rows[position - self.start :])
             found = self._changed[position] = np.fromiter(distinct, np.intp, len(distinct))
             found.sort()
             found.flags.writeable = False

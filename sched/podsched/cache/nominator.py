@@ -23,9 +23,10 @@ class Nominator:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
-        #: The nodes concerned by the latest changes; ``version`` counts all changes.
+        #: The nodes concerned by the latest changes.
         self._changed: deque[str] = deque(maxlen=JOURNAL)
-        self._version = 0
+        #: Changes whenever a nomination is made, moved or withdrawn.
+        self.version = 0
 
     def copy(self) -> Nominator:
         """Return the same nominations, to be changed by themselves."""
@@ -34,21 +35,16 @@ class Nominator:
         made._node_of = dict(self._node_of)
         return made
 
-    @property
-    def version(self) -> int:
-        """A number that changes whenever a nomination is made, moved or withdrawn."""
-        return self._version
-
     def changed_since(self, version: int) -> Collection[str] | None:
         """Return the nodes whose nominated pods changed since; None when that is too long ago."""
-        count = self._version - version
+        count = self.version - version
         if count > len(self._changed):
             return None
         return set(islice(reversed(self._changed), count))
 
     def _note(self, node_name: str) -> None:
         self._changed.append(node_name)
-        self._version += 1
+        self.version += 1
 
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the pod to the node, and to no other any more."""

@@ -58,6 +58,8 @@ class ClusterState:
 
     def __init__(self, columns: Columns | None = None) -> None:
         self.columns = columns if columns is not None else Columns()
+        #: The same, as plugins know it.
+        self.nodes = self.columns
         self.nominator = Nominator()
         #: Every pod that is not finished, bound or not, by "namespace/name", as the informer
         #: reported it last.
@@ -73,10 +75,6 @@ class ClusterState:
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
         made._changes = self._changes
         return made
-
-    @property
-    def nodes(self) -> Columns:
-        return self.columns
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object of any kind but Pod and Node."""

@@ -123,7 +123,10 @@ class Placer:
 
     def key(self, pod: PodInfo) -> PlacementKey:
         """Return what is equal for pods that are decided on alike, while nothing changes."""
-        known = self._keys()
+        return self._key(pod, self._keys())
+
+    def _key(self, pod: PodInfo, known: dict[PodClass, PlacementKey]) -> PlacementKey:
+        """Do the same where nothing has changed since the keys in ``known``."""
         found = known.get(pod.cls)
         if found is None:
             name = pod.cls.scheduler_name
@@ -159,10 +162,11 @@ class Placer:
             return self.key(one) == self.key(other)
         if len(batch) >= most or not projections.may_be_kin(one, other):
             return False
-        variants = self._variants_of(one, self.key(one))
+        keys = self._keys()
+        variants = self._variants_of(one, self._key(one, keys))
         # The key of the other one only if it is of use: when it comes to be the first, it is found
         # anew.
-        return variants is not None and variants is self._variants_of(other, self.key(other))
+        return variants is not None and variants is self._variants_of(other, self._key(other, keys))
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""
@@ -334,7 +338,8 @@ class Placer:
 
         Not on several of one key: to these an evaluation is of use.
         """
-        variants = self._variants_of(batch[0].info, self.key(batch[0].info))
+        keys = self._keys()
+        variants = self._variants_of(batch[0].info, self._key(batch[0].info, keys))
         if variants is None:
             return []
         # All keys before the first pod is assumed: that pods are alike does not change meanwhile
@@ -342,7 +347,7 @@ class Placer:
         found: dict[PlacementKey, QueuedPodInfo] = {}
         last = None
         for queued in batch:
-            key = self.key(queued.info)
+            key = self._key(queued.info, keys)
             if key in found or self._variants_of(queued.info, key) is not variants:
                 if key == last:
                     del found[key]

@@ -43,6 +43,9 @@ _log = get_logger("scheduler")
 #: Seconds that popped pods may wait for extenders to answer about those before them. Then they go
 #: back to the queue, where more important ones may have come.
 MAX_WAIT_FOR_EXTENDERS = 0.1
+#: Popped pods looked at, after others had a turn, for those that are gone by then. To look at all
+#: that are left would be quadratic where each takes long, as preemptors do.
+_CHECKED = 64
 
 
 class SchedulingCycle:
@@ -124,14 +127,18 @@ class SchedulingCycle:
         if self._extended is not None and self._extended.takes(pods[0].info.cls):
             await self._schedule_extended(self._extended, runtime, pods, now)
             return
-        remaining = pods
-        while remaining:
-            remaining = await self._schedule_some(runtime, remaining, now)
+        unchecked: list[QueuedPodInfo] = []
+        while pods or unchecked:
+            if not pods:
+                pods, unchecked = unchecked[:_CHECKED], unchecked[_CHECKED:]
+                pods = self._not_skipped(pods)
+                continue
+            pods = await self._schedule_some(runtime, pods, now)
             # Not after each pod that fits nowhere: the evictions and statuses of preemptors would
             # go out in calls of a few.
-            if remaining and self._turn.is_over:
+            if (pods or unchecked) and self._turn.is_over:
                 await self._turn.give_way()
-                remaining = self._not_skipped(remaining)
+                pods, unchecked = [], pods + unchecked
 
     async def _schedule_some(
         self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
 from podsched.framework.nodes import ClusterView
@@ -100,10 +100,10 @@ NO_TERMS: Final = PodTerms()
 def terms_of(cls: PodClass) -> PodTerms:
     """Return the compiled terms of a pod class."""
     compiled = cls.shape.plain.compiled
-    found = compiled.get(PLUGIN)
+    found: PodTerms | None = compiled.get(PLUGIN)
     if found is None:
         found = compiled[PLUGIN] = compile_terms(cls.spec, cls.namespace)
-    return cast(PodTerms, found)
+    return found
 
 
 def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -107,11 +107,11 @@ class NodeResourcesFit:
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
         requests = pod.cls.requests
-        state.data[self.name] = tuple(
-            (name, amount)
-            for name in (*_FIRST, *sorted(requests.keys() - NATIVE))
-            if (amount := requests.get(name, 0)) > 0 and self._compares(name)
-        )
+        wanted = [(name, requests[name]) for name in _FIRST if requests.get(name, 0) > 0]
+        if len(requests) > len(wanted):
+            others = ((name, requests[name]) for name in sorted(requests.keys() - NATIVE))
+            wanted += [(name, n) for name, n in others if n > 0 and self._compares(name)]
+        state.data[self.name] = tuple(wanted)
         return PreFilterResult()
 
     def _compares(self, name: str) -> bool:
@@ -213,13 +213,11 @@ class NodeResourcesFit:
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
         """Return what Filter compares, and one of the pods that a node allows."""
-        known = cls.compiled.get(self._demand_key)
+        known: Mapping[str, int] | None = cls.compiled.get(self._demand_key)
         if known is None:
-            wanted = cls.requests.items()
-            known = {name: n for name, n in wanted if n > 0 and self._compares(name)}
-            known[PODS] = 1
-            cls.compiled[self._demand_key] = known
-        return cast(Mapping[str, int], known)
+            wanted = {n: a for n, a in cls.requests.items() if a > 0 and self._compares(n)}
+            known = cls.compiled[self._demand_key] = {**wanted, PODS: 1}
+        return known
 
 
 def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
@@ -263,11 +261,11 @@ def _insufficient(resource: str) -> tuple[Reason, Reason]:
 def _scored(pod: PodInfo) -> Mapping[str, int]:
     """Return the requests that Score counts, computed once per class."""
     compiled = pod.cls.compiled
-    found = compiled.get(NodeResourcesFit.score_key)
+    found: Mapping[str, int] | None = compiled.get(NodeResourcesFit.score_key)
     if found is None:
         found = score_requests(pod.pod, pod.cls.requests)
         compiled[NodeResourcesFit.score_key] = found
-    return cast(Mapping[str, int], found)
+    return found
 
 
 def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:

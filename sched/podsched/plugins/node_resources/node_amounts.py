@@ -81,9 +81,9 @@ class NodeAmounts:
     def refresh(self, nodes: JournaledColumns) -> None:
         """Bring everything up to date; ``nodes`` are the same each time."""
         position = nodes.position
+        if position == self._position and self._version is not None:
+            return  # Changes of nodes are in the journal, too.
         version = (nodes.nodes_version, nodes.size)
-        if version == self._version and position == self._position:
-            return
         changed = nodes.changed_since(self._position) if version == self._version else None
         if changed is None:
             self._read(nodes)
