@@ -753,3 +753,31 @@ async def test_others_have_their_turn_between_decisions_that_take_long(
     async with world.running():
         await asyncio.sleep(1)
     assert seen[:4] == ["decided", "other"] * 2
+
+
+@pytest.mark.parametrize("gone", ["p20", "p70", "p139"])
+async def test_a_pod_that_is_gone_after_others_had_their_turn_is_not_decided_on(
+    gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, decided = 0.0, list[str]()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: used)
+    world = TermWorld()
+    world.node("n1")
+    decide = world.placer.decide
+
+    def long(*pods: Any, **how: Any) -> list[Decision]:
+        nonlocal used
+        used += ROUND
+        decisions = decide(*pods, **how)
+        if not decided:
+            asyncio.get_running_loop().call_soon(world.cluster.delete, "Pod", f"default/{gone}")
+        decided.extend(decision.queued.info.name for decision in decisions)
+        return decisions
+
+    monkeypatch.setattr(world.placer, "decide", long)
+    for number in range(140):
+        world.pod(f"p{number}", cpu="5")
+    async with world.running():
+        await asyncio.sleep(1)
+    assert sorted(decided) == sorted({f"p{number}" for number in range(140)} - {gone})
