@@ -95,7 +95,7 @@ class PodClasses:
         self._kept: deque[PodClass] = deque(maxlen=kept)
         self._specs: dict[Hashable, _SpecPart] = {}
         self._amounts: dict[Hashable, _Amounts] = {}
-        #: The relevant part of specs without requests and limits, and this serialized.
+        #: The relevant part of specs without requests, limits and volumes, and this serialized.
         self._bare: dict[bytes, tuple[v1.PodSpec, bytes]] = {}
         self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
         self._by_content: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()

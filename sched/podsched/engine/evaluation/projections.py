@@ -145,7 +145,7 @@ class Projections:
         )
         if place not in compiled:
             pairs = zip(plugins, said, strict=True)
-            compiled[place] = [(n, None if one == NOTHING_READ else ask) for (n, ask), one in pairs]
+            compiled[place] = [(n, None if one is NOTHING_READ else ask) for (n, ask), one in pairs]
         return said
 
     def kin(self, pod: PodInfo, key: EvaluationKey) -> EvaluationKey | None:
