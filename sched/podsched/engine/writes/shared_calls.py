@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
@@ -30,10 +29,33 @@ IN_FLIGHT = 2
 Results = Sequence[api_pb2.BatchResult]
 
 
-@dataclass(frozen=True, slots=True)
-class _Request(Generic[T]):
+class _Answers:
+    """The results of the messages that one task waits for: one future, whatever their number."""
+
+    __slots__ = ("_left", "_results", "all")
+
+    def __init__(self, count: int) -> None:
+        self._results = [api_pb2.BatchResult()] * count
+        self._left = count
+        self.all: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+
+    def put(self, place: int, result: api_pb2.BatchResult) -> None:
+        self._results[place] = result
+        self._left -= 1
+        if not self._left and not self.all.done():
+            self.all.set_result(self._results)
+
+    def fail(self, failure: ClientError) -> None:
+        if not self.all.done():
+            self.all.set_exception(failure)
+
+
+class _Request(NamedTuple, Generic[T]):
+    """A message, and where its result goes."""
+
     message: T
-    answer: asyncio.Future[api_pb2.BatchResult]
+    answers: _Answers
+    place: int
 
 
 class SharedCalls(Generic[T]):
@@ -58,11 +80,12 @@ class SharedCalls(Generic[T]):
         Raises:
             ClientError: a call that had a part of the messages failed as a whole.
         """
-        new_future = asyncio.get_running_loop().create_future
-        requests = [_Request(message, new_future()) for message in messages]
-        for request in requests:
-            self._outbox.put(str(next(self._numbers)), request)
-        return await asyncio.gather(*(request.answer for request in requests))
+        if not messages:
+            return ()
+        answers = _Answers(len(messages))
+        for place, message in enumerate(messages):
+            self._outbox.put(str(next(self._numbers)), _Request(message, answers, place))
+        return await answers.all
 
     async def _send(self, requests: Sequence[_Request[T]]) -> Results:
         results = await self._send_messages([request.message for request in requests])
@@ -70,10 +93,8 @@ class SharedCalls(Generic[T]):
         return results
 
     def _answered(self, _: str, request: _Request[T], result: api_pb2.BatchResult) -> None:
-        if not request.answer.done():
-            request.answer.set_result(result)
+        request.answers.put(request.place, result)
 
     def _failed(self, requests: Sequence[_Request[T]], failure: ClientError) -> None:
         for request in requests:
-            if not request.answer.done():
-                request.answer.set_exception(failure)
+            request.answers.fail(failure)
