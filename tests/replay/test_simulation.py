@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from podsched.api.objects import Pod
 from podsched.config.load import default_config, load_config
+from podsched.lib import event_loop
 from podsched.plugins.registry import factories
 from podsched.replay.history import History
 from podsched.replay.recording import Recording
@@ -98,4 +100,19 @@ def test_the_same_workload_runs_the_same_way_every_time(script: Script) -> None:
     recording = script.ended(40.0)
     first, second = simulated(recording), simulated(recording)
     assert first.pods == second.pods
+    assert any(pod.preempted for pod in first.pods.values())
+
+
+def test_it_runs_the_same_way_on_a_machine_that_is_slow(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        pod = with_run_time(a_pod(f"p{number}", f"{300 + 37 * number % 900}m"), 5.0 + number % 7)
+        pod.spec.priority = number % 3
+        script.added(number // 6, pod)
+    recording = script.ended(40.0)
+    first, calls = simulated(recording), itertools.count()
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(event_loop, clock, lambda: next(calls) * event_loop.ROUND)
+    assert simulated(recording).pods == first.pods
     assert any(pod.preempted for pod in first.pods.values())

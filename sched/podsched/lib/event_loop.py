@@ -70,9 +70,13 @@ _rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = WeakKeyDictionar
 
 
 class Turn:
-    """One task's share of the rounds of the running event loop; see ``is_over``."""
+    """One task's share of the rounds of the running event loop; see ``is_over``.
 
-    __slots__ = ("_began", "_began_at", "_round")
+    In a loop that has a ``processor_time`` of its own, as one of virtual time has, that counts:
+    what happens there must not depend on how fast the machine is.
+    """
+
+    __slots__ = ("_began", "_began_at", "_real_time", "_round", "_used")
 
     def __init__(self) -> None:
         """Begin the first turn."""
@@ -81,24 +85,27 @@ class Turn:
         if found is None:
             found = _rounds[loop] = _Round(loop)
         self._round = found
+        of_loop: Callable[[], float] | None = getattr(loop, "processor_time", None)
+        self._used = of_loop or thread_time
+        self._real_time = of_loop or monotonic
         self.begin()
 
     def begin(self) -> None:
         """Begin a turn, after something was awaited."""
-        self._began, self._began_at = thread_time(), monotonic()
+        self._began, self._began_at = self._used(), self._real_time()
 
     def has_lasted(self, seconds: float) -> bool:
         """Whether the turn has taken more than so many seconds of processor time."""
         # The kernel is asked for processor time, 1 us each time; no more can have passed of it than
         # of real time, which costs a twentieth of that.
-        if monotonic() - self._began_at <= seconds:
+        if self._real_time() - self._began_at <= seconds:
             return False
-        return thread_time() - self._began > seconds
+        return self._used() - self._began > seconds
 
     @property
     def is_over(self) -> bool:
         """Whether it is time to ``give_way``, after work of this task or of others before it."""
-        return self.has_lasted(_SHORT) and thread_time() >= self._round.ends(self._began)
+        return self.has_lasted(_SHORT) and self._used() >= self._round.ends(self._began)
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""
