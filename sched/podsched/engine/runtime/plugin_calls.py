@@ -49,13 +49,8 @@ def guarded(
     except PluginFailure:
         raise
     except Exception as error:
-        raise failure_of(plugin, wording, error) from error
-
-
-def failure_of(plugin: str, wording: str, error: Exception) -> PluginFailure:
-    """Return what an exception of a plugin means, and log it; for calls too hot for ``guarded``."""
-    _log_once(plugin, error)
-    return PluginFailure(plugin, f"{wording.format(plugin)}: {error}")
+        _log_once(plugin, error)
+        raise PluginFailure(plugin, f"{wording.format(plugin)}: {error}") from error
 
 
 def _log_once(plugin: str, error: Exception) -> None:
