@@ -61,9 +61,9 @@ class PodAmounts:
 class SpecParts:
     """The spec of pod classes, without what cannot influence a decision; nobody writes to it.
 
-    ``bare`` leaves out environment, mounts, host name, node name and the
-    like, and what the other two say, serialized: ``amounts``, what the containers and init
-    containers request and are limited to, and ``volumes``. Both are empty where ``bare`` says it.
+    ``bare`` leaves out environment, mounts, host name, node name and the like, and what the other
+    two say, serialized: ``amounts``, what the containers and init containers request and are
+    limited to, and ``volumes``. Both are empty where ``bare`` says it.
     """
 
     bare: v1.PodSpec
@@ -75,26 +75,25 @@ class SpecParts:
     def whole(self) -> v1.PodSpec:
         """All, put together when it is first asked for: for requests of one pod seldom."""
         if self._whole is None:
-            self._whole = self._put_together() if any(self.amounts) else self.without_amounts()
+            self._whole = self._put_together(self.amounts)
         return self._whole
 
     def without_amounts(self) -> v1.PodSpec:
         """Return the spec with all but ``amounts``."""
-        if not self.volumes:
+        return self._put_together(())
+
+    def _put_together(self, amounts: tuple[bytes, ...]) -> v1.PodSpec:
+        if not self.volumes and not any(amounts):
             return self.bare
         made = v1.PodSpec()
         made.CopyFrom(self.bare)
         for volume in self.volumes:
             made.volumes.add().MergeFromString(volume)
-        return made
-
-    def _put_together(self) -> v1.PodSpec:
-        made = v1.PodSpec()
-        made.CopyFrom(self.without_amounts())
-        containers = (*made.containers, *made.init_containers)
-        for container, taken in zip(containers, self.amounts, strict=True):
-            if taken:
-                container.resources.MergeFromString(taken)
+        if any(amounts):
+            containers = (*made.containers, *made.init_containers)
+            for container, taken in zip(containers, amounts, strict=True):
+                if taken:
+                    container.resources.MergeFromString(taken)
         return made
 
 
