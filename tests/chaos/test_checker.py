@@ -99,9 +99,11 @@ def test_a_create_that_is_known_by_its_revision_alone_is_found_there() -> None:
     story.pod("web")
     story.call("create", "web")
     assert broken(story) == []
+    born = story.revision
     story.stored()
     story.call("create", "web")
     assert broken(story) == [objects.CREATED]
+    assert f"and stored at {born} instead" in told(story)
 
 
 def test_a_create_that_failed_and_was_done_all_the_same_is_found() -> None:

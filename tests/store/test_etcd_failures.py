@@ -25,6 +25,7 @@ from podsched.store.errors import (
     Unavailable,
 )
 from podsched.store.etcd import EtcdOptions, EtcdStore, connect
+from podsched.store.member import EtcdMember
 from podsched.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
 from support.certificates import make_certificates
 
@@ -404,3 +405,33 @@ def test_every_error_says_whether_to_retry() -> None:
     assert (Unavailable.retryable, Unavailable.outcome_unknown) == (True, False)
     assert (MaybeApplied.retryable, MaybeApplied.outcome_unknown) == (False, True)
     assert not StoreError.retryable
+
+
+async def test_no_timer_commits_what_a_transaction_has_not_finished(
+    etcd: EmbeddedEtcd, store: EtcdStore, tmp_path: Path
+) -> None:
+    def heads() -> bytes:
+        """The two pages of bbolt that say what is committed."""
+        with (tmp_path / "etcd" / "member" / "snap" / "db").open("rb") as database:
+            return database.read(8192)
+
+    before = heads()
+    await store.write(put("written"))
+    await asyncio.sleep(0.5)  # etcd's default is a commit every 100 ms
+    assert heads() == before
+    await crash(etcd)
+    await etcd.start()
+    assert (await store.get("written")).kv is not None
+
+
+async def test_a_member_killed_after_it_was_defragmented_does_nothing_twice(
+    etcd: EmbeddedEtcd, store: EtcdStore
+) -> None:
+    for number in range(3):
+        last = await store.write(put(f"written-{number}"))
+    member = EtcdMember(etcd.endpoint)
+    await member.defragment()
+    await member.close()
+    await crash(etcd)
+    await etcd.start()
+    assert (await store.get("written-0")).revision == last.revision

@@ -60,7 +60,10 @@ def acknowledged_creates(history: History) -> Iterator[Violation]:
             continue
         life = lives.get(call.uid) if call.uid else born.get((call.key, call.revision))
         if life is None:
-            text = f"{call.key} was acknowledged at revision {call.revision} and never stored"
+            others = [number for key, number in born if key == call.key]
+            # Members of an etcd that has lost a write do not agree on revisions any more.
+            stored = f"stored at {others[0]} instead" if others else "never stored"
+            text = f"{call.key} was acknowledged at revision {call.revision} and {stored}"
             yield Violation(CREATED, text, call.answered, call.revision, (call.key,))
         elif life.gone and not (_may_go(life, removals) or (life.key, life.gone) in evicted):
             text = f"{call.key} is gone since revision {life.gone}, and nobody has deleted it"
