@@ -54,7 +54,7 @@ def _ports(cls: PodClass) -> tuple[Port, ...]:
     compiled = cls.shape.plain.compiled
     found: tuple[Port, ...] | None = compiled.get(_PORTS)
     if found is None:
-        found = compiled[_PORTS] = tuple(host_ports(cls.spec))
+        found = compiled[_PORTS] = tuple(host_ports(cls.spec_parts.bare))
     return found
 
 

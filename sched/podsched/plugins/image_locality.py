@@ -17,7 +17,6 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.without_args import WithoutArgs
-from podsched.v1 import objects_pb2 as v1
 
 MIN_THRESHOLD = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
@@ -80,16 +79,18 @@ class ImageLocality(WithoutArgs):
         compiled = cls.shape.without_labels.compiled
         found: tuple[str, ...] | None = compiled.get(self.name)
         if found is None:
-            names = self.image_names(cls.spec)
+            names = self.image_names(cls)
             found = tuple(normalized_image_name(name) for name in names if name)
             compiled[self.name] = found
         return found
 
-    def image_names(self, spec: v1.PodSpec) -> list[str]:
+    def image_names(self, cls: PodClass) -> list[str]:
         """Return the images of init containers, containers and image volumes, as written."""
+        spec = cls.spec_parts.bare
         names = [c.image for c in (*spec.init_containers, *spec.containers)]
-        return names + [v.image.reference for v in spec.volumes if v.HasField("image")]
+        return names + [v.image.reference for v in cls.volumes if v.HasField("image")]
 
 
 def _containers(cls: PodClass) -> int:
-    return len(cls.spec.containers) + len(cls.spec.init_containers)
+    spec = cls.spec_parts.bare
+    return len(spec.containers) + len(spec.init_containers)

@@ -70,10 +70,10 @@ class Disk:
         return self.kind == "ebs" or not (self.read_only and other.read_only)
 
 
-def disks_of(spec: v1.PodSpec) -> tuple[Disk, ...]:
+def disks_of(volumes: Iterable[v1.Volume]) -> tuple[Disk, ...]:
     """Return the disks among the volumes of a pod."""
     found = []
-    for volume in spec.volumes:
+    for volume in volumes:
         if volume.HasField("gce_persistent_disk"):
             pd = volume.gce_persistent_disk
             found.append(Disk("pd", pd.pd_name, pd.read_only))
@@ -92,7 +92,7 @@ def disks_of(spec: v1.PodSpec) -> tuple[Disk, ...]:
 def _disks(cls: PodClass) -> tuple[Disk, ...]:
     found = cls.compiled.get(_COMPILED)
     if found is None:
-        found = cls.compiled[_COMPILED] = disks_of(cls.spec)
+        found = cls.compiled[_COMPILED] = disks_of(cls.volumes)
     return cast(tuple[Disk, ...], found)
 
 
@@ -108,7 +108,7 @@ class ConflictingDisks:
 
     def counts(self, pod: PodInfo) -> int:
         """Return 1 for a pod with such a disk, else 0."""
-        return int(bool(pod.cls.spec.volumes) and _conflict(self.disks, _disks(pod.cls)))
+        return int(bool(pod.cls.volumes) and _conflict(self.disks, _disks(pod.cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class VolumeRestrictions(WithoutArgs):
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the disks, and the claims that only one pod may use or the missing one."""
-        if not pod.cls.spec.volumes:
+        if not pod.cls.volumes:
             return NOTHING_READ
         return _disks(pod.cls), self._uses(pod, cluster)
 
@@ -227,10 +227,10 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
     # The conflict is looked for within the namespace only, as kube-scheduler does.
     if old.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
-    if _conflict(_disks(pod.cls), disks_of(old.spec)):
+    if _conflict(_disks(pod.cls), disks_of(old.spec.volumes)):
         return QueueingHint.QUEUE
     mine = {claim.name for claim in pod_claims(pod) if not claim.ephemeral}
-    theirs = claims_of(old.spec, old.metadata.name)
+    theirs = claims_of(old.spec.volumes, old.metadata.name)
     released = any(claim.name in mine and not claim.ephemeral for claim in theirs)
     return QueueingHint.QUEUE if released else QueueingHint.SKIP
 
@@ -248,9 +248,9 @@ def _waiting_by_use() -> KeyedIndex:
 
 def _used(pod: v1.Pod) -> list[Hashable]:
     namespace = pod.metadata.namespace
-    claims = claims_of(pod.spec, pod.metadata.name)
+    claims = claims_of(pod.spec.volumes, pod.metadata.name)
     return [
-        *((namespace, disk.kind, disk.name) for disk in disks_of(pod.spec)),
+        *((namespace, disk.kind, disk.name) for disk in disks_of(pod.spec.volumes)),
         *((namespace, claim.name) for claim in claims),
     ]
 

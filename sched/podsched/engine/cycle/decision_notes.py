@@ -201,8 +201,9 @@ def digest(cls: PodClass) -> str:
         shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)
         labels, owner = sorted(cls.labels.items()), cls.controller
         shared.update(repr((cls.namespace, labels, owner, cls.priority)).encode())
-        spec = cls.spec_parts.without_amounts()
-        shared.update(spec.SerializeToString(deterministic=True))
+        parts = cls.spec_parts
+        shared.update(parts.bare.SerializeToString(deterministic=True))
+        shared.update(repr(parts.volumes).encode())
     content = shared.copy()
     content.update(repr(cls.spec_parts.amounts).encode())
     found: str = content.hexdigest()

@@ -14,11 +14,10 @@ import numpy as np
 
 from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.image_locality import MIN_THRESHOLD, ImageLocality
 from podsched.plugins.legacy.points import MAX_PRIORITY, as_scores
-from podsched.v1 import objects_pb2 as v1
 
 MAX_THRESHOLD: Final = 1000 * 1024 * 1024
 
@@ -39,6 +38,6 @@ class ImageLocalityPriority(ImageLocality):
         span = MAX_THRESHOLD - MIN_THRESHOLD
         return as_scores(MAX_PRIORITY * (clamped - MIN_THRESHOLD) // span)
 
-    def image_names(self, spec: v1.PodSpec) -> list[str]:
+    def image_names(self, cls: PodClass) -> list[str]:
         """Return the images of containers alone, as written."""
-        return [container.image for container in spec.containers]
+        return [container.image for container in cls.spec_parts.bare.containers]

@@ -28,7 +28,7 @@ class NoDiskConflict(WithoutArgs):
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the disks."""
-        return disks_of(pod.cls.spec) if pod.cls.spec.volumes else ()
+        return disks_of(pod.cls.volumes) if pod.cls.volumes else ()
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""
@@ -36,7 +36,7 @@ class NoDiskConflict(WithoutArgs):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without disks."""
-        disks = disks_of(pod.cls.spec)
+        disks = disks_of(pod.cls.volumes)
         if not disks:
             return PreFilterResult(SKIP)
         state.data[self.name] = ConflictingDisks(disks)

@@ -7,7 +7,7 @@ volumes count as those of the driver they were migrated to, on nodes that have a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -73,13 +73,13 @@ def inline_volumes(cls: PodClass) -> Inline:
     """Return the in-tree volumes that pods of the class mount without a claim."""
     found = cls.compiled.get(_COMPILED)
     if found is None:
-        found = cls.compiled[_COMPILED] = _inline(cls.spec)
+        found = cls.compiled[_COMPILED] = _inline(cls.volumes)
     return cast(Inline, found)
 
 
-def _inline(spec: v1.PodSpec) -> Inline:
-    volumes, error, some = [], "", False
-    for volume in spec.volumes:
+def _inline(volumes: Iterable[v1.Volume]) -> Inline:
+    found, error, some = [], "", False
+    for volume in volumes:
         plugin = in_tree_plugin(volume)
         if plugin is None:
             continue
@@ -91,8 +91,8 @@ def _inline(spec: v1.PodSpec) -> Inline:
         except Untranslatable as why:
             error = f"converting volume({volume.name}) from inline to csi: {why}"
             continue
-        volumes.append(Attachable(f"{plugin.driver}/{handle}", plugin.driver, True))
-    return Inline(tuple(volumes), error, some)
+        found.append(Attachable(f"{plugin.driver}/{handle}", plugin.driver, True))
+    return Inline(tuple(found), error, some)
 
 
 class AttachableVolumes:

@@ -65,7 +65,7 @@ class VolumeReferences:
 
     def counts(self, pod: PodInfo) -> int:
         """Return the number of claims and in-tree volumes of the pod."""
-        if not pod.cls.spec.volumes:
+        if not pod.cls.volumes:
             return 0
         return len(pod_claims(pod)) + len(inline_volumes(pod.cls).volumes)
 
@@ -76,7 +76,7 @@ class MayFail:
 
     def counts(self, pod: PodInfo) -> int:
         """Return 1 for a pod whose claims or translations have to be checked, else 0."""
-        if not pod.cls.spec.volumes:
+        if not pod.cls.volumes:
             return 0
         if inline_volumes(pod.cls).error:
             return 1
@@ -289,7 +289,7 @@ class NodeVolumeLimits:
 
 
 def _concerns(pod: PodInfo) -> bool:
-    return bool(pod_claims(pod)) or (bool(pod.cls.spec.volumes) and inline_volumes(pod.cls).any)
+    return bool(pod_claims(pod)) or (bool(pod.cls.volumes) and inline_volumes(pod.cls).any)
 
 
 def _new_volumes(volumes: AttachableVolumes, pod: PodInfo, csi_node: bool) -> NewVolumes:
@@ -335,7 +335,7 @@ def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dic
     """Return by driver what a node with limits has left. Raises CannotCount."""
     attached: dict[str, str] = {}
     for other in pods.values():
-        if other.cls.spec.volumes:
+        if other.cls.volumes:
             attached.update(mine.volumes.of(other, csi_node=True, new=False))
     counts = Counter(attached.values())
     also = {
@@ -364,7 +364,7 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return QueueingHint.SKIP
     volumes = old.spec.volumes
-    if claims_of(old.spec, old.metadata.name) or any(in_tree_plugin(v) for v in volumes):
+    if claims_of(volumes, old.metadata.name) or any(in_tree_plugin(v) for v in volumes):
         return QueueingHint.QUEUE
     return QueueingHint.SKIP
 
@@ -383,6 +383,6 @@ def _after_attachment_deleted(
     # kube-scheduler v1.36 overlooks pods with ephemeral volumes alone; they would wait for nothing.
     if pod_claims(pod):
         return QueueingHint.QUEUE
-    drivers = {plugin.driver for v in pod.cls.spec.volumes if (plugin := in_tree_plugin(v))}
+    drivers = {plugin.driver for v in pod.cls.volumes if (plugin := in_tree_plugin(v))}
     freed = old is not None and old.spec.attacher in drivers
     return QueueingHint.QUEUE if freed else QueueingHint.SKIP

@@ -73,7 +73,7 @@ def _after_driver_change(
 ) -> QueueingHint:
     if old is None or new is None or not old.spec.storage_capacity or new.spec.storage_capacity:
         return QueueingHint.SKIP
-    mine = (v.csi.driver for v in pod.cls.spec.volumes if v.HasField("csi"))
+    mine = (v.csi.driver for v in pod.cls.volumes if v.HasField("csi"))
     return _queue_if(new.metadata.name in mine)
 
 

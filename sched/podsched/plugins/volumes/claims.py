@@ -6,6 +6,7 @@ of a pod's claims are compiled once per pod class (a class with ephemeral volume
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -46,16 +47,16 @@ def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
     compiled = pod.cls.compiled
     found = compiled.get(_COMPILED)
     if found is None:
-        found = compiled[_COMPILED] = claims_of(pod.cls.spec, pod.name)
+        found = compiled[_COMPILED] = claims_of(pod.cls.volumes, pod.name)
     return cast(tuple[PodClaim, ...], found)
 
 
-def claims_of(spec: v1.PodSpec, pod_name: str) -> tuple[PodClaim, ...]:
-    """Return the claims that a pod of this spec and name mounts."""
-    if not spec.volumes:
+def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ...]:
+    """Return the claims that a pod of this name mounts with these volumes."""
+    if not volumes:
         return _NO_CLAIMS
     found = []
-    for volume in spec.volumes:
+    for volume in volumes:
         if volume.HasField("persistent_volume_claim"):
             found.append(PodClaim(volume.persistent_volume_claim.claim_name))
         elif volume.HasField("ephemeral"):
