@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from podsched.client.api_client import ApiClient
 from podsched.client.channels import ClientOptions
 from podsched.client.informer import Batch, Informer
 from podsched.server.settings import ServerSettings
+from podsched.store.protocol import Write, WriteOutcome
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_servers import Servers
@@ -332,21 +334,34 @@ async def test_reflection_lists_the_services(servers: Servers) -> None:
     assert {"podsched.v1.Objects", "podsched.v1.Pods", "grpc.health.v1.Health"} <= names
 
 
-async def test_stopping_lets_calls_finish(servers: Servers) -> None:
-    """What is under way is answered; watches end at once."""
+async def test_stopping_lets_calls_finish(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is under way is answered; watches end at once; what comes too late is told so."""
     server = await servers.start()
     client = ApiClient(server.address, ClientOptions(timeout=1))
     informer = Informer(servers.client(server), ["Pod"])
     task = asyncio.create_task(informer.run(lambda batch: None))
     await informer.synced.wait()
-    calls = [asyncio.create_task(client.create(pod(f"p{n}"))) for n in range(50)]
-    await asyncio.sleep(0.01)
+    reached, may_go, (store,) = asyncio.Event(), asyncio.Event(), servers.stores
+    write_many = store.write_many
+
+    async def held_up(writes: Sequence[Write]) -> list[WriteOutcome]:
+        reached.set()
+        await may_go.wait()
+        return await write_many(writes)
+
+    monkeypatch.setattr(store, "write_many", held_up)
+    call = asyncio.create_task(client.create(pod("in-time")))
+    await reached.wait()
     async with asyncio.timeout(4):
-        await server.stop(5)
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert any(isinstance(outcome, Pod) for outcome in outcomes)
-    # What came too late is told so; it did not just break off in an unexpected way.
-    assert not [o for o in outcomes if not isinstance(o, Pod | errors.Unavailable)]
+        stopping = asyncio.create_task(server.stop(5))
+        await asyncio.sleep(0.1)
+        may_go.set()
+        await stopping
+    assert isinstance(await call, Pod)
+    with pytest.raises(errors.Unavailable):
+        await client.create(pod("late"))
     task.cancel()
 
 

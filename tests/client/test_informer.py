@@ -146,13 +146,13 @@ async def test_waiting_for_a_revision_ends_with_it(followed: Followed) -> None:
 
 async def test_a_large_list_comes_in_parts(cluster: FakeCluster) -> None:
     """The revision moves with the last part only."""
-    for number in range(250):
+    for number in range(125):
         cluster.create(pod(f"p{number}"))
     followed = Followed(cluster)
     await followed.settle()
     assert [batch.partial for batch in followed.batches] == [True, True, False]
     assert [batch.revision for batch in followed.batches] == [0, 0, cluster.revision]
-    assert len(followed.events()) == 250
+    assert len(followed.events()) == 125
     followed.task.cancel()
 
 
@@ -160,13 +160,13 @@ async def test_a_large_response_comes_in_parts(followed: Followed) -> None:
     """Other tasks have their turn in between; the revision moves with the last part only."""
     before = followed.informer.revision
     followed.batches.clear()
-    for number in range(250):
+    for number in range(125):
         followed.cluster.create(pod(f"p{number}"))
     await followed.settle()
     assert [batch.partial for batch in followed.batches] == [True, True, False]
     assert [batch.revision for batch in followed.batches][:2] == [before, before]
     assert followed.informer.revision == followed.cluster.revision
-    assert len(followed.events()) == 250
+    assert len(followed.events()) == 125
 
 
 async def test_what_a_handler_raises_ends_the_informer(cluster: FakeCluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -81,3 +81,76 @@ async def test_tasks_share_a_round(work: Work) -> None:
     await asyncio.gather(task("a"), task("b"))
     # Where a has filled the round, b gives way after what cannot be divided; then they share one.
     assert order == ["a", "a", "b", "a", "b", "b"]
+
+
+async def in_rounds(order: list[str], *tasks: Coroutine[Any, Any, None]) -> list[str]:
+    """What tasks add to a list, by the loop's rounds, until all have ended."""
+    rounds: list[str] = []
+
+    async def watch() -> None:
+        while True:
+            rounds.append("".join(order))
+            order.clear()
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*tasks)
+    watching.cancel()
+    return [some for some in (*rounds, "".join(order)) if some]
+
+
+async def test_who_fills_a_round_and_who_waits_take_turns(work: Work) -> None:
+    order: list[str] = []
+
+    async def task(name: str) -> None:
+        turn = Turn()
+        for _ in range(4):
+            work(ROUND * 1.2)
+            order.append(name)
+            await turn.give_way()
+
+    # Both begin in the first one; nobody comes behind the other in a round that is full.
+    rounds = await in_rounds(order, task("a"), task("b"))
+    assert rounds == ["ab", "a", "b", "a", "b", "a", "b"]
+
+
+async def test_a_turn_does_not_begin_in_a_round_that_is_over(work: Work) -> None:
+    order: list[str] = []
+    turn = Turn()
+
+    async def fills() -> None:
+        mine = Turn()
+        work(ROUND * 1.2)
+        order.append("a")
+        mine.end()
+
+    async def waits() -> None:
+        await turn.wait()
+        order.append("b")
+
+    assert await in_rounds(order, fills(), waits()) == ["a", "b"]
+
+
+async def test_a_turn_begins_at_last_whoever_fills_the_rounds(work: Work) -> None:
+    began = False
+
+    async def never_waits() -> int:
+        rounds = 0
+        while not began:
+            turn = Turn()
+            work(ROUND * 1.2)
+            turn.end()
+            rounds += 1
+            await asyncio.sleep(0)
+        return rounds
+
+    async def waits() -> None:
+        nonlocal began
+        turn = Turn()
+        await asyncio.sleep(0)
+        await turn.wait()
+        began = True
+
+    async with asyncio.timeout(5):
+        rounds, _ = await asyncio.gather(never_waits(), waits())
+    assert 3 <= rounds <= 8

@@ -3,14 +3,21 @@
 A loop that is blocked, by a long computation or by the garbage collector, answers nobody, renews
 no lease and notices no timeout. What is due has to wait for the rest of the loop's current round
 and for the whole next one, whoever works in them. So tasks that have much to do share a round: it
-lasts for ``ROUND``, and whoever finds it over (``Turn``) goes on in the next one. What counts is
-processor time, so that parts of work are not smaller, and cost more, where others use the machine.
+lasts for ``ROUND``, and whoever finds it over (``Turn``) goes on in the next one, before those that
+have worked since:
+
+    round 1   a works for 4 ms and gives way; b finds the round over
+    round 2   b works for 3 ms and awaits something; a works for 1 ms and finds the round over
+
+What counts is processor time, so that parts of work are not smaller, and cost more, where others
+use the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import itemgetter
 from time import monotonic, process_time, thread_time
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -22,9 +29,12 @@ PERIOD, _BUSY_PERIOD = 0.01, 0.002
 _BUSY: Final = 0.001
 
 #: Seconds of processor time of a round in which long work goes on. A callback may wait for two
-#: rounds, each with what cannot be divided. With 4 ms batches were so small that pods with labels
-#: or claims of their own cost a leader a fifth more.
-ROUND: Final = 0.006
+#: rounds, each with what cannot be divided: a leader's are 5 to 12 ms long. With 2 ms batches of
+#: pods that differ would be too small.
+ROUND: Final = 0.004
+#: Rounds that a task waits for at most: who never waits, as calls do not, may fill one after the
+#: other.
+_MOST_ROUNDS: Final = 3
 #: Seconds of work that no round is marked for: that would cost a short call as much as it saves.
 _SHORT: Final = 0.0005
 
@@ -32,16 +42,22 @@ _SHORT: Final = 0.0005
 async def watch_lag(observe: Callable[[float, float], None]) -> None:
     """Call ``observe`` with the running loop's lag in seconds, again and again, until cancelled.
 
-    A task sleeps and sees how much later than asked for it wakes, so a block is seen with up to
-    ``PERIOD`` less than it took. The second argument is how much of the lag this process can have
-    caused: no more than the processor time that it used meanwhile. The rest others took.
+    A timer sees how much later than due it runs, so a block is seen with up to ``PERIOD`` less than
+    it took. The second argument is how much of the lag this process can have caused: no more than
+    the processor time that it used meanwhile. The rest others took.
     """
-    clock = asyncio.get_running_loop().time
+    loop = asyncio.get_running_loop()
     period, before = PERIOD, process_time()
     while True:
-        due = clock() + period
-        await asyncio.sleep(period)
-        lag, after = max(0.0, clock() - due), process_time()
+        due = loop.time() + period
+        # Not ``sleep``: its timer would wake this task, which would run a round later.
+        ran = loop.create_future()
+        timer = loop.call_at(due, lambda ran: ran.set_result((loop.time(), process_time())), ran)
+        try:
+            now, after = await ran
+        finally:
+            timer.cancel()
+        lag = max(0.0, now - due)
         observe(lag, min(lag, after - before))
         before = after
         period = _BUSY_PERIOD if lag > _BUSY else PERIOD
@@ -50,20 +66,37 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
 class _Round:
     """When the current round of a loop ends for long work; begun by the first that asks."""
 
-    __slots__ = ("_call_soon", "_ends")
+    __slots__ = ("_ends", "_loop", "_waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_soon = loop.call_soon
+        self._loop = loop
         self._ends: float | None = None
+        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
+
+    def is_over(self, now: float) -> bool:
+        return self._ends is not None and now >= self._ends
 
     def ends(self, began: float) -> float:
         if self._ends is None:
             self._ends = began + ROUND
-            self._call_soon(self._over)
+            self._loop.call_soon(self._over)
         return self._ends
+
+    async def following(self, worked: float) -> None:
+        """Wait for the next round, in which those come first that have worked least lately."""
+        if self._ends is None:
+            await asyncio.sleep(0)
+            return
+        begins = self._loop.create_future()
+        self._waiting.append((worked, begins))
+        await begins
 
     def _over(self) -> None:
         self._ends = None
+        waiting, self._waiting = self._waiting, []
+        for _, begins in sorted(waiting, key=itemgetter(0)):
+            if not begins.done():
+                begins.set_result(None)
 
 
 _rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = WeakKeyDictionary()
@@ -76,7 +109,7 @@ class Turn:
     what happens there must not depend on how fast the machine is.
     """
 
-    __slots__ = ("_began", "_began_at", "_real_time", "_round", "_used")
+    __slots__ = ("_began", "_began_at", "_real_time", "_round", "_used", "_worked")
 
     def __init__(self) -> None:
         """Begin the first turn."""
@@ -89,10 +122,17 @@ class Turn:
         self._used = of_loop or thread_time
         self._real_time = of_loop or monotonic
         self.begin()
+        self._worked = self._began
 
     def begin(self) -> None:
-        """Begin a turn, after something was awaited."""
+        """Begin a turn, whatever others have done in this round."""
         self._began, self._began_at = self._used(), self._real_time()
+
+    async def wait(self) -> None:
+        """Begin a turn after something was awaited: in another round, if this one is over."""
+        self.begin()
+        if self._round.is_over(self._began):
+            await self._following()
 
     def has_lasted(self, seconds: float) -> bool:
         """Whether the turn has taken more than so many seconds of processor time."""
@@ -109,7 +149,19 @@ class Turn:
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""
+        self.end()
+        await self._following()
+
+    def end(self) -> None:
+        """End a turn before something is awaited, so that others in this round know of it."""
         if self.has_lasted(_SHORT):
             self._round.ends(self._began)
-        await asyncio.sleep(0)
-        self.begin()
+        self._worked = self._used()
+
+    async def _following(self) -> None:
+        """Begin a turn in one of the next rounds: the first that others have not filled before."""
+        for _ in range(_MOST_ROUNDS):
+            await self._round.following(self._worked)
+            self.begin()
+            if not self._round.is_over(self._began):
+                return

@@ -81,6 +81,7 @@ class CacheReflector:
         """Take in a batch; after a pause it may have thousands of changes, which take turns."""
         if len(batch.events) > _AT_ONCE:
             turn = Turn()
+            await turn.wait()
             for revision, events in groupby(batch.events, lambda event: event.kv.mod_revision):
                 self._cache.apply(WatchBatch(revision, list(events)))
                 if turn.is_over:

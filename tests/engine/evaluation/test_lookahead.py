@@ -26,7 +26,7 @@ def test_as_long_as_steps_are_safe_they_are_what_evaluations_find(seed: int) -> 
     if not len(rows):
         return
     row = int(rows[seed % len(rows)])
-    scores = LookaheadScores(evaluation, pod, rows)
+    scores = LookaheadScores(evaluation, pod, rows, depth=1 + seed % 3)
     steps = [scores.step(row, pods, {row: pods}) for pods in range(1, 6)]
     after = world.evaluation(pod)
     for total, safe in steps:

@@ -44,10 +44,9 @@ _log = get_logger("scheduler")
 
 #: Pods decided on before other tasks get a turn, if the round of the event loop lasts as long.
 PODS_A_TURN = 16
-#: Seconds of processor time after which the loop gives way, and no pod joins a batch that has to
-#: be compared with its others. Pods that name claims take 80 us each to compare, and each batch of
-#: them 2 ms to decide on: with much less time they would cost more.
-TURN = 0.006
+#: Seconds of processor time after which no pod joins a batch that has to be compared with its
+#: others: half a round, since pods that name claims take as long to compare as to decide on.
+COMPARING = 0.002
 #: Seconds that a loop which is to end leaves to pods at Permit and PreBind.
 FINISH = 2.0
 
@@ -227,17 +226,17 @@ class SchedulingLoop:
                 # Bindings are sent when others get a turn. After every pod, where each is of
                 # another kind, each would be a call of its own.
                 decided += len(batch)
-                if decided >= PODS_A_TURN or turn.has_lasted(TURN) or turn.is_over:
+                if decided >= PODS_A_TURN or turn.is_over:
                     decided = 0
                     await turn.give_way()
             else:
                 decided = 0
                 wakeup = queue.next_wakeup(now)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
-                turn.begin()
+                await turn.wait()
 
     def _alike_in_time(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
-        return not self._turn.has_lasted(TURN) and self._alike(batch, other)
+        return not self._turn.has_lasted(COMPARING) and self._alike(batch, other)
 
     async def schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         """Schedule a batch, one by one if one of the pods may be what earlier terms ended on."""

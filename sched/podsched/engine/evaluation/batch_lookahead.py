@@ -61,6 +61,8 @@ class BatchLookahead:
         self._learned: dict[str, Hashable] | None = None
         #: The plugins whose inputs changed with it.
         self._moved: frozenset[str] = frozenset()
+        #: The most pods that one row got of the last batch.
+        self._depth = 1
 
     def learn(self, pod: PodInfo) -> None:
         """Note whose inputs changed when pods of the class were assumed."""
@@ -90,7 +92,7 @@ class BatchLookahead:
         if not len(front.rows):
             return [], []
         covered = {name for name, one in lookaheads.items() if one.covers_own_row}
-        make = partial(LookaheadScores, evaluation, pods[0], front.rows, covered)
+        make = partial(LookaheadScores, evaluation, pods[0], front.rows, covered, self._depth)
         try:
             return self._follow(make, front, len(pods), list(lookaheads.values()))
         except PluginFailure:
@@ -189,4 +191,5 @@ class BatchLookahead:
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (-total, row))
+        self._depth = max(placed.values(), default=1)
         return chosen, reached

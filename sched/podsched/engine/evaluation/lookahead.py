@@ -13,11 +13,11 @@ So a batch of equal pods can be placed without an evaluation between one pod and
 step that is not *safe*: it changes the normalised scores of other rows, and the class has to be
 evaluated again.
 
-At first every row is looked at one step ahead, then as many steps more as are known of it, at most
-MAX_STEPS: rows that get few pods (spread strategies) cost little, rows that are filled up (bin
-packing) take few passes. Rows that have come as far are looked at together, and the rows that come
-next with them, since a pass costs almost the same for one row and for a hundred. (At 5,000 equal
-nodes of 32 cpu, where a row takes three pods before another is better, that halves a decision.)
+A row is looked at when it first gets a pod: as many steps ahead as rows of the last batch took
+(``depth``), then as many steps more as are known of it, at most MAX_STEPS. Rows that have come as
+far are looked at together, and the rows that come next with them, since a pass costs almost the
+same for one row and for a hundred. So rows that get few pods (spread strategies) cost little, and
+rows that are filled up (bin packing) take few passes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from podsched.framework.verdicts import Rows, Scores
 
 #: Steps looked ahead for one row at most in one go.
 MAX_STEPS = 64
-#: Rows looked at together with one that needs more steps, in the order of the front.
-ROWS_AHEAD = 64
+#: Steps of rows looked at together with one that needs more, in the order of the front.
+STEPS_TOGETHER = 192
 
 
 @dataclass(slots=True)
@@ -60,15 +60,20 @@ class LookaheadScores:
         pod: PodInfo,
         rows: Rows,
         covered: Collection[str] = (),
+        depth: int = 1,
     ) -> None:
-        """Look one step ahead; ``covered``: plugins that follow their verdicts themselves."""
+        """Look at nothing yet.
+
+        rows: in the order in which they will get pods, if it is known; depth: steps that each of
+            them is expected to take. covered: plugins that follow their verdicts themselves.
+        """
         self._evaluation = evaluation
         self._covered = covered
         self._pod = pod
         self._front = rows.tolist()
         self._place_of = {row: place for place, row in enumerate(self._front)}
-        self.of: dict[int, LookaheadSteps] = {row: LookaheadSteps() for row in rows.tolist()}
-        self._extend(rows, np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
+        self._depth = min(depth, MAX_STEPS)
+        self.of: dict[int, LookaheadSteps] = {row: LookaheadSteps() for row in self._front}
 
     def step(self, row: int, pods: int, others: dict[int, int]) -> tuple[int, bool]:
         """Return (total, safe) of the row with ``pods`` more pods.
@@ -76,15 +81,24 @@ class LookaheadScores:
         ``others``: how many pods rows have got; those that have come as far are looked at together.
         """
         steps_of_row = self.of[row]
+        if not steps_of_row.totals:
+            self._begin(self._place_of[row])
         if len(steps_of_row.totals) < pods:
             place, depth = self._place_of[row], len(steps_of_row.totals)
             near = [r for r, n in others.items() if len(self.of[r].totals) == n]
-            next_ones = self._front[place : place + ROWS_AHEAD]
+            next_ones = self._front[place : place + STEPS_TOGETHER // min(depth, MAX_STEPS)]
             near += [r for r in next_ones if len(self.of[r].totals) == depth]
             rows = np.array(list(dict.fromkeys((row, *near))), dtype=np.intp)
             known = np.array([len(self.of[r].totals) for r in rows.tolist()], dtype=np.int64)
-            self._extend(rows, np.clip(known, 1, MAX_STEPS), known)
+            self._extend(rows, np.clip(known, self._depth, MAX_STEPS), known)
         return steps_of_row.totals[pods - 1], steps_of_row.safe[pods - 1]
+
+    def _begin(self, place: int) -> None:
+        """Look at the row at this place and those behind it that are expected to get pods, too."""
+        # The front has a row for each pod.
+        wanted = self._front[place : place + len(self._front) // self._depth + 1]
+        rows = np.array([row for row in wanted if not self.of[row].totals], dtype=np.intp)
+        self._extend(rows, np.full(len(rows), self._depth), np.zeros(len(rows), dtype=np.int64))
 
     def _extend(self, rows: Rows, steps: NDArray[np.int64], known: NDArray[np.int64]) -> None:
         """Add ``steps[i]`` steps to the ``known[i]`` steps of ``rows[i]``."""
