@@ -307,10 +307,10 @@ class Replica:
             raise RuntimeError("the election has ended although nobody has asked for it")
 
     async def _flush_on_exit(self) -> None:
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(1.0):
-                await self._runner.recorder.flush()
-                await self._backend.leave()
+        for last in (self._backend.leave, self._runner.recorder.flush):
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(1.0):
+                    await last()
 
     def _not_warm(self) -> str:
         """Return why the replica is not ready to lead, "" if it is."""

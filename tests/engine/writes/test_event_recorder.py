@@ -88,6 +88,14 @@ async def test_repetitions_within_one_flush_are_written_once() -> None:
     assert (len(new), [event.count for event in repeated]) == (1, [5])
 
 
+async def test_all_are_written_at_the_end_in_calls_that_others_do_not_wait_long_for() -> None:
+    world = World()
+    for number in range(2 * BATCH + 1):
+        world.say(pod=f"pod-{number}")
+    await world.recorder.flush()
+    assert [len(new) for new, _ in world.calls] == [BATCH, BATCH, 1]
+
+
 @pytest.mark.parametrize("other", [{"pod": "b"}, {"message": "another reason"}])
 async def test_another_pod_or_message_is_another_event(other: dict[str, str]) -> None:
     world = World()

@@ -119,11 +119,12 @@ class EventRecorder:
         while True:
             busy = self._busy()
             await asyncio.sleep(BUSY_PERIOD if busy else PERIOD)
-            await self.flush(BUSY_BATCH if busy else BATCH)
+            await self._outbox.flush(BUSY_BATCH if busy else BATCH)
 
-    async def flush(self, limit: int = BUFFER) -> None:
-        """Write up to ``limit`` recorded events; those that cannot be written are dropped."""
-        await self._outbox.flush(limit)
+    async def flush(self) -> None:
+        """Write all recorded events, call after call; those that cannot be written are dropped."""
+        while len(self._outbox):
+            await self._outbox.flush(BATCH)
 
     async def _send(self, records: Sequence[EventRecord]) -> Sequence[object]:
         new: list[v1.Event] = []
