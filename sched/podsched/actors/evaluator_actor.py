@@ -26,6 +26,7 @@ from podsched.engine.runtime.plugin_metrics import EngineMeter
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.run_spans import record_runs
 from podsched.framework.plugin import NoWaitingPods, PluginFactory
+from podsched.lib.memory import keep_freed_memory
 from podsched.plugins.registry import factories
 from podsched.telemetry.tracing import SpanName, configure_tracing
 
@@ -56,6 +57,7 @@ class EvaluatorActor:
     def __init__(
         self, fingerprint: str, name: str, profiles: Sequence[Profile], otlp_endpoint: str = ""
     ) -> None:
+        keep_freed_memory()
         self._guard = TermGuard(fingerprint)
         self._profiles = profiles
         self._factories: Mapping[str, PluginFactory] = factories()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from podsched.framework.events import (
     ActionType,
@@ -90,10 +90,10 @@ def disks_of(volumes: Iterable[v1.Volume]) -> tuple[Disk, ...]:
 
 
 def _disks(cls: PodClass) -> tuple[Disk, ...]:
-    found = cls.compiled.get(_COMPILED)
+    found: tuple[Disk, ...] | None = cls.compiled.get(_COMPILED)
     if found is None:
         found = cls.compiled[_COMPILED] = disks_of(cls.volumes)
-    return cast(tuple[Disk, ...], found)
+    return found
 
 
 def _conflict(mine: Iterable[Disk], theirs: Sequence[Disk]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
@@ -71,10 +71,10 @@ class Inline:
 
 def inline_volumes(cls: PodClass) -> Inline:
     """Return the in-tree volumes that pods of the class mount without a claim."""
-    found = cls.compiled.get(_COMPILED)
+    found: Inline | None = cls.compiled.get(_COMPILED)
     if found is None:
         found = cls.compiled[_COMPILED] = _inline(cls.volumes)
-    return cast(Inline, found)
+    return found
 
 
 def _inline(volumes: Iterable[v1.Volume]) -> Inline:

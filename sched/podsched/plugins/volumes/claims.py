@@ -45,10 +45,10 @@ class PodClaim:
 def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
     """Return the claims in the order of the pod's volumes; a claim mounted twice is there twice."""
     compiled = pod.cls.compiled
-    found = compiled.get(_COMPILED)
+    found: tuple[PodClaim, ...] | None = compiled.get(_COMPILED)
     if found is None:
         found = compiled[_COMPILED] = claims_of(pod.cls.volumes, pod.name)
-    return cast(tuple[PodClaim, ...], found)
+    return found
 
 
 def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ...]:
