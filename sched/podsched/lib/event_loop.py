@@ -47,12 +47,17 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
     the processor time that it used meanwhile. The rest others took.
     """
     loop = asyncio.get_running_loop()
+
+    def note_time(ran: asyncio.Future[tuple[float, float]]) -> None:
+        if not ran.done():  # cancelled in this very round
+            ran.set_result((loop.time(), process_time()))
+
     period, before = PERIOD, process_time()
     while True:
         due = loop.time() + period
         # Not ``sleep``: its timer would wake this task, which would run a round later.
         ran = loop.create_future()
-        timer = loop.call_at(due, lambda ran: ran.set_result((loop.time(), process_time())), ran)
+        timer = loop.call_at(due, note_time, ran)
         try:
             now, after = await ran
         finally:
