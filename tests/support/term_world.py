@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
+from podsched.actors.ray_evaluator import RayEvaluator
+from podsched.actors.shards import Shards
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
 from podsched.cache.changes import Anomaly, Change
@@ -51,6 +53,7 @@ from podsched.telemetry.tracing import Tracer
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
+from support.fake_ray import CountingMetrics
 
 LOCK = "kube-system/kube-scheduler"
 WALL = 1_800_000_000.0
@@ -179,7 +182,9 @@ class TermWorld:
         )
         self.informer = self.cluster.informer(WATCHED_KINDS)
         self.fence = self.cluster.new_term(LOCK)
-        self.placer = Placer(self.state, None, remote_dry_run)
+        # What every replica has, as long as it does not use Ray.
+        no_shards = RayEvaluator(Shards(), 1.0, CountingMetrics())
+        self.placer = Placer(self.state, no_shards, remote_dry_run)
         self.term = SchedulingLoop(self.parts())
         self.ended: asyncio.Task[None] | None = None
 

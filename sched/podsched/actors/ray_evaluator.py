@@ -33,9 +33,14 @@ class RayEvaluator:
         self.update_mode()
 
     @property
+    def available(self) -> bool:
+        """Whether some shard can be asked."""
+        return bool(self._shards.current)
+
+    @property
     def mode(self) -> str:
         """``ray`` while some shard can be asked, else ``local``."""
-        return "ray" if self._shards.current else "local"
+        return "ray" if self.available else "local"
 
     def update_mode(self) -> None:
         """Log and count a change of the mode."""

@@ -86,6 +86,11 @@ class KeptDetails(NamedTuple):
 class RemoteEvaluator(Protocol):
     """Evaluates a class for the first time in other processes; does nothing where it cannot."""
 
+    @property
+    def available(self) -> bool:
+        """Whether there is anybody to ask."""
+        ...
+
     async def prepare(
         self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
     ) -> bool: ...
@@ -211,9 +216,12 @@ class Placer:
 
         Locally there is nothing to prepare. ``traceparent`` is the attempt's.
         """
-        if self._remote_evaluator is None or self._variants_of(pod, self.key(pod)) is not None:
+        remote = self._remote_evaluator
+        if remote is None or not remote.available:
             return False
-        return await self._remote_evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
+        if self._variants_of(pod, self.key(pod)) is not None:
+            return False
+        return await remote.prepare(self.evaluation(runtime, pod), pod, traceparent)
 
     @property
     def rotation(self) -> int:
@@ -277,7 +285,8 @@ class Placer:
             cache.assume_many(pods, [names[row] for row in rows])
 
         is_new, first = not selector.has_chosen, batch[0].info
-        if self._remote_evaluator is None:
+        if self._remote_evaluator is None or not self._remote_evaluator.available:
+            # Else each has to be prepared by itself.
             first.cls.compiled[self._known_class] = True
         run = selector.select_batch([queued.info for queued in batch], commit, enough)
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
