@@ -13,6 +13,7 @@ from podsched.api.resources import (
     non_zero_requests,
     pod_requests,
     qos_class,
+    requested_amounts,
     requests_in_units,
     score_requests,
     to_units,
@@ -106,14 +107,17 @@ def test_the_fit_score_ignores_pod_level_requests() -> None:
     assert score_requests(made) == {"cpu": 1000, "memory": 200 * MIB}
 
 
+@pytest.mark.parametrize("init", [(), (("", {"cpu": "2"}),)])
 @pytest.mark.parametrize(
-    "requests", [{}, {"cpu": "50m"}, {"memory": "-1Mi"}, {"cpu": "1", "x/y": "2"}]
+    "requests",
+    [{}, {"cpu": "50m"}, {"memory": "-1Mi"}, {"cpu": "1", "x/y": "2"}, {"cpu": "1", "memory": "0"}],
 )
-def test_what_is_known_of_the_requests_need_not_be_read_again(requests: dict[str, str]) -> None:
-    made = pod(requests)
-    known = requests_in_units(made)
-    assert score_requests(made, known) == score_requests(made)
-    assert non_zero_requests(made, known) == non_zero_requests(made)
+def test_all_amounts_read_in_one_step_are_those_read_one_by_one(
+    requests: dict[str, str], init: tuple[tuple[str, dict[str, str]], ...]
+) -> None:
+    made = pod(requests, init=init)
+    read = (requests_in_units(made), non_zero_requests(made), score_requests(made))
+    assert requested_amounts(made) == read
 
 
 def test_quality_of_service_follows_requests_and_limits() -> None:

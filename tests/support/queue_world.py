@@ -14,7 +14,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
-from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo, SpecParts
+from podsched.framework.pods import PodAmounts, PodClass, PodInfo, QueuedPodInfo, SpecParts
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
@@ -41,8 +41,7 @@ def pod_class(
         labels=labels or {},
         spec_parts=SpecParts(spec or v1.PodSpec()),
         controller=None,
-        requests=requests or {},
-        nonzero=(100, 200 << 20),
+        amounts=PodAmounts(requests or {}, (100, 200 << 20), requests or {}),
         scheduler_name=profile,
         priority=priority,
         preemption_policy="PreemptLowerPriority",

@@ -191,6 +191,9 @@ class Columns:
         old = pods[pod.uid]
         if old.cls is pod.cls and old.terminating == pod.terminating:
             pods[pod.uid] = pod
+            usage = (self._terminating if pod.terminating else self._running)[pod.cls]
+            if usage.exemplar is old:
+                usage.exemplar = pod  # or the old message would stay, twice the memory
             if old.start_time != pod.start_time:
                 self._note_start_times(row)
         else:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 
-from podsched.framework.pods import PodClass, SpecParts
+from podsched.framework.pods import PodAmounts, PodClass, SpecParts
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -44,6 +44,7 @@ class ClassContent:
     controller: tuple[str, str, str] | None
     requests: tuple[tuple[str, int], ...]
     nonzero: tuple[int, int]
+    scored: tuple[tuple[str, int], ...]
     scheduler_name: str
     priority: int
     preemption_policy: str
@@ -104,6 +105,7 @@ def class_content(cls: PodClass) -> ClassContent:
         controller=cls.controller,
         requests=tuple(cls.requests.items()),
         nonzero=cls.nonzero,
+        scored=tuple(cls.amounts.scored.items()),
         scheduler_name=cls.scheduler_name,
         priority=cls.priority,
         preemption_policy=cls.preemption_policy,
@@ -125,8 +127,7 @@ def make_class(content: ClassContent) -> tuple[PodClass, v1.Pod]:
         labels=dict(content.labels),
         spec_parts=SpecParts(spec),
         controller=content.controller,
-        requests=dict(content.requests),
-        nonzero=content.nonzero,
+        amounts=PodAmounts(dict(content.requests), content.nonzero, dict(content.scored)),
         scheduler_name=content.scheduler_name,
         priority=content.priority,
         preemption_policy=content.preemption_policy,

@@ -7,7 +7,7 @@ from one template share it, so it is compiled once and a pod costs a dictionary 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -50,11 +50,27 @@ class PodShape:
 class PodAmounts:
     """What pod classes share that differ only in labels, owner and volumes.
 
-    They request the same, and are compared by identity.
+    They request the same, and are compared by identity. ``requests`` are in milli-units for cpu and
+    in whole units (bytes, devices) for the rest, as kube-scheduler's ``Resource``; ``nonzero`` are
+    (milli cpu, bytes of memory) with the scoring defaults for containers without requests (100m,
+    200Mi); ``scored`` is what NodeResourcesFit's Score counts, with these defaults.
     """
 
+    requests: Mapping[str, int]
+    nonzero: tuple[int, int]
+    scored: Mapping[str, int]
     #: As ``PodClass.compiled``.
     compiled: dict[str, Any] = field(default_factory=dict)
+    #: ``requests``, to be compared: one object for all who do, since each takes 200 bytes.
+    requested: frozenset[tuple[str, int]] = field(init=False, repr=False)
+    #: Equal for equal amounts.
+    key: Hashable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.requested = frozenset(self.requests.items())
+        same = self.scored is self.requests
+        scored = self.requested if same else frozenset(self.scored.items())
+        self.key = (self.requested, self.nonzero, scored)
 
 
 @dataclass(eq=False, slots=True)
@@ -113,10 +129,6 @@ class PodClass:
 
     ``id`` is unique for the life of the interner, which refers to the class weakly: a class lives
     as long as some pod or cache holds it.
-
-    ``requests`` are in milli-units for cpu and in whole units (bytes, devices) for the rest, as
-    kube-scheduler's ``Resource``; ``nonzero`` are (milli cpu, bytes of memory) with the scoring
-    defaults for containers without requests (100m, 200Mi).
     """
 
     id: int
@@ -125,17 +137,25 @@ class PodClass:
     spec_parts: SpecParts
     #: (kind, name, uid) of the controlling owner, for the system default spread constraints.
     controller: tuple[str, str, str] | None
-    requests: Mapping[str, int]
-    nonzero: tuple[int, int]
+    amounts: PodAmounts
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: Where nobody says that classes share a shape or amounts, each has its own.
+    #: Where nobody says that classes share a shape, each has its own.
     shape: PodShape = field(default_factory=PodShape)
-    amounts: PodAmounts = field(default_factory=PodAmounts)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.
     compiled: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """What its pods request: see ``PodAmounts``."""
+        return self.amounts.requests
+
+    @property
+    def nonzero(self) -> tuple[int, int]:
+        """What its pods count in scores: see ``PodAmounts``."""
+        return self.amounts.nonzero
 
     @property
     def spec(self) -> v1.PodSpec:

@@ -79,7 +79,7 @@ class _OfClass(NamedTuple):
 
     number: int
     kin: int
-    by_plugin: Mapping[str, Hashable]
+    parts: Sequence[_OfPart]
 
 
 #: Projections that depend on more than the class, by part and what pods that are equal in it
@@ -168,7 +168,8 @@ class Projections:
         """Return the projections of a pod with this key, by plugin; for columns to be shared."""
         if key[-1] is _FAILED:
             return {}
-        return {**self._of(pod).by_plugin, **dict(zip(self._live_names, key[2:], strict=True))}
+        of_class = {n: said for part in self._of(pod).parts for n, said in part.by_plugin.items()}
+        return {**of_class, **dict(zip(self._live_names, key[2:], strict=True))}
 
     def _of(self, pod: PodInfo) -> _OfClass:
         compiled = pod.cls.compiled
@@ -183,7 +184,7 @@ class Projections:
         own: Hashable = cls.id if self._runtime.reads_whole_pods else None
         found: Sequence[_OfPart] = ()
         try:
-            found = [self._of_part(part, pod) for part in self._fixed]
+            found = tuple([self._of_part(part, pod) for part in self._fixed])
         except (PluginFailure, TypeError):
             own = cls.id
         numbers = [of_part.number for of_part in found]
@@ -191,10 +192,8 @@ class Projections:
         if own is None and self._runtime.varying:
             pairs = zip(self._fixed, numbers, strict=True)
             kin = self._number(("kin", *(n for part, n in pairs if not part.varying)))
-        requests = frozenset(cls.requests.items())
-        number = self._number((own, requests, cls.nonzero, *numbers))
-        by_plugin = {name: said for of_part in found for name, said in of_part.by_plugin.items()}
-        return _OfClass(number, kin, by_plugin)
+        number = self._number((own, cls.amounts.key, *numbers))
+        return _OfClass(number, kin, found)
 
     def _of_part(self, part: _Part, pod: PodInfo) -> _OfPart:
         """Return what depends on a part of the pod's class. Raises PluginFailure, TypeError."""

@@ -55,7 +55,7 @@ class NodeResourcesBalancedAllocation:
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests."""
-        return frozenset(pod.cls.requests.items())
+        return pod.cls.amounts.requested
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows

@@ -17,7 +17,6 @@ from podsched.api.resources import (
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
-    score_requests,
 )
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
@@ -97,8 +96,7 @@ class NodeResourcesFit:
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests, as Filter and as Score count them."""
-        requests, scored = pod.cls.requests, _scored(pod)
-        return frozenset(requests.items()), frozenset(scored.items())
+        return pod.cls.amounts.key
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return nothing: the result depends on the row alone."""
@@ -184,7 +182,7 @@ class NodeResourcesFit:
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
         """Store the pod's requests, with 100m and 200Mi for containers without any."""
-        state.data[self.score_key] = _scored(pod)
+        state.data[self.score_key] = pod.cls.amounts.scored
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -256,16 +254,6 @@ def _insufficient(resource: str) -> tuple[Reason, Reason]:
     text = REASON_INSUFFICIENT.format(resource)
     never = Reason(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
     return never, Reason(Code.UNSCHEDULABLE, text)
-
-
-def _scored(pod: PodInfo) -> Mapping[str, int]:
-    """Return the requests that Score counts, computed once per class."""
-    compiled = pod.cls.compiled
-    found: Mapping[str, int] | None = compiled.get(NodeResourcesFit.score_key)
-    if found is None:
-        found = score_requests(pod.pod, pod.cls.requests)
-        compiled[NodeResourcesFit.score_key] = found
-    return found
 
 
 def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:
