@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.trace_context import Metadata, of_metadata
 from podsched.server import errors
 from podsched.server.access.identity import SERVER, UNSECURED, Authentication, Identity, caller
-from podsched.server.calls import streaming, unary, unknown
+from podsched.server.calls import conversing, streaming, unary, unknown
 from podsched.server.fairness.gate import Gate
 from podsched.server.pipeline import Pipeline
 from podsched.server.reflection import reflection_handlers
@@ -53,12 +53,16 @@ class Context:
     def set_trailing_metadata(self, trailers: tuple[tuple[str, bytes], ...]) -> None:
         self.trailers = dict(trailers)
 
+    async def send_initial_metadata(self, _: Any) -> None:
+        pass
+
     async def write(self, response: bytes) -> None:
         self.written.append(response)
 
     async def abort(self, code: grpc.StatusCode, message: str) -> None:
         self.ended = (code, message)
-        raise Aborted(message)
+        self.aborted = Aborted(message)  # as gRPC keeps it
+        raise self.aborted
 
 
 async def ask(handler: Any, request: bytes, context: Context) -> Any:
@@ -118,6 +122,12 @@ async def cancelled(_: GetRequest) -> bytes:
 async def two_then_refused(_: GetRequest) -> AsyncGenerator[bytes, None]:
     yield b"1"
     yield b"2"
+    raise errors.expired("the history is gone")
+
+
+async def none_then_refused(requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    async for _ in requests:
+        yield b""
     raise errors.expired("the history is gone")
 
 
@@ -349,6 +359,31 @@ class Large:
 
 def too_large(_: bytes) -> GetRequest:
     raise errors.too_large("the request is too large")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        unary("Get", GetRequest.FromString, refused, Pipeline()),
+        streaming("Get", GetRequest.FromString, two_then_refused, Pipeline()),
+        conversing("Get", none_then_refused, Pipeline()),
+        unknown(Pipeline()).service(None),
+    ],
+    ids=["unary", "streaming", "conversing", "unknown"],
+)
+async def test_a_call_that_failed_leaves_nothing_to_the_cyclic_collector(handler: Any) -> None:
+    context: Any = Context()
+    context.request = REQUEST
+    gone = weakref.ref(context)
+    call = handler.stream_unary or handler.stream_stream
+    gc.disable()
+    try:
+        with pytest.raises(Aborted):
+            await call(nothing(), context)
+        del context
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_request_that_is_refused_is_let_go_at_once() -> None:

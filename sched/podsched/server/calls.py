@@ -1,4 +1,9 @@
-"""Handlers of bytes as gRPC methods: who calls, decoding, errors, metrics."""
+"""Handlers of bytes as gRPC methods: who calls, decoding, errors, metrics.
+
+gRPC's context refers to the exception that ends its call, and that to the frames it went through.
+So no frame here keeps a context, nor what gRPC reads the call from: all of a call that fails would
+stay, 15 kB and its request, until the cyclic collector looks at it.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +38,10 @@ def unary(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one request and one response."""
 
-    async def call(_: AsyncIterator[bytes], context: Any) -> bytes:
-        async with _GrpcCall(method, context, pipeline) as under_way:
-            # Neither the bytes nor the request are kept here: should the call fail, the exception
-            # would keep this frame, and both, until the next cyclic collection.
+    async def call(requests: AsyncIterator[bytes], context: Any) -> bytes:
+        under_way = _GrpcCall(method, context, pipeline)
+        del requests, context
+        async with under_way:
             under_way.request = _decoded(parse, await under_way.only_request())
             under_way.charge_items()
             response = under_way.response = await handle(under_way.request)
@@ -57,13 +62,15 @@ def streaming(
     A client that does not read them is cut off.
     """
 
-    async def call(_: AsyncIterator[bytes], context: Any) -> None:
-        async with _GrpcCall(method, context, pipeline) as under_way:
+    async def call(requests: AsyncIterator[bytes], context: Any) -> None:
+        under_way = _GrpcCall(method, context, pipeline)
+        del requests, context
+        async with under_way:
             under_way.request = _decoded(parse, await under_way.only_request())
             with under_way.stream():
                 async with aclosing(handle(under_way.request)) as responses:
                     async for response in responses:
-                        await _write(context, response)
+                        await under_way.write(response)
                         await under_way.sent(len(response))
 
     return grpc.stream_stream_rpc_method_handler(call)
@@ -82,15 +89,19 @@ def conversing(
     """
 
     async def call(requests: AsyncIterator[bytes], context: Any) -> None:
-        async with _GrpcCall(method, context, pipeline) as under_way:
+        under_way = _GrpcCall(method, context, pipeline)
+        handled = handle(requests)
+        del requests, context
+        async with under_way:
             await under_way.arrive()
             await under_way.enter(0)
             with under_way.stream():
                 under_way.leave_seat()  # a stream on which nothing comes needs none
-                await context.send_initial_metadata(told)  # the client learns that it may begin
-                async with aclosing(handle(requests)) as responses:
+                # The client learns that it may begin.
+                await under_way.context.send_initial_metadata(told)
+                async with aclosing(handled) as responses:
                     async for response in responses:
-                        await _write(context, response)
+                        await under_way.write(response)
                         await under_way.sent(len(response))
                         under_way.authenticate()  # rights that were withdrawn meanwhile end
 
@@ -103,8 +114,10 @@ def unknown(pipeline: Pipeline) -> grpc.GenericRpcHandler:
     gRPC's own would answer without asking who calls, and as fast as the client likes.
     """
 
-    async def call(_: AsyncIterator[bytes], context: Any) -> None:
-        async with _GrpcCall(_UNKNOWN, context, pipeline) as under_way:
+    async def call(requests: AsyncIterator[bytes], context: Any) -> None:
+        under_way = _GrpcCall(_UNKNOWN, context, pipeline)
+        del requests, context
+        async with under_way:
             await under_way.arrive()
             await under_way.enter(0)
             raise errors.unknown_method()
@@ -141,22 +154,21 @@ class _GrpcCall(Call):
             raise errors.bad_request("the request is missing")
         return raw  # type: ignore[no-any-return]
 
+    async def write(self, response: bytes) -> None:
+        """Send one response. Raises ApiError when the client leaves it unread for too long.
+
+        gRPC holds the writer back while the client's window is full, so what a client does not read
+        costs the server one response, but as long as it likes.
+        """
+        try:
+            async with asyncio.timeout(UNREAD_SECONDS):
+                await self.context.write(response)
+        except TimeoutError:
+            raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
+
     async def fail(self, error: ApiError) -> BaseException:
         """See ``Call``."""
         return await _abort(self.context, error, self.request_id)
-
-
-async def _write(context: Any, response: bytes) -> None:
-    """Send one response. Raises ApiError when the client leaves it unread for too long.
-
-    gRPC holds the writer back while the client's window is full, so what a client does not read
-    costs the server one response, but as long as it likes.
-    """
-    try:
-        async with asyncio.timeout(UNREAD_SECONDS):
-            await context.write(response)
-    except TimeoutError:
-        raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
 
 
 def _decoded(parse: Callable[[bytes], _Request], raw: bytes) -> _Request:
@@ -174,5 +186,5 @@ async def _abort(context: Any, error: ApiError, request_id: str) -> BaseExceptio
     try:
         await context.abort(grpc.StatusCode[error.code.name], short(error.message))
     except BaseException as aborted:
-        return aborted
+        return aborted.with_traceback(None)
     return error

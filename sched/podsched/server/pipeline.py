@@ -233,7 +233,7 @@ class Call:
             if self._pipeline.observer is not None:
                 self._observe(self._pipeline.observer, code)
             # What failed may be part of a cycle; large requests should not wait for its collection.
-            self.request, self.response = None, b""
+            self.request, self.response, self.context = None, b"", None
             if error is not None:
                 error.__traceback__ = None
             del traceback
