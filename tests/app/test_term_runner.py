@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -186,6 +188,20 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     assert world.runner.state.queue.place("uid-new") == "active"
 
 
+async def test_the_pods_of_a_term_that_ended_are_let_go(world: World) -> None:
+    world.cluster.create(node("n1"))
+    world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
+    world.lead()
+    await asyncio.sleep(1)
+    (info,) = world.runner.state.cache.cluster.pods.values()
+    gone = weakref.ref(info.cls)
+    del info
+    gc.freeze()  # as after a while
+    world.runner.end_term()
+    await asyncio.sleep(2)
+    assert gone() is None
+
+
 async def test_what_comes_while_the_state_is_built_anew_is_not_lost(world: World) -> None:
     for number in range(300):  # more than one turn
         world.cluster.create(pod(f"p{number}", PENDING))
@@ -263,7 +279,7 @@ async def test_the_tasks_of_a_term_end_with_it(world: World) -> None:
     await asyncio.sleep(1)
     assert not world.actors.ended
     world.runner.end_term()
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)  # and what it kept has been let go
     assert world.actors.ended
     assert len(world.tasks) == 1, "the informer"
 

@@ -1,4 +1,4 @@
-"""Memory that was freed is kept for what comes next."""
+"""Memory that was freed is kept for what comes next, and nothing is held up by old objects."""
 
 from __future__ import annotations
 
@@ -22,14 +22,45 @@ print(faults)
 """
 
 
-def pages_of_arrays(first: str) -> int:
+#: Prints the most objects that the collector looked at at once while 100,000 were made, and whether
+#: they are still there when only cycles keep them, before and after everything is collected.
+_KEEPING = """
+import gc, weakref
+from podsched.lib.memory import collect_everything, set_survivors_aside
+set_survivors_aside()
+looked_at = []
+def look(phase, info):
+    if phase == "start":
+        looked_at.append(sum(len(gc.get_objects(g)) for g in range(info["generation"] + 1)))
+gc.callbacks.insert(0, look)
+class Kept: pass
+kept = [Kept() for _ in range(100_000)]
+for one in kept:
+    one.itself = one
+last = weakref.ref(kept[0])
+print(max(looked_at))
+del kept, one
+print(int(last() is not None))
+collect_everything()
+print(int(last() is not None))
+"""
+
+
+def printed_by(program: str) -> list[int]:
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM.format(first=first)],
-        capture_output=True,
-        check=True,
-        text=True,
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
-    return int(done.stdout)
+    return [int(line) for line in done.stdout.split()]
+
+
+def pages_of_arrays(first: str) -> int:
+    return printed_by(_PROGRAM.format(first=first))[0]
+
+
+def test_the_collector_looks_at_few_objects_at_once_and_at_all_when_it_is_told_to() -> None:
+    most, before, after = printed_by(_KEEPING)
+    assert 5_000 < most < 25_000
+    assert (before, after) == (1, 0)
 
 
 def test_arrays_take_the_memory_of_those_that_were_freed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import platform
 import signal
 import socket
@@ -18,7 +17,7 @@ from podsched.config.feature_gates import VERSION, in_effect, stage
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.event_loop import watch_lag
 from podsched.lib.listening import raise_file_limit
-from podsched.lib.memory import keep_freed_memory
+from podsched.lib.memory import keep_freed_memory, set_survivors_aside
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import HealthChecks
@@ -143,16 +142,11 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     Returns the exit code, which is 0 after a requested stop.
     """
     telemetry = options.telemetry
-    # The caches hold hundreds of thousands of long-lived objects, hardly any of them in reference
-    # cycles; with the default threshold of 700 allocations the collector would traverse them all
-    # the time. Each object is looked at when it is one of 5,000 new ones and again among 10,000:
-    # more at once would hold up the event loop (400,000 took 270 ms). All are looked at after
-    # 2,000,000, if there are a quarter more of them: cycles that live longer wait for that.
-    gc.set_threshold(5_000, 1, 200)
     # A thread that wants the interpreter, for the decision log or a connection, has it for 1 ms
     # and not for 5 before the event loop may go on, each time the loop has let go of it.
     sys.setswitchinterval(0.001)
     keep_freed_memory()
+    set_survivors_aside()
     raise_file_limit()
     configure_logging(telemetry.log_format, telemetry.log_level, modules=telemetry.log_modules)
 

@@ -47,6 +47,7 @@ from podsched.engine.writes.bind_queue import Binder
 from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.backoff import Backoff
+from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
@@ -56,6 +57,8 @@ _log = get_logger("replica")
 
 #: Seconds before a term starts over.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+#: Seconds in which the tasks of a term have ended that were told to.
+_ENDING = 1.0
 #: Milliseconds between two responses of a standby's watch: of a pod that is created and bound in
 #: between it decodes one event instead of two, and it has this much to catch up with at most.
 STANDBY_PACE_MS = 250
@@ -306,6 +309,9 @@ class TermRunner(LoopListener):
         while self.state is state:
             try:
                 await self._fill(state)
+                # The state before it, with all its pods, is garbage in cycles.
+                await asyncio.sleep(_ENDING)
+                collect_everything()
                 return
             except PodFault as fault:
                 self._note(fault, "The state is built anew")

@@ -1,10 +1,20 @@
-"""What the C library does with memory that was freed."""
+"""How a process that keeps much gets its memory back without being held up by that.
+
+The caches of a leader with 60,000 pods that all differ are 1,500,000 objects. To look at all of
+them for cycles took the collector 1.2 s (3 s on a busy machine), in which the event loop stood
+still: more than it takes to lose the lock. So what has survived a few looks is set aside from the
+collector. Nearly all objects are freed without it, when nobody refers to them any more. What
+becomes garbage in a cycle after that stays until ``collect_everything``: in a leader nothing while
+its term lasts, in an API server hardly anything (gRPC's part of some calls that were under way).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-from typing import Final
+import gc
+from collections.abc import Mapping
+from typing import Any, Final
 
 # Options of glibc's mallopt(3).
 _TRIM_THRESHOLD: Final = -1
@@ -13,6 +23,15 @@ _MMAP_THRESHOLD: Final = -3
 #: Blocks of up to so many bytes are taken out of memory that the process has, and so much of what
 #: is free is kept: some columns of 100,000 rows, of 1.6 MB each where there are two resources.
 _LARGEST, _KEPT = 4 * 1024**2, 16 * 1024**2
+
+#: New objects, less those freed, after which the collector looks at them; every third time, at all
+#: that have not been set aside. That is no more than three times as many and ``_FEW``: 20,000 take
+#: 13 ms. With the default of 700 it would do little else.
+_NEW: Final = 5_000
+#: So many that survive a look at all are not set aside yet: of what calls under way hold, while
+#: nothing else is added, some may become garbage in cycles.
+_FEW: Final = 4_000
+_OLDEST: Final = 2
 
 
 def keep_freed_memory() -> None:
@@ -26,3 +45,23 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _LARGEST)
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+def set_survivors_aside() -> None:
+    """Have the collector look at young objects alone, for good."""
+    gc.freeze()  # what was imported
+    gc.set_threshold(_NEW, 0, 0)
+    if _set_aside not in gc.callbacks:
+        gc.callbacks.append(_set_aside)
+
+
+def _set_aside(phase: str, info: Mapping[str, Any]) -> None:
+    whole = phase == "stop" and info["generation"] == _OLDEST
+    if whole and len(gc.get_objects(_OLDEST)) > _FEW:
+        gc.freeze()
+
+
+def collect_everything() -> None:
+    """Free garbage in cycles, however old; takes some 0.7 us for each object that there is."""
+    gc.unfreeze()
+    gc.collect()
