@@ -408,6 +408,11 @@ class Columns:
     def terms_in_cluster(self, family: TermFamily) -> Mapping[Hashable, PodQuery]:
         return self._counters.terms_in_cluster(family)
 
+    @property
+    def all_terms_version(self) -> int:
+        """Changes whenever the terms of any family do that pods on nodes have."""
+        return self._counters.all_terms_version
+
     def terms_version(self, family: TermFamily) -> int:
         return self._counters.terms_version(family)
 

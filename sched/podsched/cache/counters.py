@@ -135,6 +135,8 @@ class Counters:
         self._counters: dict[PodQuery, PodCounter] = {}
         self._families: dict[str, _Family] = {}
         self._tick = 0
+        #: Changes whenever ``terms_in_cluster`` of some family does.
+        self.all_terms_version = 0
 
     def __len__(self) -> int:
         return len(self._counters)
@@ -251,7 +253,7 @@ class Counters:
         else:
             del family.present[term.query.term]
         self._tick += 1
-        family.version = self._tick
+        family.version = self.all_terms_version = self._tick
 
     def _drop_idle(self) -> None:
         """Drop the half asked for longest ago, if there is no room for another counter.

@@ -132,6 +132,14 @@ class ClusterState:
         """A value that changes with every change that a decision may depend on."""
         return self.columns.position, self.nominator.version, self._changes
 
+    @property
+    def stamp_beside_pods(self) -> tuple[int, int, int, int]:
+        """The same, but for pods that come and go on nodes and bring or take no terms."""
+        columns = self.columns
+        return (
+            columns.nodes_version, columns.all_terms_version, self.nominator.version, self._changes
+        )  # fmt: skip
+
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
         return self.nominator.pods(node_name)
 

@@ -32,6 +32,7 @@ class ImageLocality(WithoutArgs):
         depends_on_feasible=False,
         reads_requests=False,
         reads_labels=False,
+        projects_placed_pods=False,
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

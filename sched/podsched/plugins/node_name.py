@@ -26,6 +26,7 @@ class NodeName(WithoutArgs):
         reads_pods=False,
         reads_requests=False,
         reads_labels=False,
+        projects_placed_pods=False,
         reads_volumes=False,
     )
 

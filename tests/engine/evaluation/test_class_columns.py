@@ -58,21 +58,62 @@ def test_scores_by_group_are_weighed_by_the_groups_that_have_feasible_rows() -> 
     made.clear(4)
     found = GroupScores(np.array([7, 1, 99, 3]), np.array([0, 1, 2, 3]))
     feasible = np.array([True, True, False, True])
-    made.put_groups(CycleState(), found, feasible, np.flatnonzero(feasible))
+    made.put_groups(CycleState(), found, np.flatnonzero(feasible))
     assert made.scores[feasible].tolist() == [200, 0, 66]
     assert made.raw[feasible].tolist() == [7, 1, 3]
-    assert made.unscored(ALL).tolist() == [2]
+    assert made.groups.scores.tolist() == [200, 0, 0, 66]
 
 
 def test_groups_are_looked_at_again_when_other_rows_are_feasible() -> None:
     made = ScoreColumn(Named("P", None, 1, normalize=by_extremes))  # type: ignore[arg-type]
     made.clear(4)
     found = GroupScores(np.array([0, 5, 10]), np.array([0, 1, 2, 2]))
-    made.put_groups(CycleState(), found, np.ones(4, dtype=np.bool_), ALL)
+    made.put_groups(CycleState(), found, ALL)
     assert made.scores.tolist() == [0, 50, 100, 100]
-    feasible = np.array([True, True, False, False])
-    made.put_groups(CycleState(), found, feasible, np.array([0, 1]))
-    assert made.scores[feasible].tolist() == [0, 100]
+    made.put_groups(CycleState(), found, np.array([0, 1]))
+    assert made.scores[:2].tolist() == [0, 100]
+
+
+def scored_anew(column: ScoreColumn, raw: list[int], changed: list[int] | None) -> list[int] | None:
+    """Have all rows scored anew; return the rows that have other scores, None for maybe all."""
+    column.forget()
+    column.put(ALL, np.array(raw))
+    rows = None if changed is None else np.array(changed, dtype=np.intp)
+    others = column.weigh_anew(CycleState(), ALL, rows)
+    return None if others is None else others.tolist()
+
+
+def test_rows_scored_anew_are_weighed_where_they_differ_while_the_extremes_stay(
+    column: ScoreColumn,
+) -> None:
+    assert scored_anew(column, [0, 8, 5, 10], []) == [1]
+    assert column.scores.tolist() == [0, 80, 50, 100]
+
+
+def test_rows_scored_anew_are_all_weighed_where_an_extreme_moved(column: ScoreColumn) -> None:
+    assert scored_anew(column, [0, 5, 5, 20], []) is None
+    assert column.scores.tolist() == [0, 25, 25, 100]
+
+
+def test_rows_scored_anew_are_all_weighed_where_other_rows_were_feasible(
+    column: ScoreColumn,
+) -> None:
+    assert scored_anew(column, [0, 5, 5, 10], None) is None
+
+
+def test_a_row_that_others_have_scored_in_a_shared_array_is_weighed_again(
+    column: ScoreColumn,
+) -> None:
+    shared = np.array([0, 5, 5, 10])
+    column.adopt(shared)
+    column.weigh_all(CycleState(), ALL)
+    shared[1] = 8  # by another class
+    column.forget()
+    column.adopt(shared.copy())
+    others = column.weigh_anew(CycleState(), ALL, np.array([1]))
+    assert others is not None
+    assert others.tolist() == [1]
+    assert column.scores.tolist() == [0, 80, 50, 100]
 
 
 def test_reasons_keep_their_bits_when_later_verdicts_number_them_differently() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.front import NO_BARRIER, best_rows
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 
 TOTALS = st.lists(st.integers(NO_TOTAL, 6), min_size=1, max_size=30)
 

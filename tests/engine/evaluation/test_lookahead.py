@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.lookahead import LookaheadScores
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from support.engine_world import World
 
 

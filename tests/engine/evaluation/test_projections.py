@@ -36,11 +36,13 @@ class Shared:
         self.world = world
         self.kept = kept
         self.projections = Projections(world.runtime, world.cluster)
+        self.live = Live()
         self.columns = SharedColumns(world.cluster)
         self.evaluations: dict[EvaluationKey, ClassEvaluation] = {}
 
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
-        key = self.projections.key(pod)
+        self.live.catch_up(self.world.cluster)
+        key = self.projections.key(pod, self.live)
         found = self.evaluations.get(key)
         if found is None:
             found = self._made(pod, key)
@@ -298,10 +300,11 @@ def _how_often(
     pods: Sequence[v1.Pod],
     *,
     changing: bool = False,
+    placing: bool = False,
 ) -> dict[str, int]:
     """Return how often plugins are asked what they read of pods.
 
-    changing: the cluster may have changed since the pod before.
+    changing: the cluster may have changed since the pod before; placing: each pod gets a node.
     """
     world = World(1)
     asked = dict.fromkeys(names, 0)
@@ -318,10 +321,14 @@ def _how_often(
         own = projecting[name]
         monkeypatch.setitem(projecting, name, replace(own, ask=counted(name, own.ask)))
     projections = Projections(world.runtime, world.cluster)
-    known: Live = {}
+    known = Live()
+    known.catch_up(world.cluster)
     infos = [make_pod_info(pod, world.cache.classes) for pod in pods]
     for info in infos:
-        projections.key(info, {} if changing else known)
+        projections.key(info, Live() if changing else known)
+        if placing:
+            world.cache.assume(info, world.cluster.nodes.names[0])
+            known.catch_up(world.cluster)
     return asked
 
 
@@ -354,6 +361,34 @@ def test_they_are_asked_once_for_pods_that_differ_in_volumes(
         pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = f"c{number}"
     names = ("NodePorts", "InterPodAffinity", "NodeResourcesFit", "VolumeBinding")
     assert _how_often(monkeypatch, names, pods) == dict(zip(names, (1, 1, 1, 5), strict=True))
+
+
+def test_who_does_not_read_where_pods_are_is_not_asked_again_when_they_get_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("ImageLocality", "PodTopologySpread", "InterPodAffinity", "VolumeBinding")
+    pods = [engine_world.pod(f"p{number}", {"containers": [container()]}) for number in range(3)]
+    assert _how_often(monkeypatch, names, pods, placing=True) == dict.fromkeys(names, 1)
+    for pod in pods:
+        pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = "data"
+    times = dict(zip(names, (1, 1, 1, 3), strict=True))
+    assert _how_often(monkeypatch, names, pods, placing=True) == times
+
+
+def test_whoever_reads_terms_is_asked_again_when_a_pod_that_has_some_gets_a_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    specs: list[dict[str, Any]] = [{}, {"affinity": affinity}, {}, {}]
+    pods = [engine_world.pod(f"p{number}", spec) for number, spec in enumerate(specs)]
+    names = ("NodePorts", "InterPodAffinity")
+    # Of the first, of the second for what it is, and of the others once, with its term.
+    times = dict(zip(names, (2, 3), strict=True))
+    assert _how_often(monkeypatch, names, pods, placing=True) == times
 
 
 def test_who_has_nothing_to_read_of_a_pod_is_not_asked_when_the_cluster_changes(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podsched.engine.evaluation.class_scores import NO_TOTAL
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.engine.evaluation.score_details import RUNNERS_UP, best_rows, details_of
 from podsched.engine.evaluation.selection import Selector
 from support.engine_world import World

@@ -112,9 +112,8 @@ class Placer:
         self._selectors: OrderedDict[PlacementKey, Selector] = OrderedDict()
         self._rotation = Rotation()
         cluster = state.cache.cluster
-        self._stamp: Hashable = None
         self._known_keys: dict[PodClass, PlacementKey] = {}
-        self._live: Live = {}
+        self._live = Live()
         self._latest: PlacementKey | None = None
         #: Key in ``PodClass.compiled`` of classes that had an evaluation, so that it costs little.
         self._known_class = f"placer {next(_placers)}"
@@ -141,11 +140,8 @@ class Placer:
 
     def _keys(self) -> dict[PodClass, PlacementKey]:
         """Return the keys that are known since the last change in the cluster."""
-        stamp = self._state.cache.cluster.stamp
-        if stamp != self._stamp:
-            self._stamp = stamp
+        if self._live.catch_up(self._state.cache.cluster):
             self._known_keys.clear()
-            self._live.clear()
         return self._known_keys
 
     def alike(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:

@@ -30,9 +30,9 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.front import Front, best_rows
 from podsched.engine.evaluation.lookahead import LookaheadScores
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.pods import PodInfo

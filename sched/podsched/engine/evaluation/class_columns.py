@@ -12,6 +12,7 @@ add up or compare whole columns. Entries of rows that a plugin was not asked abo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,23 @@ from podsched.framework.verdicts import FEW_ROWS, Bits, Reason, Rows, Scores, Ve
 _NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
 _NOT_SCORED: Bools = np.zeros(0, dtype=np.bool_)
+
+
+class _Weighed(NamedTuple):
+    """Raw and weighted scores of all feasible rows, and the extremes of the raw ones."""
+
+    raw: Scores
+    scores: Scores
+    low: int
+    high: int
+
+
+class _Grouped(NamedTuple):
+    """Raw and weighted scores by group, and each row's group."""
+
+    raw: Scores
+    scores: Scores
+    groups: Rows
 
 
 class FilterColumn:
@@ -110,11 +128,14 @@ class ScoreColumn:
 
     A ``shared`` column has raw scores of all rows with a node, feasible or not, in an array that
     other classes read and write as well: whoever looks at a row that changed writes the same there.
+
+    Where whole groups of rows share a score (``grouped``), there are scores of the groups, and rows
+    have theirs only when somebody reads them.
     """
 
     __slots__ = (
-        "_groups", "_occupied", "_raw", "active", "by_extremes", "flat", "high", "known", "low",
-        "named", "only_nodes", "scored", "scores", "shared", "size",
+        "_before", "_grouped", "_occupied", "_raw", "_scores", "active", "by_extremes", "flat",
+        "high", "known", "low", "named", "only_nodes", "scored", "shared", "size",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
@@ -131,10 +152,12 @@ class ScoreColumn:
         """Forget everything and make room for ``size`` rows."""
         self.size = size
         self._raw: Scores = _NO_SCORES
-        #: What ``raw`` is made of when it is asked for, which is seldom.
-        self._groups: GroupScores | None = None
-        self.scores: Scores = _NO_SCORES
-        #: Which rows have a raw score; empty while no row or, if ``shared``, every row has one.
+        self._scores: Scores = _NO_SCORES
+        self._grouped: _Grouped | None = None
+        #: What all rows had before they were forgotten, as long as it may be of use.
+        self._before: _Weighed | None = None
+        #: Which rows have a raw score; empty while no row or, if ``shared`` or grouped, every row
+        #: has one.
         self.scored: Bools = _NOT_SCORED
         self.shared = False
         #: The weighted score of every feasible row, if it is the same.
@@ -148,17 +171,36 @@ class ScoreColumn:
     @property
     def raw(self) -> Scores:
         """What Score answered, by row."""
-        if self._groups is not None:
-            self._raw, self._groups = self._groups.scores.take(self._groups.groups), None
+        if self._grouped is not None and not len(self._raw):
+            self._raw = self._grouped.raw.take(self._grouped.groups)
         return self._raw
 
-    @raw.setter
-    def raw(self, raw: Scores) -> None:
-        self._raw, self._groups = raw, None
+    @property
+    def scores(self) -> Scores:
+        """The weighted scores, by row."""
+        if self._grouped is not None and not len(self._scores):
+            self._scores = self._grouped.scores.take(self._grouped.groups)
+        return self._scores
+
+    @property
+    def grouped(self) -> bool:
+        """Whether whole groups of rows have one score."""
+        return self._grouped is not None
+
+    @property
+    def groups(self) -> GroupScores:
+        """The weighted scores of the groups. To be asked for where it is ``grouped``."""
+        assert self._grouped is not None
+        return GroupScores(self._grouped.scores, self._grouped.groups)
 
     def forget(self) -> None:
         """Have all rows scored again, after PreScore."""
+        before = None
+        by_row = self.flat is None and self._grouped is None and len(self._scores)
+        if by_row and self.by_extremes and self.normalizes:
+            before = _Weighed(self._raw, self._scores, self.low, self.high)
         self.clear(self.size)
+        self._before = before
 
     def drop(self, rows: Rows) -> None:
         """Have rows scored again when they are asked for."""
@@ -167,7 +209,7 @@ class ScoreColumn:
 
     def unscored(self, rows: Rows) -> Rows:
         """Return those of the rows that have no raw score."""
-        if self.shared:
+        if self.shared or self._grouped is not None:
             return NO_ROWS
         return rows[~self.scored[rows]] if len(self.scored) else rows
 
@@ -179,7 +221,7 @@ class ScoreColumn:
     @property
     def is_final(self) -> bool:
         """Whether what Score answers is the weighted score, if it is in range."""
-        return self.scores is self._raw and len(self._raw) > 0
+        return self._scores is self._raw and len(self._raw) > 0
 
     @property
     def depends_on_feasible(self) -> bool:
@@ -188,17 +230,17 @@ class ScoreColumn:
 
     def put(self, rows: Rows, raw: Scores) -> None:
         """Take over raw scores."""
-        if not len(self.raw):
-            self.raw = np.zeros(self.size, dtype=np.int64)
+        if not len(self._raw):
+            self._raw = np.zeros(self.size, dtype=np.int64)
             self.scored = np.zeros(self.size, dtype=np.bool_)
-        self.raw[rows] = raw
+        self._raw[rows] = raw
         if len(self.scored):
             self.scored[rows] = True
 
     def adopt(self, raw: Scores) -> None:
         """Share raw scores of all rows."""
-        self.raw, self.scored, self.shared = raw, _NOT_SCORED, True
-        self.scores, self.flat = _NO_SCORES, None
+        self._raw, self.scored, self.shared = raw, _NOT_SCORED, True
+        self._scores, self.flat = _NO_SCORES, None
 
     def continue_from(self, other: ScoreColumn) -> None:
         """Begin with what the column of another class says, whose projection is the same.
@@ -208,9 +250,9 @@ class ScoreColumn:
         self.size, self.shared, self.known = other.size, other.shared, other.known
         self.active, self.flat = other.active, other.flat
         self.low, self.high = other.low, other.high
-        self.scored = other.scored.copy()
-        self.raw = other.raw if other.shared else other.raw.copy()
-        self.scores = self.raw if other.scores is other.raw else other.scores.copy()
+        self.scored, self._grouped = other.scored.copy(), other._grouped
+        self._raw = other._raw if other.shared else other._raw.copy()
+        self._scores = self._raw if other._scores is other._raw else other._scores.copy()
 
     def weigh(self, state: CycleState, rows: Rows, feasible: Rows) -> bool:
         """Bring the weighted scores up to date after ``rows`` were scored or others came and went.
@@ -218,40 +260,38 @@ class ScoreColumn:
         Returns whether the scores of other rows may have changed with them. Raises PluginFailure.
         """
         if not self.normalizes:
-            self._put_scores(rows, weighted(self.named, state, self.raw[rows]))
+            self._put_scores(rows, weighted(self.named, state, self._raw[rows]))
             return False
         if self.by_extremes and self._keeps_extremes(rows, feasible):
             if self.flat is None:
-                self._put_scores(rows, self.scores_of(state, self.raw[rows]))
+                self._put_scores(rows, self.scores_of(state, self._raw[rows]))
             return False
         if self.by_extremes and self.low == self.high and len(feasible):
-            before, self.scores = self.flat, _NO_SCORES
+            before, self._scores = self.flat, _NO_SCORES
             self.flat = int(self.scores_of(state, np.array([self.low], dtype=np.int64))[0])
             return before != self.flat
         self.flat = None
         if len(feasible) == self.size:
-            self.scores = weighted(self.named, state, self.raw)
+            self._scores = weighted(self.named, state, self._raw)
         else:
-            self._put_scores(feasible, weighted(self.named, state, self.raw[feasible]))
+            self._put_scores(feasible, weighted(self.named, state, self._raw[feasible]))
         return True
 
-    def put_groups(
-        self, state: CycleState, found: GroupScores, feasible: Bools, rows: Rows
-    ) -> None:
+    def put_groups(self, state: CycleState, found: GroupScores, feasible: Rows) -> None:
         """Take over the scores of the feasible rows, by groups, and weigh them.
 
-        Two passes, where scores of rows take one for each step of the plugin's ``normalize``.
-        feasible: shape ``(size,)``; rows: the same as rows. Raises PluginFailure.
+        No pass over rows, where their own scores take one for each step of the plugin's
+        ``normalize``. Groups without a feasible row get 0. Raises PluginFailure.
         """
         raw, groups = found
-        occupied = self._groups_with(rows, groups, len(raw))
+        occupied = self._groups_with(feasible, groups, len(raw))
         of_occupied = raw[occupied]
         values = of_occupied.tolist()
         self.low, self.high = min(values), max(values)
         final = np.zeros(len(raw), dtype=np.int64)
         final[occupied] = weighted(self.named, state, of_occupied)
-        self._groups, self.scores, self.flat = found, final.take(groups), None
-        self.scored = feasible.copy()
+        self._grouped, self.flat = _Grouped(raw, final, groups), None
+        self._raw, self._scores, self.scored = _NO_SCORES, _NO_SCORES, _NOT_SCORED
 
     def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:
         """Return the groups that have feasible rows; both arrays mostly are those of before."""
@@ -266,14 +306,38 @@ class ScoreColumn:
         if self.normalizes or self.named.weight != 1 or not self.shared:
             self.weigh(state, feasible, feasible)
             return
-        self.scores = self.raw
+        self._scores = self._raw
+
+    def weigh_anew(self, state: CycleState, feasible: Rows, changed: Rows | None) -> Rows | None:
+        """Do the same after the scores were forgotten; return the rows that have others now.
+
+        None: maybe all. ``changed``: rows that changed since, which others may have scored in a
+        shared array; None where other rows were feasible. Mostly a pod has changed few rows and no
+        extreme, so that the others need not be normalised again. Raises PluginFailure.
+        """
+        before, self._before = self._before, None
+        raw = self._raw
+        if before is None or changed is None or len(before.raw) != len(raw):
+            self.weigh_all(state, feasible)
+            return None
+        of_feasible = raw if len(feasible) == self.size else raw[feasible]
+        if (int(of_feasible.min()), int(of_feasible.max())) != (before.low, before.high):
+            self.weigh_all(state, feasible)
+            return None
+        self.low, self.high, self._scores = before.low, before.high, before.scores
+        differs: Bools = raw != before.raw
+        differs[changed] = True
+        rows: Rows = feasible[differs[feasible]]
+        if len(rows):
+            self._scores[rows] = self.scores_of(state, raw[rows])
+        return rows
 
     def _put_scores(self, rows: Rows, scores: Scores) -> None:
         if self.is_final:
             return
-        if not len(self.scores):
-            self.scores = np.zeros(self.size, dtype=np.int64)
-        self.scores[rows] = scores
+        if not len(self._scores):
+            self._scores = np.zeros(self.size, dtype=np.int64)
+        self._scores[rows] = scores
 
     def scores_at(self, rows: Rows) -> Scores:
         """Return the weighted scores of feasible rows."""
@@ -288,14 +352,14 @@ class ScoreColumn:
         """
         everywhere = len(feasible) == self.size
         if len(rows) == len(feasible):
-            raw = self.raw if everywhere else self.raw[feasible]
+            raw = self._raw if everywhere else self._raw[feasible]
             self.low, self.high = (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
             return False
-        new = self.raw[rows]
+        new = self._raw[rows]
         # All rows were equal and still are (no taints, no preferences): no need to look at them.
         if self.low == self.high and (not len(new) or (new == self.low).all()):
             return True
-        raw = self.raw if everywhere else self.raw[feasible]
+        raw = self._raw if everywhere else self._raw[feasible]
         low, high = int(raw.min()), int(raw.max())
         same = (low, high) == (self.low, self.high)
         self.low, self.high = low, high

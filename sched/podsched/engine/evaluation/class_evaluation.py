@@ -124,7 +124,7 @@ class ClassEvaluation:
         different = {name for name, projection in mine.items() if projection != theirs[name]}
         # Plugins without a projection read the whole pod.
         different |= self._deciding - mine.keys()
-        if 2 * len(different) > len(self._deciding) or len(other.total) != self.cluster.nodes.size:
+        if 2 * len(different) > len(self._deciding) or other.scores.size != self.cluster.nodes.size:
             return False
         self.state.data.update(other.state.data)
         self.state.skip_filter |= other.state.skip_filter
@@ -279,7 +279,7 @@ class ClassEvaluation:
     def _reject_all(self) -> None:
         """Leave no row feasible; once PreFilter accepts the pod again, all rows are looked at."""
         self._enter(Phase.STALE)
-        if len(self.feasible_rows) or len(self.total) != self.cluster.nodes.size:
+        if len(self.feasible_rows) or self.scores.size != self.cluster.nodes.size:
             self._reset()
 
     def _enter(self, phase: Phase) -> None:
@@ -327,7 +327,7 @@ class ClassEvaluation:
         if self._pending is not pending:
             return
         self._enter(Phase.STALE)
-        if result is None or len(self.total) != self.cluster.nodes.size:
+        if result is None or self.scores.size != self.cluster.nodes.size:
             return
         pod, feasibility, fits = pending.pod, self.feasibility, result.fits
         feasibility.put(pod, result.rows, result.verdicts)

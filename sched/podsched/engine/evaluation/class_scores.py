@@ -29,6 +29,7 @@ import numpy as np
 from podsched.engine.evaluation.class_columns import ScoreColumn
 from podsched.engine.evaluation.feasibility import Feasibility
 from podsched.engine.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
+from podsched.engine.evaluation.row_groups import FEW_GROUPS, NO_TOTAL, RowGroups
 from podsched.engine.evaluation.row_sets import NO_ROWS, union
 from podsched.engine.evaluation.scoring import (
     SCORE_WORDING,
@@ -44,9 +45,6 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
-
-#: The total of rows that are not feasible.
-NO_TOTAL = -1
 
 
 class ClassScores:
@@ -67,13 +65,46 @@ class ClassScores:
         self._state = state
         self._cost = cost
         self.columns = [ScoreColumn(named) for named in runtime.score]
-        self.total: Scores = np.zeros(0, dtype=np.int64)
+        self._sums: Scores = np.zeros(0, dtype=np.int64)
+        #: What the sums leave out, and the rows in the order of its groups; None: nothing.
+        self._apart: tuple[ScoreColumn, RowGroups] | None = None
+        self._total: Scores | None = self._sums
 
     def reset(self, size: int) -> None:
         """Forget everything and make room for ``size`` rows, none of them feasible."""
         for column in self.columns:
             column.clear(size)
-        self.total = np.full(size, NO_TOTAL, dtype=np.int64)
+        self._sum_up_nothing(size)
+
+    def _sum_up_nothing(self, size: int) -> None:
+        self._apart = None
+        self._sums = self._total = np.full(size, NO_TOTAL, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._sums)
+
+    @property
+    def total(self) -> Scores:
+        """The weighted totals, shape ``(size,)``, NO_TOTAL where not feasible. Not written to."""
+        if self._total is None:
+            assert self._apart is not None
+            column, groups = self._apart
+            self._total = groups.total(self._sums, column.groups.scores)
+        return self._total
+
+    def best(self) -> tuple[int, int]:
+        """Return the row with the highest total, of equal ones the lowest, and that total.
+
+        NO_TOTAL where no row is feasible.
+        """
+        if self._total is None and self._apart is not None:
+            column, groups = self._apart
+            return groups.best(self._sums, column.groups.scores)
+        total = self.total
+        row = int(total.argmax())
+        return row, total.item(row)
 
     def continue_from(self, other: ClassScores, different: Set[str]) -> None:
         """Begin where the scores of another class are, all but some plugins' columns."""
@@ -82,7 +113,9 @@ class ClassScores:
                 column.clear(of_other.size)
             else:
                 column.continue_from(of_other)
-        self.total = other.total.copy()
+        # Summed up when all that is different has been scored.
+        self._apart = None
+        self._sums = self._total = other.total.copy()
 
     def drop(self, rows: Rows) -> None:
         """Forget rows that are no longer feasible.
@@ -92,9 +125,14 @@ class ClassScores:
         """
         if not len(rows):
             return
-        self.total[rows] = NO_TOTAL
+        self._put(rows, NO_TOTAL)
         for column in self.columns:
             column.drop(rows)
+
+    def _put(self, rows: Rows, sums: Scores | int) -> None:
+        if self._apart is not None:
+            rows, self._total = self._apart[1].place[rows], None
+        self._sums[rows] = sums
 
     def refresh(
         self,
@@ -115,6 +153,10 @@ class ClassScores:
             stale = everything or column.named.name in scope.stale
             if stale or (feasible_changed and column.depends_on_feasible):
                 column.forget()
+            elif column.grouped:
+                # A row's score is that of its group, whatever pods come and go on it.
+                if feasible_changed or not scope.same_nodes:
+                    column.forget()
             elif not (column.only_nodes and scope.same_nodes):
                 column.drop(scope.candidates)
                 if column.shared and column.active:
@@ -123,9 +165,17 @@ class ClassScores:
         if not everything:
             changed = scope.candidates
             asked = union(changed[feasibility.feasible[changed]], change.came)
+        # What every row had before is of use where it is the same rows that are feasible.
+        anew = not (everything or feasible_changed)
         to_weigh = self._score_again(pod, again, scope.candidates)
         self._score(
-            pod, asked, feasibility, sharing, changed=to_weigh, feasible_changed=feasible_changed
+            pod,
+            asked,
+            feasibility,
+            sharing,
+            changed=to_weigh,
+            feasible_changed=feasible_changed,
+            anew=anew,
         )
 
     # ------------------------------------------------------------------ scored remotely
@@ -183,23 +233,26 @@ class ClassScores:
         changed: Sequence[ScoreColumn] = (),
         feasible_changed: bool,
         weigh_all: bool = False,
+        anew: bool = False,
     ) -> None:
         """Score those of ``asked`` that are not scored, and sum up the totals that change.
 
-        ``changed``: shared columns of which rows were scored, but not weighed. ``beyond``: whether
-        totals of other rows than ``asked`` change with it.
+        ``changed``: shared columns of which rows were scored, but not weighed; ``anew``: columns
+        that were forgotten had scores of the same rows. ``beyond``: whether totals of other rows
+        than ``asked`` and ``more`` change with it.
         """
         feasible = feasibility.rows
         if not len(feasible):
+            self._sum_up_nothing(self.size)
             return
-        beyond = weigh_all
+        beyond, more = weigh_all, NO_ROWS
         for column in self.columns:
             if not column.known:
-                self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
-                beyond = True
-                if column.active and not self._score_groups(column, pod, feasibility):
-                    self._score_first(column, pod, feasible, sharing)
-                    column.weigh_all(self._state, feasible)
+                others = self._score_unknown(
+                    column, pod, feasible, sharing, asked if anew else None
+                )
+                beyond |= others is None
+                more = more if others is None else union(more, others)
                 continue
             if not column.active:
                 continue
@@ -212,9 +265,30 @@ class ClassScores:
             elif len(rows) or feasible_changed or column in changed:
                 mine = asked if column.shared else rows
                 beyond |= column.weigh(self._state, mine, feasible)
-        self._add_up(feasible if beyond else asked, feasibility, whole=beyond)
+        self._add_up(feasible if beyond else union(asked, more), feasibility, whole=beyond)
 
-    def _score_groups(self, column: ScoreColumn, pod: PodInfo, feasibility: Feasibility) -> bool:
+    def _score_unknown(
+        self,
+        column: ScoreColumn,
+        pod: PodInfo,
+        feasible: Rows,
+        sharing: Sharing,
+        changed: Rows | None,
+    ) -> Rows | None:
+        """Fill a column of which nothing is known; return rows whose sums change, None for all.
+
+        ``changed``: rows that changed since it was forgotten; None where others were feasible.
+        """
+        was_active = column.active
+        self._cost.time_pre_score(partial(self._pre_score, column, pod, feasible))
+        if not column.active:
+            return None if was_active else NO_ROWS
+        if self._score_groups(column, pod, feasible):
+            return NO_ROWS if self._is_apart(column) else None
+        self._score_first(column, pod, feasible, sharing)
+        return column.weigh_anew(self._state, feasible, changed)
+
+    def _score_groups(self, column: ScoreColumn, pod: PodInfo, feasible: Rows) -> bool:
         """Fill a column of which nothing is known by groups of rows; False if it has none."""
         named, state = column.named, self._state
         if named.groups is None:
@@ -222,8 +296,23 @@ class ClassScores:
         found = named.runs.call(named.name, SCORE_WORDING, named.groups, state, pod)
         if found is None:
             return False
-        column.put_groups(state, found, feasibility.feasible, feasibility.rows)
+        column.put_groups(state, found, feasible)
         return True
+
+    def _is_apart(self, column: ScoreColumn) -> bool:
+        apart = self._apart
+        return apart is not None and apart[0] is column and apart[1].groups is column.groups.groups
+
+    def _set_apart(self) -> None:
+        """Leave a column with scores of few groups out of the sums, if there is one."""
+        self._apart = None
+        for column in self.columns:
+            if column.active and column.grouped:
+                scores, groups = column.groups
+                if len(scores) <= FEW_GROUPS:
+                    made = RowGroups if self._shared is None else self._shared.row_groups
+                    self._apart = column, made(groups, len(scores))
+                    return
 
     def _score_first(
         self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing
@@ -253,7 +342,10 @@ class ClassScores:
         ``whole``: these are all feasible rows. Then whole columns are added: picking so many rows
         out of each column costs several times as much.
         """
-        active = [column for column in self.columns if column.active]
+        if whole:
+            self._set_apart()
+        apart = None if self._apart is None else self._apart[0]
+        active = [column for column in self.columns if column.active and column is not apart]
         flat = sum(column.flat for column in active if column.flat is not None)
         columns = [column.scores for column in active if column.flat is None]
         flat += not self.columns
@@ -261,12 +353,15 @@ class ClassScores:
             total = np.full(len(rows), flat, dtype=np.int64)
             for scores in columns:
                 total += scores[rows]
-            self.total[rows] = total
+            self._put(rows, total)
             return
         # Into a new array: whoever looks ahead holds the old one.
-        total = columns[0] + flat if columns else np.full(len(self.total), flat, dtype=np.int64)
+        total = columns[0] + flat if columns else np.full(self.size, flat, dtype=np.int64)
         for scores in columns[1:]:
             total += scores
         if len(rows) < len(total):
             np.putmask(total, ~feasibility.feasible, NO_TOTAL)
-        self.total = total
+        if self._apart is None:
+            self._sums = self._total = total
+        else:
+            self._sums, self._total = total.take(self._apart[1].order), None

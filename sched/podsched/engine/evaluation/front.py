@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from podsched.engine.evaluation.class_scores import NO_TOTAL
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.framework.verdicts import Rows, Scores
 

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import filter_one
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.engine.evaluation.scoring import score_one
 from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE

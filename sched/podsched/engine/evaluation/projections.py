@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime, Source
@@ -39,6 +39,8 @@ from podsched.framework.pods import PodInfo
 PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
 #: Projections that are remembered; a unique one per pod takes some 300 bytes.
 MAX_KNOWN: Final = 32_768
+#: Projections remembered while pods come and go: of many templates; each takes some 200 bytes.
+MAX_LASTING: Final = 4096
 
 _instances = itertools.count(1)
 
@@ -55,13 +57,15 @@ _Asked = Sequence[tuple[str, _Ask | None]]
 class _Part(NamedTuple):
     """Plugins that read the same of a pod, and where what they said of it is kept.
 
-    ``place`` is the key in ``compiled``; ``varying``: these are the profile's ``varying`` plugins.
+    ``place`` is the key in ``compiled``; ``varying``: these are the profile's ``varying`` plugins;
+    ``of_placed_pods``: what they say depends on the pods that are placed.
     """
 
     place: str
     source: Source
     plugins: Sequence[tuple[str, _Ask]]
     varying: bool
+    of_placed_pods: bool
 
 
 class _OfPart(NamedTuple):
@@ -82,9 +86,66 @@ class _OfClass(NamedTuple):
     parts: Sequence[_OfPart]
 
 
-#: Projections that depend on more than the class, by part and what pods that are equal in it
-#: share; for as long as nothing changes.
-Live = dict[tuple[str, object], tuple[Hashable, ...]]
+#: A part, and what pods that are equal in it share.
+_Place = tuple[str, object]
+
+
+class Stamped(Protocol):
+    """A cluster, with values that change when it does."""
+
+    @property
+    def stamp(self) -> Hashable:
+        """Change with everything that a decision may depend on."""
+        ...
+
+    @property
+    def stamp_beside_pods(self) -> Hashable:
+        """Change with that, but for pods that come and go on nodes and bring or take no terms."""
+        ...
+
+
+class Live:
+    """Projections that depend on more than the class, as long as what they depend on stays.
+
+    ``lasting`` holds while pods only come and go on nodes, as they do with each decision, and
+    ``passing`` until the next does.
+    """
+
+    __slots__ = ("_beside", "_stamp", "lasting", "passing")
+
+    def __init__(self) -> None:
+        self._stamp: Hashable = None
+        self._beside: Hashable = None
+        self.lasting: dict[_Place, tuple[Hashable, ...]] = {}
+        self.passing: dict[_Place, tuple[Hashable, ...]] = {}
+
+    def catch_up(self, cluster: Stamped) -> bool:
+        """Forget what may hold no more; whether anything has changed since the last time."""
+        stamp = cluster.stamp
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        self.passing.clear()
+        beside = cluster.stamp_beside_pods
+        if beside != self._beside:
+            self._beside = beside
+            self.lasting.clear()
+        return True
+
+    def get(self, place: _Place) -> tuple[Hashable, ...] | None:
+        """Return what is known."""
+        found = self.lasting.get(place)
+        return self.passing.get(place) if found is None else found
+
+    def put(self, place: _Place, said: tuple[Hashable, ...], *, lasts: bool) -> None:
+        """Remember it. Raises TypeError for what cannot be a part of a key."""
+        hash(said)
+        if not lasts:
+            self.passing[place] = said
+            return
+        if len(self.lasting) >= MAX_LASTING:
+            self.lasting.clear()
+        self.lasting[place] = said
 
 
 class Projections:
@@ -107,32 +168,36 @@ class Projections:
     def key(self, pod: PodInfo, known: Live | None = None) -> EvaluationKey:
         """Return the pod's key, as long as nothing changes in the cluster.
 
-        ``known``: projections of pods of the same profile since the last change; some are added.
+        ``known``: projections of pods of the same profile, which have caught up; some are added.
         """
         cls, number = pod.cls, self._of(pod).number
-        known = {} if known is None else known
+        known = Live() if known is None else known
         whole = (self._compiled_key, cls.shape if self._is_of_shape else cls)
         live = known.get(whole)
         if live is None:
             try:
-                live = known[whole] = self._all_live(pod, known)
+                live = self._all_live(pod, known, whole)
             except (PluginFailure, TypeError):
                 # What is wrong with the plugin shows in the evaluation, which reports it.
                 return (number, "class", cls.id, _FAILED)
         return (number, cls.priority if self._cluster.nominated_nodes() else None, *live)
 
-    def _all_live(self, pod: PodInfo, known: Live) -> tuple[Hashable, ...]:
+    def _all_live(self, pod: PodInfo, known: Live, whole: _Place) -> tuple[Hashable, ...]:
         """Return what depends on more than the class. Raises PluginFailure, TypeError."""
         found: list[Hashable] = []
+        last = True
         for part in self._live:
             place = (part.place, part.source(pod.cls))
             live = known.get(place)
             if live is None:
                 live = self._live_of(part, pod)
-                hash(live)
-                known[place] = live
+                nothing = not part.of_placed_pods or all(one is NOTHING_READ for one in live)
+                known.put(place, live, lasts=nothing)
+            last = last and place in known.lasting
             found += live
-        return tuple(found)
+        live = tuple(found)
+        known.put(whole, live, lasts=last)
+        return live
 
     def _live_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
         """Return it for one part, which is not certain to be hashable. Raises PluginFailure."""
@@ -219,12 +284,13 @@ class Projections:
 
 def _parts(runtime: ProfileRuntime, place: str, *, of_class: bool) -> Sequence[_Part]:
     """Return the plugins whose projections depend on the class alone, or on more, by part."""
-    found: dict[tuple[Source, bool], list[tuple[str, _Ask]]] = {}
+    found: dict[tuple[Source, bool, bool], list[tuple[str, _Ask]]] = {}
     for name, projecting in runtime.projecting.items():
         if projecting.of_class is of_class:
-            kind = projecting.source, name in runtime.varying
+            of_placed = projecting.of_placed_pods and not of_class
+            kind = projecting.source, name in runtime.varying, of_placed
             found.setdefault(kind, []).append((name, projecting.ask))
     return [
-        _Part(f"{place} {number}", source, plugins, varying)
-        for number, ((source, varying), plugins) in enumerate(found.items())
+        _Part(f"{place} {number}", source, plugins, varying, of_placed)
+        for number, ((source, varying, of_placed), plugins) in enumerate(found.items())
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.class_scores import NO_TOTAL
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.framework.verdicts import Rows, Scores
 
 #: Rows of which scores are told beside the chosen one.

@@ -164,8 +164,8 @@ class Selector:
         if wanted < num_all_nodes:
             return self._best_of_some(pod, feasible, wanted)
         # Rows that are not feasible have a lower total than any other.
-        row = int(evaluation.total.argmax())
-        return ScheduleResult(row, len(feasible), num_all_nodes, int(evaluation.total[row]))
+        row, total = evaluation.scores.best()
+        return ScheduleResult(row, len(feasible), num_all_nodes, total)
 
     def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> ScheduleResult | None:
         order = np.flatnonzero(self.evaluation.cluster.nodes.alive)

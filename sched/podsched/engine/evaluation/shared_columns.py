@@ -32,6 +32,7 @@ from typing import Final
 import numpy as np
 
 from podsched.engine.evaluation.class_columns import FilterColumn, ScoreColumn
+from podsched.engine.evaluation.row_groups import RowGroups
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.evaluation.scoring import in_range
 from podsched.framework.nodes import ClusterView
@@ -40,6 +41,8 @@ from podsched.framework.verdicts import Rows, Scores, Verdicts
 #: Bytes of columns kept for classes to come: 800 columns at 5,000 nodes, 40 at 100,000.
 MAX_BYTES: Final = 32 * 1024 * 1024
 MIN_COLUMNS: Final = 32
+#: Groupings of rows that are remembered: one for each topology key that pods spread over.
+MAX_GROUPS: Final = 8
 
 #: A plugin's opinion on rows: on these, or with None on all of them, of shape ``(size,)``.
 AskFilter = Callable[[Rows | None], Verdicts]
@@ -65,6 +68,15 @@ class SharedColumns:
         self._cluster = cluster
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._alive: tuple[tuple[int, int], Rows, Rows] | None = None
+        self._row_groups: list[RowGroups] = []
+
+    def row_groups(self, groups: Rows, number: int) -> RowGroups:
+        """Return the rows in the order of their groups; one for all who have the same array."""
+        known = next((found for found in self._row_groups if found.groups is groups), None)
+        if known is None:
+            known = RowGroups(groups, number)
+            self._row_groups = [known, *self._row_groups[: MAX_GROUPS - 1]]
+        return known
 
     @property
     def alive(self) -> Rows:

@@ -31,9 +31,9 @@ import numpy as np
 
 from podsched.engine.evaluation.class_columns import ScoreColumn
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
-from podsched.engine.evaluation.class_scores import NO_TOTAL
 from podsched.engine.evaluation.filtering import filter_all
 from podsched.engine.evaluation.pre_filtering import pre_filter_one
+from podsched.engine.evaluation.row_groups import NO_TOTAL
 from podsched.engine.evaluation.row_sets import NO_ROWS
 from podsched.engine.evaluation.score_details import ScoreDetails, best_rows, put_together
 from podsched.engine.evaluation.scoring import (

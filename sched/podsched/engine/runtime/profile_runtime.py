@@ -126,7 +126,8 @@ _SOURCES: Final[Mapping[tuple[bool, bool, bool], Source]] = {
 class Projecting:
     """A plugin's projection; ``of_class``: it depends on the pod's class alone.
 
-    The others say what of the class it depends on beside the rest of the spec (``Traits``).
+    The others say what it depends on of the class, beside the rest of the spec, and of the cluster
+    (``Traits``).
     """
 
     ask: Callable[[PodInfo, ClusterView], Hashable]
@@ -134,6 +135,7 @@ class Projecting:
     reads_requests: bool
     reads_labels: bool
     reads_volumes: bool
+    of_placed_pods: bool
 
     @property
     def source(self) -> Source:
@@ -309,6 +311,7 @@ class ProfileRuntime:
                     traits.reads_requests,
                     traits.reads_labels,
                     traits.reads_volumes,
+                    traits.projects_placed_pods,
                 )
         return found
 

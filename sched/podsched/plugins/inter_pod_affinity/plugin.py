@@ -125,6 +125,7 @@ class InterPodAffinity:
         normalizes_by_extremes=True,
         reads_requests=False,
         reads_volumes=False,
+        projects_placed_pods=False,
     )
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

@@ -164,6 +164,7 @@ class Participation:
         self.ignored = ~required
         self._scored = ScoredRows(NO_ROWS, NO_ROWS, ())
         self._entries: NDArray[np.intp] | None = None
+        self._all_scored = np.array_equal(self.soft_complete, nodes.alive)
 
     def soft_counts(self, index: int, counts: Int64s) -> Int64s:
         """Return the counts of the rows that take part in a soft constraint, 0 for the others."""
@@ -189,10 +190,13 @@ class Participation:
         """Return where the rows' scores are in a table by domain, for a single soft constraint.
 
         The table has an entry for rows without the label after those of ``sums``, and one for rows
-        that are not scored.
+        that are not scored. Where no node is without the label, the array is the one that all have
+        who spread over the key.
         """
+        domains = self.soft_domains[0]
+        if self._all_scored:
+            return domains.ids
         if self._entries is None:
-            domains = self.soft_domains[0]
             entries = np.where(domains.present, domains.ids, domains.count + 1)
             self._entries = np.where(self.ignored, domains.count + 2, entries)
         return self._entries

@@ -115,7 +115,9 @@ class PodTopologySpread:
     """Filter on DoNotSchedule constraints, Score on ScheduleAnyway ones."""
 
     name: ClassVar[str] = "PodTopologySpread"
-    traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_volumes=False)
+    traits: ClassVar[Traits] = Traits(
+        reads_pods=False, reads_requests=False, reads_volumes=False, projects_placed_pods=False
+    )
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         listed = args.defaulting_type == DefaultingType.LIST
