@@ -320,14 +320,14 @@ class ScoreColumn:
         if before is None or changed is None or len(before.raw) != len(raw):
             self.weigh_all(state, feasible)
             return None
-        of_feasible = raw if len(feasible) == self.size else raw[feasible]
-        if (int(of_feasible.min()), int(of_feasible.max())) != (before.low, before.high):
+        everywhere = len(feasible) == self.size
+        if _extremes(raw if everywhere else raw[feasible]) != (before.low, before.high):
             self.weigh_all(state, feasible)
             return None
         self.low, self.high, self._scores = before.low, before.high, before.scores
         differs: Bools = raw != before.raw
         differs[changed] = True
-        rows: Rows = feasible[differs[feasible]]
+        rows: Rows = np.flatnonzero(differs) if everywhere else feasible[differs[feasible]]
         if len(rows):
             self._scores[rows] = self.scores_of(state, raw[rows])
         return rows
@@ -353,14 +353,14 @@ class ScoreColumn:
         everywhere = len(feasible) == self.size
         if len(rows) == len(feasible):
             raw = self._raw if everywhere else self._raw[feasible]
-            self.low, self.high = (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
+            self.low, self.high = _extremes(raw) if len(raw) else (0, 0)
             return False
         new = self._raw[rows]
         # All rows were equal and still are (no taints, no preferences): no need to look at them.
         if self.low == self.high and (not len(new) or (new == self.low).all()):
             return True
         raw = self._raw if everywhere else self._raw[feasible]
-        low, high = int(raw.min()), int(raw.max())
+        low, high = _extremes(raw)
         same = (low, high) == (self.low, self.high)
         self.low, self.high = low, high
         return same
@@ -395,6 +395,11 @@ class ScoreColumn:
             return np.zeros(len(rows), dtype=np.bool_)
         raw = self.raw[rows]
         return np.not_equal(raw, self.low) & np.not_equal(raw, self.high)
+
+
+def _extremes(raw: Scores) -> tuple[int, int]:
+    """Return the smallest and the largest of some scores."""
+    return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
 
 
 #: Indices of plugins, or the negative numbers in place of one.

@@ -268,9 +268,9 @@ class ClassEvaluation:
         """Return by what the columns of all rows may be shared; not asked for by changed rows."""
         if not scope.everything and not scope.stale:
             return _ALONE
-        inputs, projections = self.inputs.by_plugin, self._projections
+        inputs, projections = self.inputs, self._projections
         names = projections if scope.everything else projections.keys() & scope.stale
-        return {name: (projections[name], inputs.get(name)) for name in names}
+        return {name: (projections[name], inputs.of(name)) for name in names}
 
     def _reset(self) -> None:
         self.feasibility.reset(self.pre_filtered.node_names)

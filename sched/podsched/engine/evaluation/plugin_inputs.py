@@ -98,6 +98,11 @@ class PluginInputs:
         self.pre_filtered = other.pre_filtered
         self.stale = {*different, *other.stale}
 
+    def of(self, plugin: str) -> Hashable:
+        """Return a plugin's inputs at the last refresh; None: it has none."""
+        entry = self._entries.get(plugin)
+        return self._other_inputs.get(plugin) if entry is None else entry.inputs
+
     @property
     def by_plugin(self) -> dict[str, Hashable]:
         """The inputs at the last refresh, by plugin."""

@@ -41,6 +41,15 @@ _VOLUME_OPERATIONS = {
 }
 
 
+#: The points that an evaluation goes through.
+_EVALUATION: Final = (
+    ExtensionPoint.PRE_FILTER,
+    ExtensionPoint.FILTER,
+    ExtensionPoint.PRE_SCORE,
+    ExtensionPoint.SCORE,
+)
+
+
 def stopped_clock() -> float:
     """Return 0.0: the clock where nobody reads what is timed."""
     return 0.0
@@ -202,6 +211,7 @@ class ProfileMeter:
         self._profile = profile
         self._metrics = metrics
         self._points: dict[tuple[ExtensionPoint, Code], HistogramCell] = {}
+        self._all_points: list[HistogramCell] | None = None
         rows = evaluation.evaluated_rows_total
         self._full_rows, self._changed_rows = rows.labels("full"), rows.labels("changed")
 
@@ -232,14 +242,15 @@ class ProfileMeter:
 
         Only the last of them can have failed, or have got no further than PreFilter or Filter.
         """
+        if not failed and cost.scored and cost.reached is ExtensionPoint.SCORE:
+            self._all_passed(cost, pods)
+            cost.take()
+            return
         filtered = pods - (cost.reached is ExtensionPoint.PRE_FILTER)
         scored = pods - (cost.reached is not ExtensionPoint.SCORE) if cost.scored else 0
-        for point, seconds, count in (
-            (ExtensionPoint.PRE_FILTER, cost.pre_filter, pods),
-            (ExtensionPoint.FILTER, cost.filter, filtered),
-            (ExtensionPoint.PRE_SCORE, cost.pre_score, scored),
-            (ExtensionPoint.SCORE, cost.score - cost.pre_score, scored),
-        ):
+        spent = (cost.pre_filter, cost.filter, cost.pre_score, cost.score - cost.pre_score)
+        counts = (pods, filtered, scored, scored)
+        for point, seconds, count in zip(_EVALUATION, spent, counts, strict=True):
             errors = int(failed and point is cost.reached)
             if count > errors:
                 share = seconds * (count - errors) / count
@@ -247,6 +258,19 @@ class ProfileMeter:
             if errors:
                 self.passed(point, Code.ERROR, seconds / count)
         cost.take()
+
+    def _all_passed(self, cost: EvaluationCost, pods: int) -> None:
+        """Record pods that went through all points, as nearly all do, in a third of the time."""
+        if self._all_points is None:
+            family, code = self._metrics.framework_extension_point_duration_seconds, Code.SUCCESS
+            self._all_points = [
+                family.labels(point.label, code.text, self._profile) for point in _EVALUATION
+            ]
+        pre_filter, filtering, pre_score, score = self._all_points
+        pre_filter.observe_n(cost.pre_filter / pods, pods)
+        filtering.observe_n(cost.filter / pods, pods)
+        pre_score.observe_n(cost.pre_score / pods, pods)
+        score.observe_n((cost.score - cost.pre_score) / pods, pods)
 
     def looked_at(self, rows: int, *, all_of_class: bool) -> None:
         """Count rows that Filter looked at: all, or those that had changed."""

@@ -23,7 +23,15 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import ABSENT, Bools, ClusterView, Int64s, NodeColumns, PodQuery
+from podsched.framework.nodes import (
+    ABSENT,
+    Bools,
+    ClusterView,
+    Int64s,
+    JournaledColumns,
+    NodeColumns,
+    PodQuery,
+)
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
@@ -288,9 +296,10 @@ class InterPodAffinity:
         for key, weighted in relations.weighted:
             for weight, other in weighted:
                 add(key, nodes.counter(other) * weight)
-        total = np.zeros(nodes.size, dtype=np.int64)
-        for key, counts in by_key.items():
-            total += self._domains.of(nodes, key).spread(counts)
+        # Each in a new array, since a counter goes on counting.
+        total, *others = [self._domains.of(nodes, k).spread(c) for k, c in by_key.items()]
+        for more in others:
+            total += more
         return total
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -299,11 +308,17 @@ class InterPodAffinity:
         assert scores is not None
         return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
 
+    def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
+        """Do the same for all rows."""
+        scores = cast(_State, state.data[self.name]).scores
+        assert scores is not None
+        return scores.copy()
+
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Map the lowest sum to 0 and the highest to 100; all to 0 if they are equal."""
         if not len(scores):
             return scores
-        lowest, highest = int(scores.min()), int(scores.max())
+        lowest, highest = int(np.minimum.reduce(scores)), int(np.maximum.reduce(scores))
         if lowest == highest:
             return np.zeros_like(scores)
         share = (scores - lowest).astype(np.float64) / float(highest - lowest)
