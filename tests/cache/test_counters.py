@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -35,6 +37,40 @@ def test_a_counter_counts_pods_from_before_and_after_it_was_asked_for() -> None:
     assert columns.counter(query).tolist()[:2] == [1, 0]
     columns.add_pod(1, info(classes, "b", labels={"app": "a", "more": "x"}))
     assert columns.counter(query).tolist()[:2] == [1, 1]
+
+
+class CountedLabel(Labelled):
+    """Reads no requests, and notes whom it was asked about."""
+
+    reads_requests = False
+    asked: ClassVar[list[str]] = []
+
+    def counts(self, pod: PodInfo) -> int:
+        self.asked.append(pod.name)
+        return super().counts(pod)
+
+
+class SmallPods(Labelled):
+    """Counts the pods with the label that request little."""
+
+    def counts(self, pod: PodInfo) -> int:
+        return super().counts(pod) if pod.cls.requests.get("cpu", 0) < 100 else 0
+
+
+def test_a_query_that_reads_no_requests_is_put_once_to_pods_that_differ_in_nothing_else() -> None:
+    columns, classes = a_column_of()
+    CountedLabel.asked.clear()
+    query, small = CountedLabel("app", "a"), SmallPods("app", "b")
+    for asked in (query, small):
+        columns.counter(asked)
+    for number in range(4):
+        requests = {"cpu": f"{50 * number}m"}
+        for label in "ab":
+            pod = info(classes, f"{label}{number}", labels={"app": label}, requests=requests)
+            columns.add_pod(number % 2, pod)
+    assert columns.counter(query).tolist()[:2] == [2, 2]
+    assert CountedLabel.asked == ["a0", "b0"]
+    assert columns.counter(small).tolist()[:2] == [1, 1]
 
 
 def test_a_version_changes_with_the_counts_and_with_nothing_else() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from podsched.cache.host_ports import Port, host_ports
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, PodShape
 
 if TYPE_CHECKING:
     from podsched.cache.counters import PodCounter, TermTotal
@@ -66,6 +66,8 @@ class ClassUsages:
         #: is added or removed.
         self.running: dict[PodClass, ClassUsage] = {}
         self.terminating: dict[PodClass, ClassUsage] = {}
+        #: One of each shape, for others that differ in requests alone; by ``terminating``, too.
+        self._of_shape: dict[tuple[PodShape, bool], ClassUsage] = {}
         self._sweep_at = _MIN_SWEEP
 
     def __iter__(self) -> Iterator[ClassUsage]:
@@ -84,11 +86,17 @@ class ClassUsages:
         made._sweep_at = self._sweep_at
         return made
 
-    def add(self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]) -> ClassUsage:
-        """Add the usage of a class that is not known yet."""
+    def add(
+        self, pod: PodInfo, amounts: tuple[tuple[int, int], ...]
+    ) -> tuple[ClassUsage, ClassUsage | None]:
+        """Add the usage of a class that is not known yet.
+
+        Also returns one of a class that differs in requests alone, if there is one, or was lately.
+        """
         known = self.terminating if pod.terminating else self.running
         usage = known[pod.cls] = ClassUsage(pod, amounts)
-        return usage
+        like = self._of_shape.setdefault((pod.cls.shape, pod.terminating), usage)
+        return usage, None if like is usage else like
 
     def sweep(self, after: Callable[[], None]) -> None:
         """Drop classes that no pod has any more, if there are many; then call ``after``."""
@@ -97,5 +105,7 @@ class ClassUsages:
         for known in (self.running, self.terminating):
             for cls in [cls for cls, usage in known.items() if not usage.rows]:
                 del known[cls]
+        left = {*self.running.values(), *self.terminating.values()}
+        self._of_shape = {key: usage for key, usage in self._of_shape.items() if usage in left}
         after()
         self._sweep_at = 2 * (len(self.running) + len(self.terminating)) + _MIN_SWEEP

@@ -229,8 +229,8 @@ class Columns:
         found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
             self._usages.sweep(after=self._counters.sweep)
-            found = self._usages.add(pod, self._amounts(pod.cls))
-            self._counters.attach(found)
+            found, like = self._usages.add(pod, self._amounts(pod.cls))
+            self._counters.attach(found, like)
         return found
 
     def _amounts(self, cls: PodClass) -> tuple[tuple[int, int], ...]:

@@ -41,10 +41,11 @@ class PodCounter:
     both are ticks of the owner, which counts changes of counters.
     """
 
-    __slots__ = ("_sums", "column", "last_use", "query", "version")
+    __slots__ = ("_sums", "column", "last_use", "query", "reads_requests", "version")
 
     def __init__(self, query: PodQuery, size: int, version: int) -> None:
         self.query = query
+        self.reads_requests = _reads_requests(query)
         self.column = Column(np.int64, size)
         self.version = version
         self.last_use = version
@@ -86,11 +87,12 @@ class PodCounter:
 class TermQuery:
     """The query "how often does the pod have this term of the family?"."""
 
-    __slots__ = ("_hash", "family", "term")
+    __slots__ = ("_hash", "family", "reads_requests", "term")
 
     def __init__(self, family: TermFamily, term: Hashable) -> None:
         self.family = family
         self.term = term
+        self.reads_requests = _reads_requests(family)
         self._hash = hash((family.name, term))
 
     def counts(self, pod: PodInfo) -> int:
@@ -135,6 +137,8 @@ class Counters:
         self._counters: dict[PodQuery, PodCounter] = {}
         self._families: dict[str, _Family] = {}
         self._tick = 0
+        #: Whether some query or family that was asked for reads requests.
+        self._reading_requests = False
         #: Changes whenever ``terms_in_cluster`` of some family does.
         self.all_terms_version = 0
 
@@ -169,6 +173,7 @@ class Counters:
     def _create(self, query: PodQuery) -> PodCounter:
         self._tick += 1
         counter = self._counters[query] = PodCounter(query, self._size, self._tick)
+        self._reading_requests |= counter.reads_requests
         for usage in self._usages:
             amount = query.counts(usage.exemplar)
             if amount:
@@ -188,6 +193,7 @@ class Counters:
         found = self._families.get(family.name)
         if found is None:
             found = self._families[family.name] = _Family(family)
+            self._reading_requests |= _reads_requests(family)
             for usage in self._usages:
                 self._attach_terms(found, usage)
         return found
@@ -213,15 +219,28 @@ class Counters:
         self._tick += 1
         self._counters[query] = PodCounter(query, self._size, self._tick)
 
-    def attach(self, usage: ClassUsage) -> None:
-        """Find the counters that a new usage adds to."""
-        for query, counter in self._counters.items():
-            if isinstance(query, TermQuery):
+    def attach(self, usage: ClassUsage, like: ClassUsage | None = None) -> None:
+        """Find the counters that a new usage adds to.
+
+        ``like``: one of a class that differs in requests alone. Where every pod has requests of
+        its own, hundreds of counters would be gone through for each.
+        """
+        counters: Iterable[PodCounter] = self._counters.values()
+        families: Iterable[_Family] = self._families.values()
+        if like is not None:
+            usage.counters += [one for one in like.counters if not one[0].reads_requests]
+            usage.terms += [one for one in like.terms if not one[0].query.reads_requests]
+            if not self._reading_requests:
+                return
+            counters = [one for one in counters if one.reads_requests]
+            families = [one for one in families if _reads_requests(one.family)]
+        for counter in counters:
+            if isinstance(counter.query, TermQuery):
                 continue
-            amount = query.counts(usage.exemplar)
+            amount = counter.query.counts(usage.exemplar)
             if amount:
                 usage.counters.append((counter, amount))
-        for family in self._families.values():
+        for family in families:
             self._attach_terms(family, usage)
 
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
@@ -284,6 +303,11 @@ class Counters:
         for usage in self._usages:
             usage.counters = [c for c in usage.counters if c[0].query not in queries]
             usage.terms = [c for c in usage.terms if c[0].query not in queries]
+
+
+def _reads_requests(asking: object) -> bool:
+    """Whether what a query or a family of terms says may depend on requests."""
+    return bool(getattr(asking, "reads_requests", True))
 
 
 def _count_rows(counter: PodCounter, usage: ClassUsage, amount: int) -> None:

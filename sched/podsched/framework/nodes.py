@@ -209,7 +209,12 @@ class ForkedColumns(NodeColumns, Protocol):
 
 
 class PodQuery(Protocol):
-    """A hashable question to each pod, summed per row. Equal queries share one counter."""
+    """A hashable question to each pod, summed per row. Equal queries share one counter.
+
+    The answer depends on the pod's class and on whether it is terminating. One that does not depend
+    on what containers request or are limited to says so with an attribute ``reads_requests`` that
+    is False, and is put once for all pods that differ in nothing else.
+    """
 
     def counts(self, pod: PodInfo) -> int: ...
     def __hash__(self) -> int: ...
@@ -221,6 +226,7 @@ class TermFamily(Protocol):
 
     ``terms(pod)`` gives a pod's terms, which depend on its class alone and are hashable; for each
     distinct term the columns count the pods that have it and list it in ``terms_in_cluster``.
+    ``reads_requests`` is for these as for ``PodQuery``.
     """
 
     name: str

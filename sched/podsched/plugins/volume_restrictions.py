@@ -104,6 +104,8 @@ def _conflict(mine: Iterable[Disk], theirs: Sequence[Disk]) -> bool:
 class ConflictingDisks:
     """Counts pods with a disk that conflicts with one of these."""
 
+    reads_requests: ClassVar[bool] = False
+
     disks: tuple[Disk, ...]
 
     def counts(self, pod: PodInfo) -> int:
@@ -114,6 +116,8 @@ class ConflictingDisks:
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
     """Counts pods of a namespace that mount a claim."""
+
+    reads_requests: ClassVar[bool] = False
 
     namespace: str
     claim: str
@@ -131,6 +135,8 @@ class ClaimReferences:
 
     As kube-scheduler's AddPod and RemovePod it does not look at the namespace.
     """
+
+    reads_requests: ClassVar[bool] = False
 
     claims: frozenset[str]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
 from podsched.framework.nodes import ClusterView
@@ -177,6 +177,8 @@ def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
 class AllTerms:
     """Counts the pods that all of the resolved terms match; none where there are no terms."""
 
+    reads_requests: ClassVar[bool] = False
+
     __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
@@ -198,6 +200,8 @@ class AllTerms:
 
 class SomeTerms:
     """Counts for each pod the weights of those of the resolved terms that match it."""
+
+    reads_requests: ClassVar[bool] = False
 
     __slots__ = ("_hash", "terms")
 
@@ -238,6 +242,8 @@ class RepelledBy:
     For forks: it also counts terms that no pod of the base has.
     """
 
+    reads_requests: ClassVar[bool] = False
+
     target: TermTarget
     topology_key: str
 
@@ -249,6 +255,8 @@ class RepelledBy:
 @dataclass(slots=True)
 class PodTermFamily:
     """One kind of the terms that pods have: an attribute of ``PodTerms``."""
+
+    reads_requests: ClassVar[bool] = False
 
     name: str
     attribute: str

@@ -63,6 +63,8 @@ _NONE: Final[Mapping[str, int]] = {}
 class VolumeReferences:
     """Counts volumes that may be attached, the same one as often as it is used."""
 
+    reads_requests: ClassVar[bool] = False
+
     def counts(self, pod: PodInfo) -> int:
         """Return the number of claims and in-tree volumes of the pod."""
         if not pod.cls.volumes:
@@ -73,6 +75,8 @@ class VolumeReferences:
 @dataclass(frozen=True, slots=True)
 class MayFail:
     """Counts pods whose volumes it may be impossible to determine, which fails the node."""
+
+    reads_requests: ClassVar[bool] = False
 
     def counts(self, pod: PodInfo) -> int:
         """Return 1 for a pod whose claims or translations have to be checked, else 0."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from podsched.api.selectors import (
     Requirement,
@@ -38,6 +38,8 @@ class MatchingPods:
     Terminating pods do not count, and an empty selector counts none. ``on_fork`` both do: so
     kube-scheduler counts pods that are added or removed in a dry run (``updateWithPod``).
     """
+
+    reads_requests: ClassVar[bool] = False
 
     __slots__ = ("_hash", "namespace", "on_fork", "selector")
 
