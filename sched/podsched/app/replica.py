@@ -44,6 +44,7 @@ from podsched.engine.cycle.cycle_metrics import CycleMeter
 from podsched.engine.decisions.log import open_log
 from podsched.engine.extenders.calls import make_extenders
 from podsched.lib.tasks import TaskSet
+from podsched.plugins.node_resources.loops import compile_loops
 from podsched.plugins.registry import factories
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
@@ -418,4 +419,8 @@ class Replica:
 
 async def run_replica(process: Process, options: ReplicaOptions) -> None:
     """Run the scheduler process until it is asked to stop."""
+    # Before it races for the lock: a leader has other things to do.
+    version = await asyncio.to_thread(compile_loops)
+    if version:
+        _log.info("Loops over nodes are compiled", numba=version)
     await Replica(process, options).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from podsched.engine.evaluation.shared_columns import SharedColumns
 from podsched.engine.evaluation.variant_index import VariantIndex
 from podsched.engine.evaluation.variants import Variants
 from podsched.framework.pods import PodInfo
+from podsched.plugins.node_resources import loops as node_resources
 from support.engine_world import World, container, node, pod
 from support.evaluations import from_scratch
 
@@ -29,6 +31,8 @@ class Varied:
         self.columns = SharedColumns(world.cluster)
         self.index = VariantIndex()
         self.sure = 0
+        #: How many were decided on in a compiled loop.
+        self.jointly = 0
 
     def kin(self, pending: PodInfo) -> EvaluationKey | None:
         return self.projections.kin(pending, self.projections.key(pending))
@@ -51,12 +55,16 @@ class Varied:
             self.learn(pending)
             return
         self.sure += 1
+        self.jointly += choice.totals is None
         _, _, totals = from_scratch(self.world, pending)
         names = self.world.cluster.nodes.names
         rows = {row: totals[name] for row, name in enumerate(names) if name in totals}
         best = max(rows.values())
         assert choice.row == min(row for row, total in rows.items() if total == best)
         assert variants is not None and variants.total(choice) == best
+        assert choice.feasible == len(rows)
+        choice = variants.select(pending, all_totals=True)
+        assert choice is not None and variants.total(choice) == best
         details = variants.details(pending, choice)
         assert details.ties == list(rows.values()).count(best)
         for told in details.rows:
@@ -78,11 +86,21 @@ def plain(nodes: int = 4) -> World:
     return world
 
 
+@pytest.fixture(params=["numpy", "numba"], autouse=True, scope="module")
+def loops(request: pytest.FixtureRequest) -> Iterator[str]:
+    """How rows are scored: by NumPy, or in a compiled loop."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node_resources, "_compiled", None)
+        if request.param == "numba":
+            assert node_resources.compile_loops()
+        yield request.param
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_variant_goes_where_it_would_go_on_its_own(seed: int, calm: bool) -> None:
     """In ``calm`` worlds, where nodes are not avoided and nothing is preferred, most are sure."""
-    world = World(seed)
+    world = World(seed, strategy={"type": "LeastAllocated"} if calm else None)
     pick = world.random
     if calm:
         for name in filter(None, world.cluster.nodes.names):
@@ -107,7 +125,7 @@ def test_a_variant_goes_where_it_would_go_on_its_own(seed: int, calm: bool) -> N
         world.templates = [one] * 4
 
 
-def test_pods_with_requests_of_their_own_are_placed_one_after_another() -> None:
+def test_pods_with_requests_of_their_own_are_placed_one_after_another(loops: str) -> None:
     world = plain()
     varied = Varied(world)
     varied.learn(asking(world, "first"))
@@ -116,6 +134,30 @@ def test_pods_with_requests_of_their_own_are_placed_one_after_another() -> None:
         varied.check(pending)
         world.cache.assume(pending, f"n{number % 4}")
     assert varied.sure == 40
+    assert varied.jointly == (40 if loops == "numba" else 0)
+
+
+def test_pods_that_request_more_than_cpu_and_memory_are_left_to_the_plugins() -> None:
+    world = plain()
+    varied = Varied(world)
+    varied.learn(asking(world, "first"))
+    requests = {"cpu": "1", "example.com/gpu": "1"}
+    one = make_pod_info(pod("gpu", {"containers": [container(requests)]}), world.cache.classes)
+    varied.check(one)
+    assert varied.jointly == 0
+
+
+def test_an_overdrawn_resource_that_a_pod_does_not_request_does_not_matter() -> None:
+    world = plain(1)
+    varied = Varied(world)
+    varied.learn(asking(world, "first"))
+    world.cache.assume(asking(world, "bound elsewhere", "5"), "n0")
+    spec = {"containers": [container({"memory": "1Gi"})]}
+    one = make_pod_info(pod("memory alone", spec), world.cache.classes)
+    variants = varied.index.of(varied.projections.key(one), varied.kin(one))
+    choice = None if variants is None else variants.select(one)
+    assert choice is not None
+    assert choice.row == 0
 
 
 def test_a_node_without_room_is_passed_over() -> None:

@@ -379,7 +379,7 @@ class Placer:
     ) -> Decision | None:
         """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
         pod = queued.info
-        choice = variants.select(pod)
+        choice = variants.select(pod, all_totals=details)
         if choice is None:
             return None
         if details:

@@ -48,6 +48,7 @@ from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.pods import PodInfo, PodShape
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.node_resources.joint_choice import JointChoice
 
 #: Shapes of which a pod is remembered.
 _MOST_SHAPES: Final = 64
@@ -57,13 +58,15 @@ _MOST_SHAPES: Final = 64
 class VariantChoice:
     """The row for a pod, and the state that its plugins have left.
 
-    ``totals``: those of all rows but for what is the same on each; ``feasible``: how many fit.
+    ``total``: the row's, but for what is the same on each; ``feasible``: how many rows fit;
+    ``totals``: those of all rows, where they were asked for.
     """
 
     row: int
     state: CycleState
-    totals: Scores
+    total: int
     feasible: int
+    totals: Scores | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class Variants:
         """Use ``Variants.of``. ``rows``: those with a node."""
         self._others = others
         self._rows = rows
+        #: On how many rows the others let a pod fit.
+        self._fitting = len(rows) if others.fits is None else int(np.count_nonzero(others.fits))
         self._runtime = runtime = evaluation.runtime
         self._cluster: ClusterView = evaluation.cluster
         self._state = evaluation.state
@@ -107,6 +112,11 @@ class Variants:
         self._inputs = _inputs(evaluation)
         #: A pod for each shape that was looked at, where plugins read nothing else.
         self._known: dict[PodShape, PodInfo] = {pod.cls.shape: pod}
+        self._joint = JointChoice.of(
+            {named.name: named.plugin for named in self._filter},
+            {named.name: (named.plugin, named.weight) for named in self._score},
+        )
+        self._base = JointChoice.base(evaluation.cluster.nodes.size, others.fits, others.total)
         self._of_shape = not any(
             read.reads_requests for name, read in runtime.projecting.items() if name not in varying
         )
@@ -144,15 +154,15 @@ class Variants:
         cluster = self._cluster
         return all(read(pod, cluster) == value for read, value in self._inputs)
 
-    def select(self, pod: PodInfo) -> VariantChoice | None:
+    def select(self, pod: PodInfo, *, all_totals: bool = False) -> VariantChoice | None:
         """Return the row for a variant; None: an evaluation of its own has to tell."""
         self.cost.begin()
         try:
-            return self._select(pod) if self.holds(pod) else None
+            return self._select(pod, all_totals) if self.holds(pod) else None
         except Exception:  # a plugin's: the evaluation that follows reports it
             return None
 
-    def _select(self, pod: PodInfo) -> VariantChoice | None:
+    def _select(self, pod: PodInfo, all_totals: bool) -> VariantChoice | None:
         other = self._state
         state = CycleState(dict(other.data), set(other.skip_filter), set(other.skip_score))
         for named in self._pre_filter:
@@ -160,6 +170,10 @@ class Variants:
             if not (result.status.ok or result.status.skipped) or result.node_names is not None:
                 return None
         self.cost.pre_filter_done()
+        if self._joint is not None and not all_totals:
+            choice = self._select_jointly(self._joint, state, pod)
+            if choice is not None:
+                return choice
         fits = self._fits(state, pod)
         if fits is not self._others.fits or not self._others.all_fit:
             left = self._rows if fits is None else np.flatnonzero(fits)
@@ -175,13 +189,34 @@ class Variants:
             feasible = int(np.count_nonzero(fits))
         row = int(total.argmax())
         self.cost.end(feasible=True)
-        return None if total[row] == NO_TOTAL else VariantChoice(row, state, total, feasible)
+        if total[row] == NO_TOTAL:
+            return None
+        return VariantChoice(row, state, int(total[row]), feasible, total)
+
+    def _select_jointly(
+        self, joint: JointChoice, state: CycleState, pod: PodInfo
+    ) -> VariantChoice | None:
+        """Do the rest in one loop over the rows; None: the plugins have to be asked."""
+        best = joint.best(pod.cls, self._cluster.nodes, self._base)
+        if best is None:
+            return None
+        everywhere = best.feasible == self._fitting and self._others.all_fit
+        if not everywhere and not self._others_stay_out(state, pod, joint.feasible()):
+            return None
+        self.cost.filter_done()
+        for filtering in self._filter:
+            filtering.runs.count()
+        for scoring in self._score:
+            scoring.runs.count()
+        self.cost.end(feasible=True)
+        return VariantChoice(best.row, state, best.total, best.feasible)
 
     def details(self, pod: PodInfo, choice: VariantChoice) -> ScoreDetails:
-        """Return what a choice was made from; nothing may have changed since.
+        """Return what a choice with all totals was made from; nothing may have changed since.
 
         Asks the plugins about a few rows again. Raises PluginFailure.
         """
+        assert choice.totals is not None
         rows, ties = best_rows(choice.totals, choice.row)
         scores: dict[str, list[int]] = {}
         for name, part in self._others.parts.items():
@@ -197,7 +232,7 @@ class Variants:
     def total(self, choice: VariantChoice) -> int:
         """Return the chosen row's total."""
         flat = sum(part for part in self._others.parts.values() if isinstance(part, int))
-        return int(choice.totals[choice.row]) + flat
+        return choice.total + flat
 
     def _fits(self, state: CycleState, pod: PodInfo) -> Bools | None:
         """Return the rows on which the pod fits; the very array of the others, if all of these."""

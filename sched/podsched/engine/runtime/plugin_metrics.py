@@ -84,6 +84,10 @@ class PluginRuns:
         if self._errors is not None:
             self._errors.value += 1.0
 
+    def count(self) -> None:
+        """Count a run that is not timed."""
+        self._total.value += 1.0
+
     def call(
         self, plugin: str, wording: str, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:

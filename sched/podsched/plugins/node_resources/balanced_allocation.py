@@ -53,6 +53,11 @@ class NodeResourcesBalancedAllocation:
         names = sorted(resource.name for resource in self._resources)
         self._amounts = SharedAmounts() if names == [CPU, MEMORY] else None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it looks at cpu and memory alone."""
+        return self._amounts is not None
+
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests."""
         return pod.cls.amounts.requested

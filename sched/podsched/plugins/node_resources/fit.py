@@ -87,7 +87,8 @@ class NodeResourcesFit:
         self._resources = weighted_resources(args.scoring_strategy.resources)
         self._strategy = strategy_of(args.scoring_strategy)
         scored = sorted((resource.name, resource.weight) for resource in self._resources)
-        self._is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
+        #: Whether it scores by LeastAllocated over cpu and memory, of equal weight.
+        self.is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
         self._amounts = SharedAmounts()
         self._cluster = handle.cluster
         # Profiles may ignore different resources, and classes are shared by all of them.
@@ -188,7 +189,7 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the configured strategy's score."""
         requests = state.data[self.score_key]
-        live = self._amounts.known(nodes) if self._is_plain else None
+        live = self._amounts.known(nodes) if self.is_plain else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             allocatable, used = live.allocatable.take(rows, 1), live.nonzero.take(rows, 1)
             return least_allocated_exactly(allocatable, used, wanted)
@@ -200,7 +201,7 @@ class NodeResourcesFit:
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Do the same for all rows: in few passes for LeastAllocated over cpu and memory."""
         requests: Mapping[str, int] = state.data[self.score_key]
-        live = self._amounts.of(nodes) if self._is_plain else None
+        live = self._amounts.of(nodes) if self.is_plain else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             return least_allocated_exactly(live.allocatable, live.nonzero, wanted)
         return self.score(state, pod, nodes, np.arange(nodes.size))

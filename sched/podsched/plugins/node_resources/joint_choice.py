@@ -1,0 +1,89 @@
+"""NodeResourcesFit and NodeResourcesBalancedAllocation together: the best row in one loop.
+
+For pods to which all other plugins are the same (``engine.evaluation.variants``), where the loop is
+compiled (``loops``) and both plugins look at cpu and memory alone, as by default. Whatever else a
+pod requests, or nodes with amounts that are not exact in float64, are left to the plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from podsched.api.resources import CPU, MEMORY, PODS
+from podsched.framework.nodes import Bools, JournaledColumns
+from podsched.framework.pods import PodClass
+from podsched.framework.verdicts import Rows, Scores
+from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from podsched.plugins.node_resources.fit import NodeResourcesFit
+from podsched.plugins.node_resources.loops import ChooseLoop, Floats, choose_loop
+from podsched.plugins.node_resources.node_amounts import SharedAmounts, exact_amounts
+
+_NO_TOTALS: Floats = np.zeros(0)
+
+
+class JointBest(NamedTuple):
+    """The best row and its total, and how many rows are feasible."""
+
+    row: int
+    total: int
+    feasible: int
+
+
+class JointChoice:
+    """Chooses for pods that differ in requests alone; ``of`` tells whether it can."""
+
+    def __init__(self, loop: ChooseLoop, fit_weight: int, balance_weight: int) -> None:
+        self._loop = loop
+        self._weights = float(fit_weight), float(balance_weight)
+        self._amounts = SharedAmounts()
+        self._totals: Floats = _NO_TOTALS
+
+    @classmethod
+    def of(
+        cls, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
+    ) -> JointChoice | None:
+        """Return it for plugins that filter, and that score with a weight; None: it cannot."""
+        loop, fit, balanced = choose_loop(), NodeResourcesFit.name, NodeResourcesBalancedAllocation
+        if loop is None or filters.keys() != {fit} or scores.keys() != {fit, balanced.name}:
+            return None
+        (one, fit_weight), (other, balance_weight) = scores[fit], scores[balanced.name]
+        if not (isinstance(one, NodeResourcesFit) and one is filters[fit] and one.is_plain):
+            return None
+        if not (isinstance(other, balanced) and other.is_plain):
+            return None
+        return cls(loop, fit_weight, balance_weight)
+
+    @staticmethod
+    def base(size: int, fits: Bools | None, total: Scores | None) -> Floats:
+        """Return the others' totals of ``size`` rows, -1 where they do not fit."""
+        base = np.zeros(size) if total is None else total.astype(np.float64)
+        if fits is not None:
+            base[~fits] = -1.0
+        return base
+
+    def best(self, cls: PodClass, nodes: JournaledColumns, base: Floats) -> JointBest | None:
+        """Return the best row for a class; None: the plugins themselves have to be asked."""
+        requests, live = cls.requests, self._amounts.of(nodes)
+        requested = exact_amounts(requests)
+        counted = exact_amounts(cls.amounts.scored)
+        if not live.exact or requested is None or counted is None or not any(requested):
+            return None
+        if any(amount and name not in (CPU, MEMORY, PODS) for name, amount in requests.items()):
+            return None
+        if len(self._totals) != len(base):
+            self._totals = np.empty(len(base))
+        cpu, memory = requested
+        # What is not requested may be overdrawn.
+        row, total, feasible = self._loop(
+            live.allocatable, live.nonzero, live.used, live.balance, live.room, base,
+            float(counted[0]), float(counted[1]), float(cpu), float(memory),
+            float(cpu or -np.inf), float(memory or -np.inf), *self._weights, self._totals,
+        )  # fmt: skip
+        return JointBest(row, int(total), feasible) if feasible else None
+
+    def feasible(self) -> Rows:
+        """Return the rows that were feasible for the last class."""
+        return np.flatnonzero(self._totals >= 0.0)
