@@ -44,7 +44,7 @@ class Varied:
         projections = self.projections.by_plugin(pending, key)
         evaluation = ClassEvaluation(runtime, cluster, pending.cls, self.columns, projections)
         evaluation.refresh(pending)
-        self.index.learn(self.kin(pending), evaluation, pending)
+        self.index.learn(self.kin(pending), evaluation, pending, 64)
         return self.index.of(key, self.kin(pending))
 
     def check(self, pending: PodInfo) -> None:
@@ -215,6 +215,68 @@ def test_scores_that_depend_on_which_nodes_are_feasible_are_left_to_evaluations(
     world = plain()
     world.cache.add_node(node("n4", taints=[{"key": "k", "effect": "PreferNoSchedule"}]))
     assert Varied(world).learn(asking(world, "first")) is None
+
+
+def spreading(world: World, name: str, cpu: str) -> PodInfo:
+    """A pod that spreads over zones with all others of its application."""
+    term = {"weight": 10, "podAffinityTerm": {
+        "labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname",
+    }}  # fmt: skip
+    spec = {
+        "containers": [container({"cpu": cpu, "memory": "256Mi"})],
+        "affinity": {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app": "a"}},
+            }
+        ],
+    }
+    return make_pod_info(pod(name, spec, labels={"app": "a"}), world.cache.classes)
+
+
+def zones() -> World:
+    """Six nodes in three zones."""
+    world = World(1, nodes=0, strategy={"type": "LeastAllocated"})
+    for number in range(6):
+        name = f"n{number}"
+        labels = {"zone": "abc"[number % 3], "kubernetes.io/hostname": name}
+        world.cache.add_node(node(name, labels=labels))
+    return world
+
+
+def test_pods_that_spread_and_differ_in_requests_follow_an_evaluation(loops: str) -> None:
+    world = zones()
+    varied = Varied(world)
+    varied.learn(spreading(world, "first", "1m"))
+    for number in range(20):
+        pending = spreading(world, f"p{number}", f"{50 + number}m")
+        varied.check(pending)
+        world.cache.assume(pending, f"n{number * number % 6}")
+    assert varied.sure == 20
+    assert varied.jointly == (20 if loops == "numba" else 0)
+
+
+def test_where_other_nodes_are_feasible_for_a_pod_that_spreads_it_is_evaluated() -> None:
+    world = zones()
+    variants = Varied(world).learn(spreading(world, "first", "1m"))
+    assert variants is not None
+    world.cache.assume(asking(world, "large", "3"), "n1")
+    assert variants.select(spreading(world, "small", "100m")) is not None
+    assert variants.select(spreading(world, "next", "2")) is None
+
+
+def test_pods_that_spread_are_evaluated_where_a_plugin_keeps_books_of_them() -> None:
+    world = zones()
+    runtime, first = world.runtime, spreading(world, "first", "1m")
+    evaluation = ClassEvaluation(runtime, world.cluster, first.cls)
+    evaluation.refresh(first)
+    assert Variants.of(evaluation, first) is not None
+    assert Variants.of(evaluation, first, reserves=True) is None
 
 
 def test_pods_that_differ_in_requests_alone_are_kin() -> None:

@@ -161,13 +161,15 @@ class Placer:
         projections = self._projections[name]
         if projections.may_be_alike(one, other):
             return self.key(one) == self.key(other)
-        if len(batch) >= most or not projections.may_be_kin(one, other):
+        if len(batch) >= most:
             return False
         keys = self._keys()
-        variants = self._variants_of(one, self._key(one, keys))
         # The key of the other one only if it is of use: when it comes to be the first, it is found
         # anew.
-        return variants is not None and variants is self._variants_of(other, self._key(other, keys))
+        return (
+            self._variants_of(one, self._key(one, keys)) is not None
+            and self._variants_of(other, self._key(other, keys)) is not None
+        )
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""
@@ -182,12 +184,16 @@ class Placer:
         if found is None:
             evaluation = self._evaluation(runtime, pod, key)
             found = self._selectors[key] = Selector(evaluation, self._rotation)
-            most = min(MAX_EVALUATIONS, MAX_ROWS // (self._state.cache.columns.size + 1))
-            while len(self._selectors) > max(MIN_EVALUATIONS, most):
+            while len(self._selectors) > self._most_evaluations:
                 self._selectors.popitem(last=False)
         else:
             self._selectors.move_to_end(key)
         return found
+
+    @property
+    def _most_evaluations(self) -> int:
+        most = min(MAX_EVALUATIONS, MAX_ROWS // (self._state.cache.columns.size + 1))
+        return max(MIN_EVALUATIONS, most)
 
     def _evaluation(
         self, runtime: ProfileRuntime, pod: PodInfo, key: PlacementKey
@@ -288,8 +294,11 @@ class Placer:
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         self.phases = evaluation.cost.phases
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
-        if is_new and run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None:
-            self._variants.learn(self._kin(first, key), evaluation, first)
+        scored = run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None
+        if is_new and scored:
+            kin, most = self._kin(first, key), self._most_evaluations
+            reserves = selector.reserves(first)
+            self._variants.learn(kin, evaluation, first, most, reserves=reserves)
         decisions = _placed(batch, run, evaluation, names)
         if details and run.rounds:
             self._keep_details(evaluation, run)

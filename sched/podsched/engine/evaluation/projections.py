@@ -225,10 +225,6 @@ class Projections:
         """Return False where the pods' classes alone show that their keys differ."""
         return self._of(one).number == self._of(other).number
 
-    def may_be_kin(self, one: PodInfo, other: PodInfo) -> bool:
-        """Return False where the pods' classes alone show that they are no kin."""
-        return self._of(one).kin == self._of(other).kin != 0
-
     def by_plugin(self, pod: PodInfo, key: EvaluationKey) -> Mapping[str, Hashable]:
         """Return the projections of a pod with this key, by plugin; for columns to be shared."""
         if key[-1] is _FAILED:

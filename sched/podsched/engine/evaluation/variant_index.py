@@ -18,8 +18,6 @@ from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.variants import Variants
 from podsched.framework.pods import PodInfo
 
-#: Kins of which variants are known: each has one or two arrays of all rows.
-MAX_KINS: Final = 64
 #: Keys remembered that were met once.
 MAX_MET: Final = 1024
 
@@ -33,7 +31,10 @@ class VariantIndex:
 
     def of(self, key: Hashable, kin: Hashable) -> Variants | None:
         """Return what chooses for a pod of this key without an evaluation; None: nothing does."""
-        return None if key in self._met else self._variants.get(kin)
+        found = None if key in self._met else self._variants.get(kin)
+        if found is not None:
+            self._variants.move_to_end(kin)
+        return found
 
     def met(self, key: Hashable) -> None:
         """Note that a pod of this key was decided on as a variant."""
@@ -41,15 +42,27 @@ class VariantIndex:
         if len(self._met) > MAX_MET:
             self._met.popitem(last=False)
 
-    def learn(self, kin: Hashable, evaluation: ClassEvaluation, pod: PodInfo) -> None:
-        """Take what variants have in common from an evaluation just refreshed for a pod."""
-        found = None if kin is None else Variants.of(evaluation, pod)
+    def learn(
+        self,
+        kin: Hashable,
+        evaluation: ClassEvaluation,
+        pod: PodInfo,
+        most: int,
+        *,
+        reserves: bool = False,
+    ) -> None:
+        """Take what variants have in common from an evaluation just refreshed for a pod.
+
+        ``most``: kins to keep, of which each has the evaluation and a few arrays of all rows;
+        ``reserves``: see ``Variants.of``.
+        """
+        found = None if kin is None else Variants.of(evaluation, pod, reserves=reserves)
         if found is None:
             self._variants.pop(kin, None)
             return
         self._variants[kin] = found
         self._variants.move_to_end(kin)
-        if len(self._variants) > MAX_KINS:
+        while len(self._variants) > most:
             self._variants.popitem(last=False)
 
     def clear(self) -> None:

@@ -6,8 +6,8 @@ parts, takes five times as long as that. So what the other plugins say is taken 
 and the *variants* of its class are decided on without one:
 
     row                  0     1     2     3
-    the others: fits     yes   yes   no    yes      ) of the evaluation; these plugins read Nodes
-                total    150   150   .     150      ) alone, or have nothing to say
+    the others: fits     yes   yes   no    yes      ) of the evaluation, which is brought up to
+                total    150   150   .     150      ) date where they read more than Nodes
     own plugins: fits    yes   no    yes   yes      ) of the pod: ``filter_all``, ``score_all``
                  total   120   80    90    121      )
     best row: 3
@@ -17,13 +17,14 @@ None where it cannot be sure: then the pod is evaluated as others are. It is sur
 
 * the other plugins' inputs are those of the evaluation, no Node has changed since, and no pod is
   nominated;
-* their scores are final, or the same on all rows, so that it does not matter which are feasible;
-* their PreScore has nothing to do for the pod.
+* their scores are final, or the same on all rows, so that it does not matter which are feasible,
+  and their PreScore has nothing to do for the pod;
+* or the same rows are feasible as for the evaluation's pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,12 +77,14 @@ class _Others:
     ``fits`` is None where every row has a node and fits, ``total`` None where all scores are the
     same. ``all_fit``: the evaluation that it comes from left out no row that fits here.
     ``parts``: the weighted scores of the plugins, a number where they are the same on all rows.
+    ``follows``: some of it changes when pods come and go, and holds as long as none does.
     """
 
     fits: Bools | None
     total: Scores | None
     all_fit: bool
     parts: Mapping[str, Scores | int]
+    follows: bool
 
 
 class Variants:
@@ -91,10 +94,9 @@ class Variants:
         self, evaluation: ClassEvaluation, pod: PodInfo, others: _Others, rows: Rows
     ) -> None:
         """Use ``Variants.of``. ``rows``: those with a node."""
-        self._others = others
         self._rows = rows
-        #: On how many rows the others let a pod fit.
-        self._fitting = len(rows) if others.fits is None else int(np.count_nonzero(others.fits))
+        self._evaluation, self._pod = evaluation, pod
+        self._take(others)
         self._runtime = runtime = evaluation.runtime
         self._cluster: ClusterView = evaluation.cluster
         self._state = evaluation.state
@@ -116,26 +118,33 @@ class Variants:
             {named.name: named.plugin for named in self._filter},
             {named.name: (named.plugin, named.weight) for named in self._score},
         )
-        self._base = JointChoice.base(evaluation.cluster.nodes.size, others.fits, others.total)
         self._of_shape = not any(
             read.reads_requests for name, read in runtime.projecting.items() if name not in varying
         )
 
     @classmethod
-    def of(cls, evaluation: ClassEvaluation, pod: PodInfo) -> Variants | None:
+    def of(
+        cls, evaluation: ClassEvaluation, pod: PodInfo, *, reserves: bool = False
+    ) -> Variants | None:
         """Take from an evaluation what its class's variants have in common; None: too little.
 
-        ``pod``: one that it was refreshed for. To be called after a refresh that has not failed,
-        before anything changes.
+        ``pod``: one that it was refreshed for; ``reserves``: a plugin keeps books of such pods, and
+        so has to hear of each before the next is decided on, if it reads more than Nodes. To be
+        called after a refresh that has not failed, before anything changes.
         """
-        runtime, nodes = evaluation.runtime, evaluation.cluster.nodes
-        feasibility = evaluation.feasibility
-        if not evaluation.is_evaluated or runtime.percentage_of_nodes_to_score is not None:
+        others = _others(evaluation) if _is_sure(evaluation) else None
+        if others is None or (others.follows and reserves):
             return None
-        if feasibility.node_names is not None or evaluation.cluster.nominated_nodes():
-            return None
-        others = _others(evaluation)
-        return None if others is None else cls(evaluation, pod, others, np.flatnonzero(nodes.alive))
+        return cls(evaluation, pod, others, np.flatnonzero(evaluation.cluster.nodes.alive))
+
+    def _take(self, others: _Others) -> None:
+        """Go on with what the others say now."""
+        self._others = others
+        #: On how many rows they let a pod fit.
+        rows, fits = len(self._rows), others.fits
+        self._fitting = rows if fits is None else int(np.count_nonzero(fits))
+        size = self._evaluation.cluster.nodes.size
+        self._base = JointChoice.base(size, others.fits, others.total)
 
     def _now(self) -> Hashable:
         cluster = self._cluster
@@ -145,6 +154,8 @@ class Variants:
         """Whether everything that it rests on is as it was. Lets exceptions of plugins through."""
         if self._now() != self._versions or pod.nominated_node_name:
             return False
+        if self._others.follows:
+            return self._catch_up()
         # To plugins that read no requests, pods of one shape are one and the same. They remember
         # what they found out about the first one's class.
         if self._of_shape:
@@ -153,6 +164,20 @@ class Variants:
             pod = self._known.setdefault(pod.cls.shape, pod)
         cluster = self._cluster
         return all(read(pod, cluster) == value for read, value in self._inputs)
+
+    def _catch_up(self) -> bool:
+        """Have the evaluation say what the others make of pods that came or went."""
+        evaluation = self._evaluation
+        # For its own pod: what the varying plugins say there is that pod's.
+        evaluation.refresh(self._pod)
+        self.cost.begin()
+        if evaluation.failure is not None or not _is_sure(evaluation):
+            return False
+        others = _others(evaluation)
+        if others is None:
+            return False
+        self._take(others)
+        return True
 
     def select(self, pod: PodInfo, *, all_totals: bool = False) -> VariantChoice | None:
         """Return the row for a variant; None: an evaluation of its own has to tell."""
@@ -175,7 +200,8 @@ class Variants:
             if choice is not None:
                 return choice
         fits = self._fits(state, pod)
-        if fits is not self._others.fits or not self._others.all_fit:
+        feasible = len(self._rows) if fits is None else int(np.count_nonzero(fits))
+        if not self._others_agree(feasible):
             left = self._rows if fits is None else np.flatnonzero(fits)
             if not len(left) or not self._others_stay_out(state, pod, left):
                 return None
@@ -183,10 +209,8 @@ class Variants:
         total = self._total(state, pod)
         if total is None:
             return None
-        feasible = len(self._rows)
         if fits is not None:
             np.putmask(total, ~fits, NO_TOTAL)
-            feasible = int(np.count_nonzero(fits))
         row = int(total.argmax())
         self.cost.end(feasible=True)
         if total[row] == NO_TOTAL:
@@ -200,9 +224,10 @@ class Variants:
         best = joint.best(pod.cls, self._cluster.nodes, self._base)
         if best is None:
             return None
-        everywhere = best.feasible == self._fitting and self._others.all_fit
-        if not everywhere and not self._others_stay_out(state, pod, joint.feasible()):
-            return None
+        if not self._others_agree(best.feasible):
+            left = joint.feasible()
+            if not self._others_stay_out(state, pod, left):
+                return None
         self.cost.filter_done()
         for filtering in self._filter:
             filtering.runs.count()
@@ -249,8 +274,14 @@ class Variants:
             fits = passed & (nodes.alive if fits is None else fits)
         return fits
 
+    def _others_agree(self, feasible: int) -> bool:
+        """Whether so many feasible rows are those of the evaluation."""
+        return feasible == self._fitting and self._others.all_fit
+
     def _others_stay_out(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
         """Whether PreScore of other plugins has nothing to do where other rows are feasible."""
+        if self._others.follows:  # Some of it is normalised over the rows that are feasible.
+            return False
         for named in self._waking:
             pre_score_one(self._runtime, named, state, pod, self._cluster, feasible)
             if self._runtime.pre_score_of(named) is None or named.name not in state.skip_score:
@@ -298,30 +329,59 @@ def _inputs(
     ]
 
 
+def _is_sure(evaluation: ClassEvaluation) -> bool:
+    """Whether an evaluation just refreshed has looked at all rows, and no pod is nominated."""
+    return (
+        evaluation.is_evaluated
+        and evaluation.runtime.percentage_of_nodes_to_score is None
+        and evaluation.feasibility.node_names is None
+        and not evaluation.cluster.nominated_nodes()
+    )
+
+
 def _others(evaluation: ClassEvaluation) -> _Others | None:
     """Add up what the plugins that do not vary say; None if that is not the same for all."""
     varying, nodes = evaluation.runtime.varying, evaluation.cluster.nodes
+    filtering = [c for c in evaluation.feasibility.columns if c.named.name not in varying]
+    scoring = [c for c in evaluation.scores.columns if c.named.name not in varying]
     fits = np.array(nodes.alive, dtype=np.bool_)
-    for column in evaluation.feasibility.columns:
-        if column.named.name in varying or not column.active:
-            continue
-        if not column.only_nodes:
-            return None
-        if column.rejects:
+    for column in filtering:
+        if column.active and column.rejects:
             fits &= column.bits == 0
     all_fit = bool(np.array_equal(fits, evaluation.feasibility.feasible))
-    parts = _others_scores(evaluation.scores.columns, varying, nodes.alive, all_fit=all_fit)
+    follows = any(c.active and not c.only_nodes for c in filtering)
+    follows = follows or any(c.active and not c.only_nodes for c in scoring)
+    parts: Mapping[str, Scores | int] | None
+    if follows:
+        parts = _scores_that_follow(scoring) if all_fit else None
+    else:
+        parts = _others_scores(scoring, nodes.alive, all_fit=all_fit)
     if parts is None:
         return None
     columns = [part for part in parts.values() if not isinstance(part, int)]
-    total: Scores | None = np.stack(columns).sum(axis=0) if columns else None
+    total: Scores | None = sum(columns[1:], start=columns[0]) if columns else None
     everywhere = None if fits.all() else fits
-    return _Others(everywhere, total, all_fit, parts)
+    return _Others(everywhere, total, all_fit, parts, follows)
+
+
+def _scores_that_follow(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores | int] | None:
+    """Return the weighted scores as they are, for pods to which the same rows are feasible.
+
+    None where nothing has been scored.
+    """
+    parts: dict[str, Scores | int] = {}
+    for column in columns:
+        if not column.active:
+            continue
+        if column.flat is None and not len(column.scores):
+            return None
+        parts[column.named.name] = column.scores if column.flat is None else column.flat
+    return parts
 
 
 def _others_scores(
-    columns: Sequence[ScoreColumn], varying: Set[str], alive: Bools, *, all_fit: bool
-) -> dict[str, Scores | int] | None:
+    columns: Sequence[ScoreColumn], alive: Bools, *, all_fit: bool
+) -> Mapping[str, Scores | int] | None:
     """Return their weighted scores, a number where all are the same; None if it is not certain.
 
     What is normalised has to be the same on all rows that may be feasible. Else it is certain only
@@ -329,10 +389,8 @@ def _others_scores(
     """
     parts: dict[str, Scores | int] = {}
     for column in columns:
-        if column.named.name in varying or not column.active:
+        if not column.active:
             continue
-        if not column.only_nodes:
-            return None
         if column.normalizes:
             same = column.flat is not None and (all_fit or _is_flat(column, alive))
             if not same or not column.by_extremes:
