@@ -292,11 +292,14 @@ def score_requests(pod: Pod) -> dict[str, int]:
 
 def qos_class(pod: Pod) -> str:
     """Return Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
-    if pod.spec.HasField("resources") and (
-        pod.spec.resources.requests or pod.spec.resources.limits
-    ):
-        return _qos([pod.spec.resources])
-    containers: Iterable[Container] = (*pod.spec.containers, *pod.spec.init_containers)
+    return qos_class_of(pod.spec)
+
+
+def qos_class_of(spec: PodSpec) -> str:
+    """Return the class of pods with this spec."""
+    if spec.HasField("resources") and (spec.resources.requests or spec.resources.limits):
+        return _qos([spec.resources])
+    containers: Iterable[Container] = (*spec.containers, *spec.init_containers)
     return _qos([container.resources for container in containers])
 
 
@@ -305,10 +308,13 @@ def _qos(requirements: list[ResourceRequirements]) -> str:
     limited: Amounts = {}
     guaranteed = True
     for item in requirements:
-        _add(requested, _compute(item.requests))
-        limits = _compute(item.limits)
-        _add(limited, limits)
+        requests, limits = _compute(item.requests), _compute(item.limits)
         guaranteed = guaranteed and CPU in limits and MEMORY in limits
+        if not requested and not limited:
+            requested, limited = requests, limits  # of most pods, which have one container
+            continue
+        _add(requested, requests)
+        _add(limited, limits)
     if not requested and not limited:
         return "BestEffort"
     if guaranteed and requested == limited:
@@ -317,5 +323,8 @@ def _qos(requirements: list[ResourceRequirements]) -> str:
 
 
 def _compute(quantities: Mapping[str, str]) -> Amounts:
-    found = {name: quantity.parse(quantities[name]) for name in (CPU, MEMORY) if name in quantities}
-    return {name: amount for name, amount in found.items() if amount.numerator > 0}
+    found: Amounts = {}
+    for name in (CPU, MEMORY):
+        if name in quantities and (amount := quantity.parse(quantities[name])).numerator > 0:
+            found[name] = amount
+    return found
