@@ -153,7 +153,10 @@ class Creator:
             return message
         try:
             await self._check(message, coming)
-            lease = await self._lease_for(message) if isinstance(message, Event) else 0
+            lease = 0
+            if isinstance(message, Event):
+                self._event_rates.admit(message)
+                lease = self._expiry.present_lease() or await self._new_lease()
             new = self._admitted(message, lease)
         except ApiError as error:
             return error
@@ -213,8 +216,7 @@ class Creator:
         key = local_key(item.new.kind, metadata.namespace, metadata.name)
         return item.new._replace(key=key, value=item.message.SerializeToString())
 
-    async def _lease_for(self, message: Event) -> int:
-        self._event_rates.admit(message)
+    async def _new_lease(self) -> int:
         try:
             return await self._expiry.lease()
         except StoreError as error:

@@ -175,7 +175,9 @@ class Work:
     @property
     def turn_is_over(self) -> bool:
         """Whether it is time to ``give_way``."""
-        return self._turn.is_over or time.perf_counter() - self._began > self._longest
+        return self._turn.is_over or (
+            self._longest < math.inf and time.perf_counter() - self._began > self._longest
+        )
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""
