@@ -23,6 +23,8 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.spec_parts import affinity_terms, give_resources, take_resources
 from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
 
+#: A quantity that cannot be read is validation's to report, with its path.
+_UNKNOWN_CLASS = ""
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_PERIOD_SECONDS = 30
 DEFAULT_TOLERATION_SECONDS = 300
@@ -86,7 +88,10 @@ def _default_spec(content: bytes) -> _DefaultedSpec:
         if found is not None:
             _default_requests(found)
     give_resources(spec, taken)
-    own_class = _qos_or_nothing(spec)
+    try:
+        own_class = resources.qos_class_of_containers(taken)
+    except quantity.QuantityError:
+        own_class = _UNKNOWN_CLASS
     return _DefaultedSpec(spec.SerializeToString(), own_class, bare.keyed_terms, bare.gated)
 
 
@@ -108,11 +113,10 @@ def _defaulted(spec: o.PodSpec) -> _DefaultedSpec:
 
 
 def _qos_or_nothing(spec: o.PodSpec) -> str:
-    # A quantity that cannot be read is validation's to report, with its path.
     try:
         return resources.qos_class_of(spec)
     except quantity.QuantityError:
-        return ""
+        return _UNKNOWN_CLASS
 
 
 def set_qos_class(pod: o.Pod) -> None:

@@ -298,16 +298,20 @@ def qos_class(pod: Pod) -> str:
 def qos_class_of(spec: PodSpec) -> str:
     """Return the class of pods with this spec."""
     if spec.HasField("resources") and (spec.resources.requests or spec.resources.limits):
-        return _qos([spec.resources])
+        return qos_class_of_containers([spec.resources])
     containers: Iterable[Container] = (*spec.containers, *spec.init_containers)
-    return _qos([container.resources for container in containers])
+    return qos_class_of_containers([container.resources for container in containers])
 
 
-def _qos(requirements: list[ResourceRequirements]) -> str:
+def qos_class_of_containers(requirements: Iterable[ResourceRequirements | None]) -> str:
+    """Return the class that follows from what containers require; None: nothing."""
     requested: Amounts = {}
     limited: Amounts = {}
     guaranteed = True
     for item in requirements:
+        if item is None:
+            guaranteed = False
+            continue
         requests, limits = _compute(item.requests), _compute(item.limits)
         guaranteed = guaranteed and CPU in limits and MEMORY in limits
         if not requested and not limited:
@@ -325,6 +329,7 @@ def _qos(requirements: list[ResourceRequirements]) -> str:
 def _compute(quantities: Mapping[str, str]) -> Amounts:
     found: Amounts = {}
     for name in (CPU, MEMORY):
-        if name in quantities and (amount := quantity.parse(quantities[name])).numerator > 0:
+        text = quantities.get(name)
+        if text is not None and (amount := quantity.parse(text)).numerator > 0:
             found[name] = amount
     return found
