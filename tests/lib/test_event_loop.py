@@ -58,6 +58,24 @@ async def test_a_turn_is_over_when_its_work_has_filled_a_round(work: Work) -> No
     assert not turn.has_lasted(0)
 
 
+async def test_a_turn_that_is_asked_after_each_piece_of_work_is_over_when_its_round_is(
+    work: Work,
+) -> None:
+    """Though most of the answers are given without asking for processor time."""
+    turn = Turn()
+    pieces = 0
+    while not turn.is_over:
+        work(ROUND / 100)
+        pieces += 1
+    assert pieces in (100, 101)  # 100, but for how floats add up
+    await turn.give_way()
+    pieces = 0
+    while not turn.is_over:
+        work(ROUND / 100)
+        pieces += 1
+    assert pieces in (100, 101)
+
+
 async def test_time_that_others_took_is_no_part_of_a_turn(
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:

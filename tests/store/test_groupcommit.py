@@ -30,8 +30,9 @@ def write(written: str = "", compared: str = "") -> Write:
 
 
 def member(of: Write, size: int = 1) -> Member:
-    compared = tuple(c.key for c in of.compares)
-    return Member(of, bytes(size), compared, tuple(op.key for op in of.ops), None, 0)  # type: ignore[arg-type]
+    compared, written = [c.key for c in of.compares], [op.key for op in of.ops]
+    width = max(len(compared), len(written), 1)
+    return Member(of, bytes(size), compared, written, width, None, 0)  # type: ignore[arg-type]
 
 
 def groups(writes: Sequence[Write], limits: GroupLimits | None = None) -> list[list[Write]]:

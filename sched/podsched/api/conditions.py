@@ -31,7 +31,10 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 def pod_condition(status: PodStatus, type_: str) -> PodCondition | None:
     """Return the pod's condition of this type."""
-    return next((c for c in status.conditions if c.type == type_), None)
+    for condition in status.conditions:
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def node_condition(status: NodeStatus, type_: str) -> NodeCondition | None:
@@ -44,16 +47,14 @@ def set_pod_condition(status: PodStatus, condition: PodCondition, now: Timestamp
     old = pod_condition(status, condition.type)
     if old is not None and _same(old, condition):
         return False
-    fresh = PodCondition()
-    fresh.CopyFrom(condition)
-    if old is not None and old.status == condition.status:
-        fresh.last_transition_time.CopyFrom(old.last_transition_time)
-    else:
-        fresh.last_transition_time.CopyFrom(now)
     if old is None:
-        status.conditions.append(fresh)
-    else:
-        old.CopyFrom(fresh)
+        old = status.conditions.add()
+    elif old.status == condition.status:
+        now = Timestamp(
+            seconds=old.last_transition_time.seconds, nanos=old.last_transition_time.nanos
+        )
+    old.CopyFrom(condition)
+    old.last_transition_time.CopyFrom(now)
     return True
 
 

@@ -173,8 +173,13 @@ def find_kind(name: str) -> Kind:
 def wrap(message: o.AnyObject) -> Object:
     """Return the object as the member of ``Object`` that is its own (copied)."""
     wrapped = Object()
-    getattr(wrapped, kind_of(message).oneof_field).CopyFrom(message)
+    put(message, wrapped)
     return wrapped
+
+
+def put(message: o.AnyObject, into: Object) -> None:
+    """Make an object the member of an ``Object`` that is its own (copied)."""
+    getattr(into, kind_of(message).oneof_field).CopyFrom(message)
 
 
 def unwrap(wrapped: Object) -> o.AnyObject:

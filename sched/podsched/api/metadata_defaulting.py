@@ -23,7 +23,8 @@ def default_metadata(message: o.AnyObject, *, now: float, uid: str) -> None:
     metadata.uid = uid
     metadata.generation = 1
     metadata.resource_version = ""
-    metadata.creation_timestamp.CopyFrom(o.timestamp(now, whole=True))
+    created = metadata.creation_timestamp
+    created.seconds, created.nanos = int(now), 0
     metadata.ClearField("deletion_timestamp")
     metadata.ClearField("deletion_grace_period_seconds")
 

@@ -11,8 +11,8 @@ pods that differ in the resources of their containers alone, the rest is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from podsched.api import objects as o
 from podsched.api import quantity, resources
@@ -23,6 +23,8 @@ from podsched.api.priorities import PriorityClasses
 from podsched.api.spec_parts import affinity_terms, give_resources, take_resources
 from podsched.api.tolerations import NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE
 
+#: A quantity that cannot be read is validation's to report, with its path.
+_UNKNOWN_CLASS = ""
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_PERIOD_SECONDS = 30
 DEFAULT_TOLERATION_SECONDS = 300
@@ -32,11 +34,13 @@ DEFAULT_TOLERATION_SECONDS = 300
 _CACHE, _MOST_CACHED = 2048, 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _DefaultedSpec:
-    """A spec with its defaults, never handed out, and what is known of it."""
+class _DefaultedSpec(NamedTuple):
+    """A spec with its defaults, encoded, and what is known of it.
 
-    spec: o.PodSpec
+    A message would take several times as much memory, and as long to copy as bytes to decode.
+    """
+
+    spec: bytes
     qos_class: str
     keyed_terms: bool
     gated: bool
@@ -53,7 +57,7 @@ def default_pod(
     content = pod.spec.SerializeToString(deterministic=True)
     default_spec = _default_spec if len(content) <= _MOST_CACHED else _default_spec.__wrapped__
     known = default_spec(content)
-    pod.spec.CopyFrom(known.spec)
+    pod.spec.ParseFromString(known.spec)
     if known.keyed_terms:
         merge_label_keys(pod.spec, pod.metadata.labels)
     errors = priority_classes.admit(pod.spec)
@@ -75,17 +79,32 @@ def default_pod(
 def _default_spec(content: bytes) -> _DefaultedSpec:
     spec = o.PodSpec.FromString(content)
     if spec.HasField("resources") or len(content) > _MOST_CACHED:
-        default_pod_spec(spec)
-        add_default_tolerations(spec)
-    else:
-        # What a pod as a whole requests depends on its containers; nothing else here does.
-        taken = take_resources(spec)
-        spec.CopyFrom(_default_bare_spec(spec.SerializeToString(deterministic=True)))
-        give_resources(spec, taken)
-        for container in (*spec.containers, *spec.init_containers):
-            _default_requests(container.resources)
+        return _defaulted(spec)
+    # What a pod as a whole requests depends on its containers; nothing else here does.
+    taken = take_resources(spec)
+    bare = _default_bare_spec(spec.SerializeToString(deterministic=True))
+    spec.ParseFromString(bare.spec)
+    for found in taken:
+        if found is not None:
+            _default_requests(found)
+    give_resources(spec, taken)
+    try:
+        own_class = resources.qos_class_of_containers(taken)
+    except quantity.QuantityError:
+        own_class = _UNKNOWN_CLASS
+    return _DefaultedSpec(spec.SerializeToString(), own_class, bare.keyed_terms, bare.gated)
+
+
+@lru_cache(_CACHE)
+def _default_bare_spec(content: bytes) -> _DefaultedSpec:
+    return _defaulted(o.PodSpec.FromString(content))
+
+
+def _defaulted(spec: o.PodSpec) -> _DefaultedSpec:
+    default_pod_spec(spec)
+    add_default_tolerations(spec)
     return _DefaultedSpec(
-        spec=spec,
+        spec=spec.SerializeToString(),
         qos_class=_qos_or_nothing(spec),
         keyed_terms=any(t.match_label_keys or t.mismatch_label_keys for t in affinity_terms(spec))
         or any(constraint.match_label_keys for constraint in spec.topology_spread_constraints),
@@ -93,20 +112,11 @@ def _default_spec(content: bytes) -> _DefaultedSpec:
     )
 
 
-@lru_cache(_CACHE)
-def _default_bare_spec(content: bytes) -> o.PodSpec:
-    spec = o.PodSpec.FromString(content)
-    default_pod_spec(spec)
-    add_default_tolerations(spec)
-    return spec
-
-
 def _qos_or_nothing(spec: o.PodSpec) -> str:
-    # A quantity that cannot be read is validation's to report, with its path.
     try:
-        return resources.qos_class(o.Pod(spec=spec))
+        return resources.qos_class_of(spec)
     except quantity.QuantityError:
-        return ""
+        return _UNKNOWN_CLASS
 
 
 def set_qos_class(pod: o.Pod) -> None:
@@ -140,11 +150,12 @@ def _default_container(container: o.Container, *, host_network: bool) -> None:
 
 
 def _default_requests(resources: o.ResourceRequirements) -> None:
-    if resources.limits:
+    limits = resources.limits
+    if limits:
         requests = resources.requests
-        for name, text in resources.limits.items():
+        for name in limits:
             if name not in requests:
-                requests[name] = text
+                requests[name] = limits[name]
 
 
 def _pull_policy(image: str) -> str:

@@ -292,23 +292,33 @@ def score_requests(pod: Pod) -> dict[str, int]:
 
 def qos_class(pod: Pod) -> str:
     """Return Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
-    if pod.spec.HasField("resources") and (
-        pod.spec.resources.requests or pod.spec.resources.limits
-    ):
-        return _qos([pod.spec.resources])
-    containers: Iterable[Container] = (*pod.spec.containers, *pod.spec.init_containers)
-    return _qos([container.resources for container in containers])
+    return qos_class_of(pod.spec)
 
 
-def _qos(requirements: list[ResourceRequirements]) -> str:
+def qos_class_of(spec: PodSpec) -> str:
+    """Return the class of pods with this spec."""
+    if spec.HasField("resources") and (spec.resources.requests or spec.resources.limits):
+        return qos_class_of_containers([spec.resources])
+    containers: Iterable[Container] = (*spec.containers, *spec.init_containers)
+    return qos_class_of_containers([container.resources for container in containers])
+
+
+def qos_class_of_containers(requirements: Iterable[ResourceRequirements | None]) -> str:
+    """Return the class that follows from what containers require; None: nothing."""
     requested: Amounts = {}
     limited: Amounts = {}
     guaranteed = True
     for item in requirements:
-        _add(requested, _compute(item.requests))
-        limits = _compute(item.limits)
-        _add(limited, limits)
+        if item is None:
+            guaranteed = False
+            continue
+        requests, limits = _compute(item.requests), _compute(item.limits)
         guaranteed = guaranteed and CPU in limits and MEMORY in limits
+        if not requested and not limited:
+            requested, limited = requests, limits  # of most pods, which have one container
+            continue
+        _add(requested, requests)
+        _add(limited, limits)
     if not requested and not limited:
         return "BestEffort"
     if guaranteed and requested == limited:
@@ -317,5 +327,9 @@ def _qos(requirements: list[ResourceRequirements]) -> str:
 
 
 def _compute(quantities: Mapping[str, str]) -> Amounts:
-    found = {name: quantity.parse(quantities[name]) for name in (CPU, MEMORY) if name in quantities}
-    return {name: amount for name, amount in found.items() if amount.numerator > 0}
+    found: Amounts = {}
+    for name in (CPU, MEMORY):
+        text = quantities.get(name)
+        if text is not None and (amount := quantity.parse(text)).numerator > 0:
+            found[name] = amount
+    return found

@@ -15,8 +15,8 @@ def take_resources(spec: o.PodSpec) -> list[o.ResourceRequirements | None]:
     for container in (*spec.containers, *spec.init_containers):
         found = None
         if container.HasField("resources"):
-            found = o.ResourceRequirements()
-            found.CopyFrom(container.resources)
+            # A message that is cleared in its parent keeps its contents for who refers to it.
+            found = container.resources
             container.ClearField("resources")
         taken.append(found)
     return taken

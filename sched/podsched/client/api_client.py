@@ -18,7 +18,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from podsched.api.codec import format_time
-from podsched.api.kinds import unwrap, wrap
+from podsched.api.kinds import put, unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
 from podsched.api.trace_context import to_metadata
 from podsched.client import errors
@@ -110,15 +110,17 @@ class ApiClient:
         self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> _Object:
         """Store a new object; what was stored. AlreadyExists, Invalid, Forbidden, TooLarge."""
-        request = v1.CreateRequest(object=wrap(item), dry_run=dry_run, fence=fence)
+        request = v1.CreateRequest(dry_run=dry_run, fence=fence)
+        put(item, request.object)
         return cast(_Object, await self._object("Create", request))
 
     async def create_many(
         self, items: Iterable[AnyObject], *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
         """Store new objects, each by itself; ``errors.of_result`` makes an error of a result."""
-        objects = [wrap(item) for item in items]
-        request = v1.CreateBatchRequest(objects=objects, fence=fence, dry_run=dry_run)
+        request = v1.CreateBatchRequest(fence=fence, dry_run=dry_run)
+        for item in items:
+            put(item, request.objects.add())
         return await self._batch(f"{_OBJECTS}CreateBatch", request)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:

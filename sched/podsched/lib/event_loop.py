@@ -16,6 +16,7 @@ use the machine.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from operator import itemgetter
 from time import monotonic, process_time, thread_time
@@ -81,6 +82,9 @@ class _Round:
     def is_over(self, now: float) -> bool:
         return self._ends is not None and now >= self._ends
 
+    def ends_at(self, ends: float) -> bool:
+        return self._ends == ends
+
     def ends(self, began: float) -> float:
         if self._ends is None:
             self._ends = began + ROUND
@@ -114,7 +118,16 @@ class Turn:
     what happens there must not depend on how fast the machine is.
     """
 
-    __slots__ = ("_began", "_began_at", "_real_time", "_round", "_used", "_worked")
+    __slots__ = (
+        "_began",
+        "_began_at",
+        "_ends",
+        "_look_at",
+        "_real_time",
+        "_round",
+        "_used",
+        "_worked",
+    )
 
     def __init__(self) -> None:
         """Begin the first turn."""
@@ -132,6 +145,8 @@ class Turn:
     def begin(self) -> None:
         """Begin a turn, whatever others have done in this round."""
         self._began, self._began_at = self._used(), self._real_time()
+        #: When the round seen last ends, and the real time before which it cannot be over.
+        self._ends = self._look_at = -math.inf
 
     async def wait(self) -> None:
         """Begin a turn after something was awaited: in another round, if this one is over."""
@@ -150,7 +165,19 @@ class Turn:
     @property
     def is_over(self) -> bool:
         """Whether it is time to ``give_way``, after work of this task or of others before it."""
-        return self.has_lasted(_SHORT) and self._used() >= self._round.ends(self._began)
+        # Asked after each of many small pieces of work, and mostly answered without the kernel, by
+        # the same reasoning as in ``has_lasted``.
+        now = self._real_time()
+        if now - self._began_at <= _SHORT:
+            return False
+        if now < self._look_at and self._round.ends_at(self._ends):
+            return False
+        used = self._used()
+        if used - self._began <= _SHORT:
+            return False
+        self._ends = self._round.ends(self._began)
+        self._look_at = now + self._ends - used
+        return used >= self._ends
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import (
-    AnyObject,
     LimitRange,
     Pod,
     PriorityClass,
@@ -83,22 +82,20 @@ class AdmissionSources:
             self._ranges_at = changed_at
         return self._ranges.get(namespace, ())
 
-    async def ensure_known(self, message: AnyObject) -> None:
-        """Wait for the cache when a pod names a class that is not in it. Raises ApiError.
-
-        The class may have been created through another server a moment ago.
-        """
-        if not isinstance(message, Pod):
-            return
-        spec = message.spec
+    def know(self, pod: Pod) -> bool:
+        """Return whether the classes that a pod names are in the cache."""
+        spec = pod.spec
         priority, runtime = spec.priority_class_name, spec.runtime_class_name
-        if (priority and self.priority_classes().get(priority) is None) or (
-            runtime and self.runtime_class(runtime) is None
-        ):
-            try:
-                await self._reflector.wait_until_fresh()
-            except StoreError as error:
-                raise errors.of_store(error) from error
+        return (not priority or self.priority_classes().get(priority) is not None) and (
+            not runtime or self.runtime_class(runtime) is not None
+        )
+
+    async def refresh(self) -> None:
+        """Wait for what has been created through another server a moment ago. Raises ApiError."""
+        try:
+            await self._reflector.wait_until_fresh()
+        except StoreError as error:
+            raise errors.of_store(error) from error
 
     async def settle(self, written: Iterable[object]) -> None:
         """Wait until this server admits by what it has just written, where others depend on it."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 import time
-import uuid
 from collections.abc import Callable
 
 from podsched.api.reasons import StatusReason
@@ -33,16 +32,13 @@ from podsched.server.rewriting import Rewriter
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
 from podsched.server.submission import PodSubmission
+from podsched.server.uids import random_uid
 from podsched.server.watchcache import WatchCache
 from podsched.server.watching import Watcher
 from podsched.store.errors import StoreError
 from podsched.store.protocol import Store
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
-
-
-def _random_uid() -> str:
-    return str(uuid.uuid4())
 
 
 class ServerCore:
@@ -57,7 +53,7 @@ class ServerCore:
         store: Store,
         *,
         now: Callable[[], float] = time.time,
-        new_uid: Callable[[], str] = _random_uid,
+        new_uid: Callable[[], str] = random_uid,
     ) -> None:
         self.cache = WatchCache(
             max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes

@@ -7,7 +7,6 @@ leases and make room for themselves (``expiry``).
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from podsched.server.fairness.turns import Work
 from podsched.server.namespaces import NAMESPACE, Namespaces
 from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.storage import New, Outcome, only_entry
+from podsched.server.uids import random_uid
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
@@ -65,7 +65,7 @@ class Creator:
         quotas: QuotaCharging,
         *,
         now: Callable[[], float] = time.time,
-        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_uid: Callable[[], str] = random_uid,
     ) -> None:
         self._sources = sources
         self._namespaces = namespaces
@@ -153,7 +153,11 @@ class Creator:
             return message
         try:
             await self._check(message, coming)
-            new = self._admitted(message, await self._lease_for(message))
+            lease = 0
+            if isinstance(message, Event):
+                self._event_rates.admit(message)
+                lease = self._expiry.present_lease() or await self._new_lease()
+            new = self._admitted(message, lease)
         except ApiError as error:
             return error
         if new.kind is NAMESPACE:
@@ -166,7 +170,8 @@ class Creator:
         check_creation(kind, message)
         if not self._namespaces.takes(kind, message) and message.metadata.namespace not in coming:
             await self._namespaces.check(kind, message)
-        await self._sources.ensure_known(message)
+        if isinstance(message, Pod) and not self._sources.know(message):
+            await self._sources.refresh()
 
     async def ensure_built_in(self, cache: WatchCache) -> None:
         """Create what every cluster has. Raises ApiError when the store does not answer."""
@@ -191,7 +196,7 @@ class Creator:
         value = encoded(kind, message)
         key = local_key(kind, metadata.namespace, metadata.name)
         usage = self._quotas.usage_of(kind, message)
-        return New(kind, key, value, lease if kind is EVENT else 0, usage=usage)
+        return New(kind, key, value, lease, usage=usage)
 
     async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
         """Return the item to try instead, if its generated name or shared lease was at fault."""
@@ -211,10 +216,7 @@ class Creator:
         key = local_key(item.new.kind, metadata.namespace, metadata.name)
         return item.new._replace(key=key, value=item.message.SerializeToString())
 
-    async def _lease_for(self, message: AnyObject) -> int:
-        if not isinstance(message, Event):
-            return 0
-        self._event_rates.admit(message)
+    async def _new_lease(self) -> int:
         try:
             return await self._expiry.lease()
         except StoreError as error:

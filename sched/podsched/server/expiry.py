@@ -42,12 +42,16 @@ class EventExpiry:
         self._granting = asyncio.Lock()
         self._oldest: deque[str] = deque()
 
+    def present_lease(self) -> int:
+        """Return the lease for an event created now; 0 when there is none yet."""
+        return 0 if self._clock() - self._granted > self._ttl / _BUCKETS else self._lease
+
     async def lease(self) -> int:
         """Return the lease for an event created now. Raises StoreError."""
-        bucket = self._ttl / _BUCKETS
         async with self._granting:
-            if not self._lease or self._clock() - self._granted > bucket:
-                granted = await self._store.lease_grant(int(self._ttl + bucket) + 1)
+            if not self.present_lease():
+                life = int(self._ttl + self._ttl / _BUCKETS) + 1
+                granted = await self._store.lease_grant(life)
                 self._lease, self._granted = granted.id, self._clock()
             return self._lease
 

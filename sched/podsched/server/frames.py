@@ -26,8 +26,10 @@ _LEN = 2  # protobuf's wire type of length-delimited fields
 
 def varint(number: int) -> bytes:
     """Return a non-negative number as protobuf writes it."""
-    if number < 0x80:
-        return _SMALL[number]
+    return _VARINTS[number] if number < _SMALL else _varint(number)
+
+
+def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -36,7 +38,9 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-_SMALL = [bytes((n,)) for n in range(0x80)]
+# Nearly all numbers written are lengths of objects: looked up, not computed.
+_SMALL = 8192
+_VARINTS = tuple(_varint(number) for number in range(_SMALL))
 
 
 def _tag(field: int, wire_type: int = _LEN) -> bytes:
@@ -80,7 +84,7 @@ def event_frame(event_type: int, wrapped: bytes) -> bytes:
     """Return one element of WatchResponse.events, tag included, of a serialized ``Object``."""
     length = varint(len(wrapped))
     size = varint(len(_EVENT_TYPE) + 1 + len(_EVENT_OBJECT) + len(length) + len(wrapped))
-    return b"".join((_FIRST, size, _EVENT_TYPE, _SMALL[event_type], _EVENT_OBJECT, length, wrapped))
+    return b"".join((_FIRST, size, _EVENT_TYPE, varint(event_type), _EVENT_OBJECT, length, wrapped))
 
 
 def watch_response(events: Iterable[bytes], revision: int) -> bytes:

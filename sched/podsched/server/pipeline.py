@@ -96,6 +96,7 @@ class Call:
     __slots__ = (
         "_intake",
         "_method",
+        "_peer",
         "_pipeline",
         "_received",
         "_seat",
@@ -133,6 +134,14 @@ class Call:
         self._seat: Seat | None = None
         self._intake: Intake | None = None
         self._size = 0
+        self._peer = ""
+
+    @property
+    def peer(self) -> str:
+        """The connection that it comes by, which gRPC puts into words each time it is asked."""
+        if not self._peer:
+            self._peer = self.context.peer()
+        return self._peer
 
     def authenticate(self) -> None:
         """Find out who calls and what he may do, for all that runs within. Raises ApiError."""
@@ -150,18 +159,18 @@ class Call:
             self.authenticate()
         except ApiError:
             if self._pipeline.gate is not None:
-                await self._pipeline.gate.turn_away(self.context.peer())
+                await self._pipeline.gate.turn_away(self.peer)
             raise
         gate, identity = self._pipeline.gate, self.identity
         if gate is not None and identity is not None:
-            gate.call_came(identity, self.context.peer(), self._method)
+            gate.call_came(identity, self.peer, self._method)
 
     async def receive(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         """Read the request, whose sender is known. Raises ApiError."""
         gate, identity = self._pipeline.gate, self.identity
         if gate is None or identity is None:
             return await read()
-        raw, self._intake = await gate.receive(identity, self.context.peer(), self._method, read)
+        raw, self._intake = await gate.receive(identity, self.peer, self._method, read)
         self._size = len(raw)
         return raw
 
@@ -169,8 +178,7 @@ class Call:
         """Wait until it is the call's turn; ``size``: bytes of the request. Raises ApiError."""
         gate = self._pipeline.gate
         if gate is not None and self.identity is not None:
-            peer = self.context.peer()
-            self._seat = await gate.enter(self.identity, peer, self._method, size)
+            self._seat = await gate.enter(self.identity, self.peer, self._method, size)
             set_seat(self._seat)
 
     def charge_items(self) -> None:
@@ -252,7 +260,7 @@ class Call:
                 request=self.request,
                 response=self.response,
                 identity=self.identity,
-                peer=self.context.peer(),
+                peer=self.peer,
                 user_agent=next((value for key, value in metadata if key == "user-agent"), ""),
                 request_id=self.request_id,
                 code=code,

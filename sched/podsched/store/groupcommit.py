@@ -132,19 +132,18 @@ class _Batch:
 
 
 class Member(NamedTuple):
-    """A queued write: its encoding, the keys it compares and writes, and its caller's batch."""
+    """A queued write: its encoding, the keys it compares and writes, and its caller's batch.
+
+    width: its share of max-txn-ops, the longest of its compares, ops and failure reads.
+    """
 
     write: Write
     encoded: bytes
-    compared: tuple[str, ...]
-    written: tuple[str, ...]
+    compared: list[str]
+    written: list[str]
+    width: int
     batch: _Batch
     position: int
-
-    @property
-    def width(self) -> int:
-        """Its share of max-txn-ops: the longest of its compares, ops and failure reads."""
-        return max(len(self.write.compares), len(self.written), 1)
 
     @property
     def puts(self) -> bool:
@@ -180,7 +179,7 @@ class GroupQueue:
         held_back: list[Member] = []
         written = {key for flying in overdue for member in flying for key in member.written}
         compared = {key for flying in overdue for member in flying for key in member.compared}
-        room, widest, size = limits.max_writes, 1, 0
+        room, widest, size = min(limits.max_writes, limits.max_txn_ops - 1), 1, 0
         while queue and len(group) < room and len(held_back) < HELD_BACK_AT_MOST:
             member = queue[0]
             free = (
@@ -189,8 +188,9 @@ class GroupQueue:
                 and compared.isdisjoint(member.written)
             )
             if free:
-                widest = max(widest, member.width)
-                room = min(room, limits.max_txn_ops - widest)
+                if member.width > widest:
+                    widest = member.width
+                    room = min(room, limits.max_txn_ops - widest)
                 size += len(member.encoded)
                 if group and (len(group) >= room or size > limits.max_bytes):
                     break
@@ -252,9 +252,10 @@ class GroupCommit:
         encoded = [self._encode(write) for write in writes]
         batch = _Batch(future, len(writes))
         for index, write in enumerate(writes):
-            compared = tuple([compare.key for compare in write.compares])
-            written = tuple([op.key for op in write.ops])
-            self._queue.add(Member(write, encoded[index], compared, written, batch, index))
+            compared = [compare.key for compare in write.compares]
+            written = [op.key for op in write.ops]
+            width = max(len(compared), len(written), 1)
+            self._queue.add(Member(write, encoded[index], compared, written, width, batch, index))
         self._wake.set()
         if len(self._queue) >= self._most:
             self._full.set()

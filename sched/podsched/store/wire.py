@@ -10,6 +10,7 @@ messages and compares.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -70,10 +71,14 @@ def encode_write(write: Write) -> bytes:
     If a compare fails, the nested transaction reads the compared keys, so that the caller
     learns at the same revision what stood in its way.
     """
-    parts = [_compare(compare) for compare in write.compares]
-    parts += [_field(_TXN_SUCCESS, _op(op)) for op in write.ops]
-    parts += [_field(_TXN_FAILURE, _read(key)) for key in _compared_keys(write)]
-    return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join(parts)))
+    compares, reads = [], {}
+    encoded = _compare_and_read  # of the first compare, which is mostly of the write's own key
+    for compare in write.compares:
+        compared, reads[compare.key] = encoded(compare)
+        compares.append(compared)
+        encoded = _shared_compare_and_read
+    parts = [_field(_TXN_SUCCESS, _op(op)) for op in write.ops]
+    return _field(_TXN_SUCCESS, _field(_OP_TXN, b"".join((*compares, *parts, *reads.values()))))
 
 
 def counted_against_quota(key: str) -> bytes:
@@ -99,6 +104,15 @@ def encode_txn(
 
 def _compared_keys(write: Write) -> Sequence[str]:
     return list(dict.fromkeys([compare.key for compare in write.compares]))
+
+
+def _compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
+    return _compare(compare), _field(_TXN_FAILURE, _read(compare.key))
+
+
+#: What many writes compare: the term of their fence, a list, the node of a binding. Half of
+#: the time to encode a binding was theirs.
+_shared_compare_and_read = lru_cache(_SMALL)(_compare_and_read)
 
 
 def _compare(compare: Compare) -> bytes:

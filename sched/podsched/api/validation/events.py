@@ -61,14 +61,15 @@ def validate_event(item: Event) -> list[FieldError]:
     ):
         if not text:
             errors.append(required(path))
-        errors += _at_most(path, text, _MAX_NAME)
-    return errors + _at_most("message", item.message, _MAX_NOTE)
+        elif len(text.encode()) > _MAX_NAME:
+            errors.append(_too_long(path, _MAX_NAME))
+    if len(item.message.encode()) > _MAX_NOTE:
+        errors.append(_too_long("message", _MAX_NOTE))
+    return errors
 
 
-def _at_most(path: str, text: str, limit: int) -> list[FieldError]:
-    if len(text.encode()) <= limit:
-        return []
-    return [invalid(path, "", f"can have at most {limit} characters")]
+def _too_long(path: str, limit: int) -> FieldError:
+    return invalid(path, "", f"can have at most {limit} characters")
 
 
 def validate_new_event(item: Event) -> list[FieldError]:

@@ -14,7 +14,7 @@ from podsched.api.field_errors import (
     too_long,
     too_many,
 )
-from podsched.api.objects import LabelSelector, ObjectMeta
+from podsched.api.objects import LabelSelector, ObjectMeta, OwnerReference
 from podsched.api.owners import FOREGROUND_FINALIZER, KUBERNETES_FINALIZER, ORPHAN_FINALIZER
 from podsched.api.validation.names import NameRule, dns1123_label, label_value, qualified_name
 
@@ -55,12 +55,14 @@ def validate_metadata(
     errors += _namespace(metadata.namespace, namespaced)
     errors += validate_labels(metadata.labels, "metadata.labels")
     errors += _annotations(metadata.annotations)
-    errors += _owners(metadata)
+    errors += _owners(metadata.owner_references)
     return errors + _finalizers(metadata.finalizers, core)
 
 
 def _finalizers(names: Sequence[str], core: bool) -> list[FieldError]:
     errors: list[FieldError] = []
+    if not names:
+        return errors
     for index, name in enumerate(names):
         path = f"metadata.finalizers[{index}]"
         found = [invalid(path, name, reason) for reason in qualified_name(name)]
@@ -97,10 +99,12 @@ def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
     return errors
 
 
-def _owners(metadata: ObjectMeta) -> list[FieldError]:
+def _owners(owners: Sequence[OwnerReference]) -> list[FieldError]:
     errors: list[FieldError] = []
+    if not owners:
+        return errors
     controllers = []
-    for index, owner in enumerate(metadata.owner_references):
+    for index, owner in enumerate(owners):
         path = f"metadata.ownerReferences[{index}]"
         for name, value in (
             ("apiVersion", owner.api_version),

@@ -47,10 +47,11 @@ def _validate_content(content: bytes) -> tuple[FieldError, ...]:
     spec = PodSpec.FromString(content)
     if not spec.HasField("resources"):
         # Without a mistake in either part there is none in the whole; else the whole tells them.
-        resources = [taken for taken in take_resources(spec) if taken is not None]
-        bare = spec.SerializeToString(deterministic=True)
-        errors = any(resource_lists.validate_requirements(r, "") for r in resources)
-        if not errors and not _validate_bare_spec(bare):
+        taken = take_resources(spec)
+        errors = any(
+            found is not None and resource_lists.validate_requirements(found, "") for found in taken
+        )
+        if not errors and not _validate_bare_spec(spec.SerializeToString(deterministic=True)):
             return ()
         spec = PodSpec.FromString(content)
     return tuple(validate_spec(spec))

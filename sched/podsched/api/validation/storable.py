@@ -12,7 +12,7 @@ that lead to one are followed, which costs some microseconds an object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
@@ -45,16 +45,14 @@ def validate_storable(
 
 
 def _is_storable(message: Message, without: Collection[str] = ()) -> bool:
-    for field in _followed(type(message)):
-        name = field.name
-        if field.is_repeated:
-            found = getattr(message, name)
-            items = found.values() if isinstance(found, Mapping) else found
-        elif message.HasField(name):
-            items = (getattr(message, name),)
-        else:
+    for name, _, is_repeated, is_map, holds in _followed(type(message)):
+        if name in without:
             continue
-        if items and name not in without and not all(map(field.holds, items)):
+        if is_repeated:
+            found = getattr(message, name)
+            if found and not all(map(holds, found.values() if is_map else found)):
+                return False
+        elif message.HasField(name) and not holds(getattr(message, name)):
             return False
     return True
 
@@ -78,7 +76,7 @@ def _walk(
         if not field.is_repeated:
             if message.HasField(field.name):
                 _check(value, here, errors)
-        elif isinstance(value, Mapping):
+        elif field.is_map:
             for key in value:
                 _check(value[key], f"{here}[{key}]", errors)
         else:
@@ -126,6 +124,7 @@ class _Field(NamedTuple):
     name: str
     json_name: str
     is_repeated: bool
+    is_map: bool
     holds: Callable[[Any], bool]
 
 
@@ -137,7 +136,13 @@ def _followed(message: Any) -> tuple[_Field, ...]:
     found = _FOLLOWED.get(message)
     if found is None:
         found = _FOLLOWED[message] = tuple(
-            _Field(field.name, field.json_name, field.is_repeated, _judge_of(field))
+            _Field(
+                field.name,
+                field.json_name,
+                field.is_repeated,
+                field.message_type.GetOptions().map_entry,
+                _judge_of(field),
+            )
             for field in message.DESCRIPTOR.fields
             if _leads(field, frozenset())
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Final
 
@@ -34,6 +34,7 @@ _GAP, _LONGEST_GAP = 0.0015, 0.03
 _QUIET_ROUNDS: Final = 4
 #: One transaction of the store.
 _SHORT_BATCH: Final = 120
+_FREE: Final = nullcontext()
 #: The longest that work gives way at once.
 _LONGEST_PAUSE: Final = 1.0
 
@@ -117,18 +118,13 @@ class Seat:
         """Account for work of the event loop."""
         self.flow.charge(seconds, self._clock())
 
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[None]:
-        """Send something to the store in the block, when flows that use much may.
+    def writing(self) -> AbstractAsyncContextManager[None]:
+        """Return what to hold while sending something to the store; flows that use much wait.
 
         The store takes writes in the order in which they come; what one such flow sends is a
         delay for everyone behind it.
         """
-        if self._flows.is_small(self.flow, self._clock()):
-            yield
-            return
-        async with self._writes:
-            yield
+        return _FREE if self._flows.is_small(self.flow, self._clock()) else self._writes
 
     async def give_way(self) -> None:
         """Let others on, as long as the flow has used more than its share."""
@@ -175,7 +171,9 @@ class Work:
     @property
     def turn_is_over(self) -> bool:
         """Whether it is time to ``give_way``."""
-        return self._turn.is_over or time.perf_counter() - self._began > self._longest
+        return self._turn.is_over or (
+            self._longest < math.inf and time.perf_counter() - self._began > self._longest
+        )
 
     async def give_way(self) -> None:
         """Let others on, then begin the next turn."""
@@ -206,7 +204,7 @@ def parts_of(count: int) -> int:
 def writing() -> AbstractAsyncContextManager[None]:
     """Return what to hold while writing to the store."""
     seat = _current.get()
-    return nullcontext() if seat is None else seat.writing()
+    return _FREE if seat is None else seat.writing()
 
 
 async def end_turn(seconds: float) -> None:
