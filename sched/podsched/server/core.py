@@ -16,7 +16,7 @@ from podsched.server.admission_sources import AdmissionSources
 from podsched.server.bind_guard import BindGuard
 from podsched.server.cache_reflector import CacheReflector
 from podsched.server.compaction import Compactor
-from podsched.server.creation import Creator
+from podsched.server.creation import Creator, random_uid
 from podsched.server.errors import ApiError
 from podsched.server.etcd_monitor import EtcdMonitor
 from podsched.server.expiry import EventExpiry
@@ -32,7 +32,6 @@ from podsched.server.rewriting import Rewriter
 from podsched.server.settings import ServerSettings
 from podsched.server.storage import ObjectStorage
 from podsched.server.submission import PodSubmission
-from podsched.server.uids import random_uid
 from podsched.server.watchcache import WatchCache
 from podsched.server.watching import Watcher
 from podsched.store.errors import StoreError

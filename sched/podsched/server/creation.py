@@ -7,6 +7,7 @@ leases and make room for themselves (``expiry``).
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
@@ -30,7 +31,6 @@ from podsched.server.fairness.turns import Work
 from podsched.server.namespaces import NAMESPACE, Namespaces
 from podsched.server.quotas.charging import QuotaCharging
 from podsched.server.storage import New, Outcome, only_entry
-from podsched.server.uids import random_uid
 from podsched.server.watchcache import WatchCache
 from podsched.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
@@ -38,6 +38,11 @@ from podsched.v1.api_pb2 import Fence
 
 _GENERATED_NAME_TRIES = 8
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def random_uid() -> str:
+    """Return a new object's uid."""
+    return str(uuid.uuid4())
 
 
 class _Item(NamedTuple):
