@@ -197,9 +197,9 @@ class SchedulingQueue:
         self._pods.report()
         return batch
 
-    def done(self, uid: str) -> None:
-        """Note that events cannot matter to the attempt any more: before PreBind at the latest."""
-        self._in_flight.finish(uid)
+    def done(self, *uids: str) -> None:
+        """Note that events cannot matter to these attempts any more: before PreBind at the latest."""
+        self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(
         self,
@@ -299,6 +299,8 @@ class SchedulingQueue:
         max_priority: int | None,
         except_uid: str = "",
     ) -> int:
+        if not len(self._in_flight) and not len(self._pods.unschedulable):
+            return 0
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._pods.unschedulable.helped(event, old, new, max_priority)
