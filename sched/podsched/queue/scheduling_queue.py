@@ -169,6 +169,15 @@ class SchedulingQueue:
             self._release_nomination(pod, now)
         self._pods.report()
 
+    def hold_reports(self) -> None:
+        """Tell the observer nothing before ``report``: what follows is a part of one operation."""
+        self._pods.holds_reports = True
+
+    def report(self) -> None:
+        """Tell the observer what has been held back."""
+        self._pods.holds_reports = False
+        self._pods.report()
+
     # ------------------------------------------------------------------ attempts
 
     def pop(self, now: float) -> QueuedPodInfo | None:
@@ -198,7 +207,7 @@ class SchedulingQueue:
         return batch
 
     def done(self, *uids: str) -> None:
-        """Note that events cannot matter to these attempts any more: before PreBind at the latest."""
+        """Note that events cannot matter to attempts any more: before PreBind at the latest."""
         self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(

@@ -59,6 +59,8 @@ class _Seen:
 
 def shorten(note: str) -> str:
     """Return the note cut to 1,024 bytes, as kube-scheduler cuts it."""
+    if len(note) <= NOTE_LIMIT // 4:
+        return note  # A character has four bytes at most.
     raw = note.encode()
     if len(raw) <= NOTE_LIMIT:
         return note
