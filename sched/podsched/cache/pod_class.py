@@ -138,20 +138,20 @@ class PodClasses:
         if meta.labels:
             of_pod = meta.labels  # Its ``items`` are Python's, and take half as long again.
             labels = tuple([(name, of_pod[name]) for name in of_pod])
-        read = _Read(meta.namespace, spec_bytes, labels, owner, _resize(pod))
+        read = (meta.namespace, spec_bytes, labels, owner, _resize(pod))
         key: Hashable = read
         found = self._memo.get(key)
         if found is None and key in self._named:
             key = (key, _name_part(pod))
             found = self._memo.get(key)
         cls = found() if found is not None else None
-        return cls if cls is not None else self._intern_slowly(pod, key, read)
+        return cls if cls is not None else self._intern_slowly(pod, key, _Read(*read))
 
     def _intern_slowly(self, pod: v1.Pod, key: Hashable, read: _Read) -> PodClass:
         _forget_half(self._memo, self._memo_size)
         _forget_half(self._named, self._memo_size)
         name = _name_part(pod)
-        if name is not None and key is read:
+        if name is not None and key == read:
             self._named[key] = None
             key = (key, name)
         found = self._by_its_content(pod, read, name)

@@ -50,10 +50,9 @@ class RecentEvents:
     def last(self, node_name: str, since: float) -> str:
         """Return the last event on the node after a moment, or else the last event at all."""
         recent = [change for at, change in self._events if at >= since]
-        for change in reversed(recent):
-            if _node_of(change) == node_name:
-                return change.event.text
-        return recent[-1].event.text if recent else UNKNOWN_EVENT
+        on_node = (change for change in reversed(recent) if _node_of(change) == node_name)
+        found = next(on_node, recent[-1] if recent else None)
+        return UNKNOWN_EVENT if found is None else found.event.text
 
 
 def _node_of(change: Change) -> str:
@@ -61,7 +60,8 @@ def _node_of(change: Change) -> str:
     obj = change.new if change.new is not None else change.old
     if obj is None or not hasattr(obj, "spec"):
         return ""
-    return getattr(obj.spec, "node_name", "") or str(obj.metadata.name)
+    node_name: str = getattr(obj.spec, "node_name", "")
+    return node_name or str(obj.metadata.name)
 
 
 class Auditor:
