@@ -181,6 +181,28 @@ def test_a_pod_info_has_the_times_and_marks_of_its_pod() -> None:
     assert made.terminating and made.nominated_node_name == "n1"
 
 
+def test_a_later_version_shares_what_cannot_change_of_the_pod() -> None:
+    classes = PodClasses()
+    first = make_pod("a")
+    first.metadata.creation_timestamp.seconds = 5
+    known = make_pod_info(first, classes)
+    later = make_pod("a", node="node-1")
+    later.metadata.creation_timestamp.seconds = 5
+    found = make_pod_info(later, classes, known)
+    assert found.node_name == "node-1"
+    assert (found.creation_time, found.cls) == (5.0, known.cls)
+    assert found.key is known.key and found.name is known.name
+
+
+def test_another_pod_of_the_name_shares_nothing_with_the_one_before_it() -> None:
+    classes = PodClasses()
+    known = make_pod_info(make_pod("a"), classes)
+    other = make_pod("a")
+    other.metadata.uid, other.metadata.creation_timestamp.seconds = "another", 7
+    found = make_pod_info(other, classes, known)
+    assert (found.uid, found.creation_time) == ("another", 7.0)
+
+
 def test_classes_of_pods_that_are_gone_are_forgotten() -> None:
     classes = PodClasses(kept=8)
     alive = info(classes, "alive", labels={"n": "alive"})

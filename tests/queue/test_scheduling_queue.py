@@ -714,3 +714,26 @@ def test_an_event_of_which_a_plugin_cannot_name_the_pods_is_replayed_for_all() -
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 0.0)
     place = queue.add_unschedulable_if_not_present(popped, 0.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
+
+
+def test_what_enters_is_held_back_until_the_end_of_a_batch_of_events() -> None:
+    observer = Incoming()
+    queue = queue_of(observer=observer)
+    queue.hold_reports()
+    for name in ("a", "b"):
+        queue.add(pod(name), 0.0)
+    assert not observer.counts
+    queue.report()
+    assert observer.counts == {("active", "UnschedulablePodAdd"): 2}
+
+
+def test_attempts_may_end_together() -> None:
+    queue, cls = queue_of(ON_NODE_ADD), pod_class()
+    for name in ("a", "b", "c"):
+        queue.add(pod(name, cls), 0.0)
+    batch = queue.pop_batch(0.0, 3)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, v1.Node(), 0.0)
+    queue.done(*(queued.info.uid for queued in batch[:2]), "unknown")
+    assert queue.in_flight() == batch[2:]
+    queue.done(batch[2].info.uid)
+    assert not queue.in_flight_events()

@@ -96,6 +96,17 @@ def test_openmetrics_is_served_to_those_who_ask() -> None:
     assert text.endswith(b"# EOF\n")
 
 
+def test_the_text_comes_in_parts_of_one_metric_each() -> None:
+    registry = MetricRegistry()
+    for name in ("a_total", "b_total"):
+        registry.add(Counter(name, "A counter."))
+    for accept, end in (("", []), ("application/openmetrics-text; version=1.0.0", [b"# EOF\n"])):
+        _, parts = registry.parts(accept)
+        first, second, *rest = list(parts)
+        assert b"\na_total 0.0\n" in first and b"\nb_total 0.0\n" in second
+        assert [part for part in rest if part] == end
+
+
 def test_exponential_buckets_are_prometheus() -> None:
     assert exponential_buckets(1, 2, 5) == (1, 2, 4, 8, 16)
 

@@ -333,11 +333,12 @@ class Cache:
     def _apply_pod(self, old: v1.Pod | None, new: v1.Pod | None) -> Applied:
         reported = new if new is not None else old
         assert reported is not None
-        key = f"{reported.metadata.namespace}/{reported.metadata.name}"
+        metadata = reported.metadata
+        key = f"{metadata.namespace}/{metadata.name}"
         known = self.cluster.pods.get(key)
         if new is None or is_finished(new):
             return self._pod_gone(known) if known is not None else NOTHING
-        info = make_pod_info(new, self.classes)
+        info = make_pod_info(new, self.classes, known)
         if known is not None and known.uid != info.uid:
             gone = self._pod_gone(known)
             new_one = self._apply_unfinished(None, info)

@@ -11,7 +11,8 @@ A pod has the same class before and after it is bound: the node name is not part
 Bounds: memo and contents refer to classes weakly, so a class goes with the last pod that has it,
 except the classes met last, which are kept: pods of a template may come one after another. A memo
 that held the classes of all pods of the past would take 8 kB for each. The memo forgets its older
-half when full, as pods of one class may differ in what is cheap to read.
+half when full, as pods of one class may differ in what is cheap to read, and until then keeps the
+keys of classes that are gone: to be told of each that goes costs more than its key.
 What is compiled of the latest specs is remembered as well, for pods that differ in labels alone;
 so is what is left of them without requests, limits and volumes, for pods that differ in these.
 """
@@ -21,10 +22,11 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Hashable
-from typing import Final, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary, ref
 
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
@@ -55,10 +57,19 @@ _SPECS_KEPT: Final = 512
 _NO_LABELS: Final[frozenset[tuple[str, str]]] = frozenset()
 
 
-class _Read(NamedTuple):
-    """What is read of every pod: its spec serialized, its controller, its resize (``_resize``)."""
+_Labels = tuple[tuple[str, str], ...]
 
+
+class _Read(NamedTuple):
+    """What is read of every pod, and cheap to read.
+
+    ``spec`` is serialized, without the node's name; ``owner`` is the controller; ``resize``: see
+    the function.
+    """
+
+    namespace: str
     spec: bytes
+    labels: _Labels
     owner: tuple[str, str, str] | None
     resize: Hashable
 
@@ -78,11 +89,15 @@ class _ShapeContent(NamedTuple):
 
 
 class _SpecPart(NamedTuple):
-    """What is compiled of a spec: its relevant parts, the bare one serialized, what it requests."""
+    """What is compiled of a spec: its relevant parts, the bare one serialized, what it requests.
+
+    ``shape``: that of its pods without labels, owner and name.
+    """
 
     parts: SpecParts
     bare: bytes
     amounts: PodAmounts
+    shape: PodShape
 
 
 class PodClasses:
@@ -91,7 +106,7 @@ class PodClasses:
     def __init__(self, memo_size: int = 16_384, kept: int = 1024) -> None:
         self._ids = itertools.count(1)
         self._memo_size = memo_size
-        self._memo: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+        self._memo: dict[Hashable, ref[PodClass]] = {}
         #: What depends on the pod's name: name and uid are then part of the memo's key.
         self._named: dict[Hashable, None] = {}
         self._kept: deque[PodClass] = deque(maxlen=kept)
@@ -119,75 +134,82 @@ class PodClasses:
         else:
             spec_bytes = spec.SerializeToString()
         owner = _controller(meta) if meta.owner_references else None
-        labels = tuple(meta.labels.items()) if meta.labels else ()
-        resize = _resize(pod)
-        key: Hashable = (meta.namespace, spec_bytes, labels, owner, resize)
+        labels: _Labels = ()
+        if meta.labels:
+            of_pod = meta.labels  # Its ``items`` are Python's, and take half as long again.
+            labels = tuple([(name, of_pod[name]) for name in of_pod])
+        read = (meta.namespace, spec_bytes, labels, owner, _resize(pod))
+        key: Hashable = read
         found = self._memo.get(key)
         if found is None and key in self._named:
             key = (key, _name_part(pod))
             found = self._memo.get(key)
-        return found or self._intern_slowly(pod, key, _Read(spec_bytes, owner, resize))
+        cls = found() if found is not None else None
+        return cls if cls is not None else self._intern_slowly(pod, key, _Read(*read))
 
     def _intern_slowly(self, pod: v1.Pod, key: Hashable, read: _Read) -> PodClass:
-        for memo in (self._memo, self._named):
-            if len(memo) >= self._memo_size:
-                for old in list(itertools.islice(memo, self._memo_size // 2)):
-                    memo.pop(old, None)
+        _forget_half(self._memo, self._memo_size)
+        _forget_half(self._named, self._memo_size)
         name = _name_part(pod)
-        if name is not None and not (isinstance(key, tuple) and len(key) == 2):
+        if name is not None and key == read:
             self._named[key] = None
             key = (key, name)
-        found = self._memo[key] = self._by_its_content(pod, read, name)
+        found = self._by_its_content(pod, read, name)
+        self._memo[key] = ref(found)
         self._kept.append(found)
         return found
 
     def _by_its_content(self, pod: v1.Pod, read: _Read, name: Hashable) -> PodClass:
         part, owner = self._spec_part(pod, read), read.owner
-        spec = part.parts.bare
-        labels = dict(pod.metadata.labels)
-        shape_content = _ShapeContent(
-            pod.metadata.namespace,
-            part.bare,
-            frozenset(labels.items()) if labels else _NO_LABELS,
-            owner,
-            part.parts.volumes,
-            name,
-        )
-        content = (shape_content, part.parts.amounts, part.amounts.key)
+        shape = part.shape
+        if read.labels or owner is not None or name is not None:
+            labels = frozenset(read.labels) if read.labels else _NO_LABELS
+            volumes = part.parts.volumes
+            shape = self._shape(
+                _ShapeContent(read.namespace, part.bare, labels, owner, volumes, name), part.shape
+            )
+        # The shape is one for all of its content as long as a class has it.
+        content = (shape, part.parts.amounts, part.amounts.key)
         found = self._by_content.get(content)
         if found is None:
+            spec = part.parts.bare
             found = PodClass(
                 id=next(self._ids),
-                namespace=pod.metadata.namespace,
-                labels=labels,
+                namespace=read.namespace,
+                labels=dict(read.labels),
                 spec_parts=part.parts,
                 controller=owner,
                 amounts=part.amounts,
                 scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
                 priority=spec.priority,
                 preemption_policy=spec.preemption_policy or PREEMPT_LOWER_PRIORITY,
-                shape=self._shape(shape_content),
+                shape=shape,
             )
             self._by_content[content] = found
         return found
 
-    def _shape(self, content: _ShapeContent) -> PodShape:
-        """Return the shape, which keeps those with less alive."""
+    def _shape(self, content: _ShapeContent, plain: PodShape | None = None) -> PodShape:
+        """Return the shape, which keeps those with less alive.
+
+        ``plain``: that without labels, owner and name, where it is known.
+        """
         found = self._shapes.get(content)
         if found is None:
             namespace, bare, labels, owner, volumes, name = content
-            less: list[PodShape | None] = [None, None]
+            unlabelled = unmounted = None
             if labels or owner:
-                rest = _ShapeContent(namespace, bare, volumes=volumes, name=name)
-                less[0] = self._shape(rest)
+                unlabelled = plain
+                if plain is None or name is not None:
+                    rest = _ShapeContent(namespace, bare, volumes=volumes, name=name)
+                    unlabelled = self._shape(rest)
             if volumes or name:
-                less[1] = self._shape(_ShapeContent(namespace, bare, labels, owner))
-            found = self._shapes[content] = PodShape({}, *less)
+                unmounted = self._shape(_ShapeContent(namespace, bare, labels, owner))
+            found = self._shapes[content] = PodShape({}, unlabelled, unmounted)
         return found
 
     def _spec_part(self, pod: v1.Pod, read: _Read) -> _SpecPart:
         """Return what is compiled of the spec, which pods share that differ in labels alone."""
-        namespace, resize = pod.metadata.namespace, read.resize
+        namespace, resize = read.namespace, read.resize
         key = (namespace, read.spec, resize)
         found = self._specs.get(key)
         if found is None:
@@ -195,7 +217,8 @@ class PodClasses:
                 self._specs.clear()
             parts, bare = self._relevant(pod.spec)
             amounts = self._amounts_of(pod, (namespace, bare, parts.amounts, resize))
-            found = self._specs[key] = _SpecPart(parts, bare, amounts)
+            shape = self._shape(_ShapeContent(namespace, bare, volumes=parts.volumes))
+            found = self._specs[key] = _SpecPart(parts, bare, amounts, shape)
         return found
 
     def _amounts_of(self, pod: v1.Pod, key: Hashable) -> PodAmounts:
@@ -221,6 +244,13 @@ class PodClasses:
             bare = relevant_spec(rest)
             known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
         return SpecParts(known[0], amounts, volumes), known[1]
+
+
+def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
+    """Take the older half out of a memo that is full."""
+    if len(memo) >= size:
+        for old in list(itertools.islice(memo, size // 2)):
+            del memo[old]
 
 
 def _take_amounts(container: v1.Container) -> bytes:
@@ -257,7 +287,7 @@ def _resize(pod: v1.Pod) -> Hashable:
         return None
     status = pod.status
     running, begun = status.container_statuses, status.init_container_statuses
-    if not running and not begun and not status.HasField("resources"):
+    if not (running or begun or status.HasField("resources")):
         return None  # as for all that wait, in a quarter of the time
     parts: list[Hashable] = [
         (
@@ -276,15 +306,16 @@ def _resize(pod: v1.Pod) -> Hashable:
     return tuple(parts)
 
 
-def _depends_on_name(pod: v1.Pod) -> bool:
+def _depends_on_name(spec: v1.PodSpec) -> bool:
     """Whether decisions depend on the pod's name: names of claims may be made from it."""
-    return bool(pod.spec.resource_claims) or any(
-        volume.HasField("ephemeral") for volume in pod.spec.volumes
+    volumes = spec.volumes
+    return bool(spec.resource_claims) or (
+        bool(volumes) and any(volume.HasField("ephemeral") for volume in volumes)
     )
 
 
 def _name_part(pod: v1.Pod) -> Hashable:
-    if not _depends_on_name(pod):
+    if not _depends_on_name(pod.spec):
         return None
     claims = tuple(c.SerializeToString() for c in pod.status.resource_claim_statuses)
     return pod.metadata.name, pod.metadata.uid, claims
@@ -317,28 +348,40 @@ def _keep(message: Message, names: frozenset[str]) -> None:
             message.ClearField(field.name)
 
 
-def make_pod_info(pod: v1.Pod, classes: PodClasses) -> PodInfo:
-    """Return the scheduler's view of a pod. Raises QuantityError as ``intern`` does."""
+def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None) -> PodInfo:
+    """Return the scheduler's view of a pod. Raises QuantityError as ``intern`` does.
+
+    ``known``: an earlier version of an object of this namespace and name. What cannot change of it
+    is taken from there: that is quicker, and two versions share it.
+    """
     cls = classes.intern(pod)
     meta = pod.metadata
-    has_status = pod.HasField("status")
-    status = pod.status
+    uid = meta.uid
+    if known is not None and known.uid == uid:
+        uid, key, name, created = known.uid, known.key, known.name, known.creation_time
+    else:
+        name = meta.name
+        key = f"{cls.namespace}/{name}"
+        created = _seconds(meta.creation_timestamp) if meta.HasField("creation_timestamp") else 0.0
+    nominated, started = "", 0.0
+    if pod.HasField("status"):
+        status = pod.status
+        nominated = status.nominated_node_name
+        if status.HasField("start_time"):
+            started = _seconds(status.start_time)
     return PodInfo(
-        uid=meta.uid,
-        key=f"{meta.namespace}/{meta.name}",
-        name=meta.name,
-        cls=cls,
-        pod=pod,
-        node_name=pod.spec.node_name,
-        nominated_node_name=status.nominated_node_name if has_status else "",
-        start_time=_seconds(status, "start_time") if has_status else 0.0,
-        creation_time=_seconds(meta, "creation_timestamp"),
-        terminating=meta.HasField("deletion_timestamp"),
+        uid,
+        key,
+        name,
+        cls,
+        pod,
+        pod.spec.node_name,
+        nominated,
+        started,
+        created,
+        meta.HasField("deletion_timestamp"),
     )
 
 
-def _seconds(message: Message, field: str) -> float:
-    if not message.HasField(field):
-        return 0.0
-    stamp = getattr(message, field)
+def _seconds(stamp: Timestamp) -> float:
     return float(stamp.seconds + stamp.nanos / 1e9)

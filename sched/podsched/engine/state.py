@@ -149,16 +149,20 @@ class SchedulingState:
         # Timed are runs of events of the same sort: a clock for each event would cost too much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
-        for event in batch.events:
-            of_event = (event.kind, event.type)
-            if of_event != sort:
-                began = self._handled(sort, count, began)
-                sort, count = of_event, 0
-            try:
-                self.apply(event, now)
-            except Exception as bug:
-                raise fault_of(event) from bug
-            count += 1
+        self.queue.hold_reports()
+        try:
+            for event in batch.events:
+                of_event = (event.kind, event.type)
+                if of_event != sort:
+                    began = self._handled(sort, count, began)
+                    sort, count = of_event, 0
+                try:
+                    self.apply(event, now)
+                except Exception as bug:
+                    raise fault_of(event) from bug
+                count += 1
+        finally:
+            self.queue.report()
         self._handled(sort, count, began)
         # A part of a list is newer than what its batch says; too old a revision does no harm.
         self.revision = batch.revision
@@ -176,11 +180,13 @@ class SchedulingState:
         if event.kind in _NOT_CACHED:
             return
         applied = self.set_aside.apply(self.cache, event)
-        if applied.anomaly is not None:
-            self.listener.anomaly(applied.anomaly)
-        self.wake(applied, now)
-        if applied.pending is not None:
-            self._pending(applied.pending, now)
+        changes, pending, anomaly = applied
+        if anomaly is not None:
+            self.listener.anomaly(anomaly)
+        if changes:
+            self.wake(applied, now)
+        if pending is not None:
+            self._pending(pending, now)
 
     def wake(self, applied: Applied, now: float) -> None:
         """Give waiting pods another try where an event may help them."""

@@ -30,9 +30,14 @@ class Gates:
         plugins = self._plugins.get(pod.info.cls.scheduler_name, ())
         if pod.gating_plugin:
             plugins = tuple(sorted(plugins, key=lambda named: named[0] != pod.gating_plugin))
-        for name, plugin in plugins:
-            if not self._passes(name, plugin, pod):
-                return name
+        info, name = pod.info, ""
+        try:
+            for name, plugin in plugins:
+                if not plugin.pre_enqueue(info).ok:
+                    return name
+        except Exception as error:  # As in ``_passes``.
+            self._observer.plugin_failed(name, "PreEnqueue", error)
+            return name
         return ""
 
     def stays(self, pod: QueuedPodInfo) -> bool:

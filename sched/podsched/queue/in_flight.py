@@ -19,7 +19,7 @@ answers from hints that look at classes only: a failed batch replays once, not o
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,13 @@ class InFlight:
         if flight is not None:
             self._prune()
         return flight
+
+    def finish_all(self, uids: Iterable[str]) -> None:
+        """Forget pods as ``finish`` does."""
+        flights = self._flights
+        gone = [flight for uid in uids if (flight := flights.pop(uid, None)) is not None]
+        if gone:
+            self._prune()
 
     def event_counts(self) -> dict[str, int]:
         """Return the number of kept events by their text (``inflight_events``)."""

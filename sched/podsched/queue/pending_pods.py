@@ -65,6 +65,8 @@ class PendingPods:
         self._rejections: Counter[tuple[str, str]] = Counter()
         #: Pods by (queue, event) that have entered since the last report.
         self._incoming: Counter[tuple[str, str]] = Counter()
+        #: Whether nothing is reported for now.
+        self.holds_reports = False
 
     # ------------------------------------------------------------------ reading
 
@@ -261,7 +263,7 @@ class PendingPods:
 
         Once per operation and not per pod: an event may wake 100,000.
         """
-        if self._incoming:
+        if self._incoming and not self.holds_reports:
             for (queue, event), count in self._incoming.items():
                 self._observer.incoming(queue, event, count)
             self._incoming.clear()

@@ -169,6 +169,15 @@ class SchedulingQueue:
             self._release_nomination(pod, now)
         self._pods.report()
 
+    def hold_reports(self) -> None:
+        """Tell the observer nothing before ``report``: what follows is a part of one operation."""
+        self._pods.holds_reports = True
+
+    def report(self) -> None:
+        """Tell the observer what has been held back."""
+        self._pods.holds_reports = False
+        self._pods.report()
+
     # ------------------------------------------------------------------ attempts
 
     def pop(self, now: float) -> QueuedPodInfo | None:
@@ -197,9 +206,9 @@ class SchedulingQueue:
         self._pods.report()
         return batch
 
-    def done(self, uid: str) -> None:
-        """Note that events cannot matter to the attempt any more: before PreBind at the latest."""
-        self._in_flight.finish(uid)
+    def done(self, *uids: str) -> None:
+        """Note that events cannot matter to attempts any more: before PreBind at the latest."""
+        self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(
         self,
@@ -299,6 +308,8 @@ class SchedulingQueue:
         max_priority: int | None,
         except_uid: str = "",
     ) -> int:
+        if not len(self._in_flight) and not len(self._pods.unschedulable):
+            return 0
         if not event.is_wildcard and not self._hints.matching(event):
             return 0
         helped = self._pods.unschedulable.helped(event, old, new, max_priority)

@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from podsched.lib.event_loop import Turn
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.health import Answer, HealthChecks, Probe
 from podsched.telemetry.http_server import HttpServer, serve_application
@@ -160,8 +161,13 @@ def _check_handler(checks: HealthChecks, probe: Probe) -> Handler:
 
 def _metrics_handler(registry: MetricRegistry) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        text, content_type = registry.render(request.headers.get("Accept", ""))
-        return web.Response(body=text, headers={"Content-Type": content_type})
+        content_type, parts = registry.parts(request.headers.get("Accept", ""))
+        text, turn = bytearray(), Turn()
+        for part in parts:
+            text += part
+            if turn.is_over:
+                await turn.give_way()
+        return web.Response(body=bytes(text), headers={"Content-Type": content_type})
 
     return handle
 

@@ -37,34 +37,31 @@ class MissedWakeUp:
     plugins: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    at: float
-    event: str
-    node_name: str
-
-
 class RecentEvents:
-    """The last cluster events, by the node they happened on ("" for other objects)."""
+    """The last cluster events; which nodes they happened on is found out when somebody asks."""
 
     def __init__(self) -> None:
-        self._events: deque[_Seen] = deque(maxlen=REMEMBERED)
+        self._events: deque[tuple[float, Change]] = deque(maxlen=REMEMBERED)
 
     def note(self, changes: Sequence[Change], now: float) -> None:
         for change in changes:
-            obj = change.new if change.new is not None else change.old
-            node_name = ""
-            if obj is not None and hasattr(obj, "spec"):
-                node_name = getattr(obj.spec, "node_name", "") or obj.metadata.name
-            self._events.append(_Seen(now, change.event.text, node_name))
+            self._events.append((now, change))
 
     def last(self, node_name: str, since: float) -> str:
         """Return the last event on the node after a moment, or else the last event at all."""
-        recent = [seen for seen in self._events if seen.at >= since]
-        for seen in reversed(recent):
-            if seen.node_name == node_name:
-                return seen.event
-        return recent[-1].event if recent else UNKNOWN_EVENT
+        recent = [change for at, change in self._events if at >= since]
+        on_node = (change for change in reversed(recent) if _node_of(change) == node_name)
+        found = next(on_node, recent[-1] if recent else None)
+        return UNKNOWN_EVENT if found is None else found.event.text
+
+
+def _node_of(change: Change) -> str:
+    """Return the name of the node that an event happened on, "" for other objects."""
+    obj = change.new if change.new is not None else change.old
+    if obj is None or not hasattr(obj, "spec"):
+        return ""
+    node_name: str = getattr(obj.spec, "node_name", "")
+    return node_name or str(obj.metadata.name)
 
 
 class Auditor:

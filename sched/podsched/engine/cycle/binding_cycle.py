@@ -276,8 +276,7 @@ class BindingCycle:
             assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
         if at_once:
             # Not before: a pod that is rejected in flight waits for an event that can help.
-            for assignment in assignments:
-                self._state.queue.done(assignment.pod.uid)
+            self._state.queue.done(*[a.queued.info.uid for a in assignments])
         self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
 
     def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:

@@ -49,8 +49,13 @@ def guarded(
     except PluginFailure:
         raise
     except Exception as error:
-        _log_once(plugin, error)
-        raise PluginFailure(plugin, f"{wording.format(plugin)}: {error}") from error
+        raise failure_of(plugin, wording, error) from error
+
+
+def failure_of(plugin: str, wording: str, error: Exception) -> PluginFailure:
+    """Return what ``guarded`` raises for an exception of a plugin, and log that once."""
+    _log_once(plugin, error)
+    return PluginFailure(plugin, f"{wording.format(plugin)}: {error}")
 
 
 def _log_once(plugin: str, error: Exception) -> None:

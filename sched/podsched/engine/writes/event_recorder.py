@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from podsched.client.errors import ClientError
 from podsched.client.outbox import Outbox
@@ -34,8 +35,7 @@ AGGREGATE_FOR = 600.0
 COUNT_UP_FOR = 1800.0
 
 
-@dataclass(slots=True)
-class EventRecord:
+class EventRecord(NamedTuple):
     """Something that happened to a pod; ``at`` is wall time in seconds."""
 
     namespace: str
@@ -59,6 +59,8 @@ class _Seen:
 
 def shorten(note: str) -> str:
     """Return the note cut to 1,024 bytes, as kube-scheduler cuts it."""
+    if len(note) <= NOTE_LIMIT // 4:
+        return note  # A character has four bytes at most.
     raw = note.encode()
     if len(raw) <= NOTE_LIMIT:
         return note
