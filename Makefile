@@ -7,6 +7,8 @@ GRPC_PROTOS := protos/podsched/v1/api.proto protos/podsched/v1/scheduling.proto
 LOCK := build/tools/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header --no-config
 PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
+# Processes start often, and would compile all they import each time where bytecode is not kept.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test scenarios check format bench proto check-proto lock locked sbom clean
 
