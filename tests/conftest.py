@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,24 @@ import pytest
 import structlog
 
 from podsched.lib import event_loop
+
+#: New objects, less those freed, after which Python looks for cycles. Tests that explore tens of
+#: thousands of states spend a quarter of their time on that with the default of 700.
+_NEW_OBJECTS = 20_000
+
+
+def pytest_configure() -> None:
+    """Have the cyclic collector look less often; collecting tests takes a third less alone."""
+    gc.set_threshold(_NEW_OBJECTS, 10, 10)
+
+
+def pytest_collection_finish() -> None:
+    """Set aside from the cyclic collector what lasts as long as the run: modules and tests.
+
+    Each of its looks at everything would take half a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
