@@ -10,15 +10,24 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test scenarios check format bench proto check-proto lock locked sbom clean
+.PHONY: demo test test-processes test-the-rest scenarios check format bench proto check-proto lock locked sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
 	.venv/bin/sched demo
 
-# All tests, those with real etcd, Ray and scheduler processes included.
+# All tests. Those that start real etcd, Ray and scheduler processes wait for most of their time, so
+# the others run beside them.
 test: .venv/installed-test
-	.venv/bin/pytest
+	@$(MAKE) --no-print-directory --jobs=2 test-processes test-the-rest
+
+test-processes: .venv/installed-test
+	.venv/bin/pytest -m integration
+
+# What it says comes when it has ended: nobody can read two runs at once.
+test-the-rest: .venv/installed-test
+	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT \
+		&& { .venv/bin/pytest -m "not integration" > "$$said" 2>&1; ended=$$?; cat "$$said"; exit $$ended; }
 
 # The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row,
 # BACKEND=kubernetes through Kubernetes' REST API.

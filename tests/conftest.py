@@ -22,6 +22,15 @@ def pytest_configure() -> None:
     gc.set_threshold(_NEW_OBJECTS, 10, 10)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the scenarios first.
+
+    They wait most, and need little of the machine while other tests run beside them, which
+    ``make test`` lets them do. What has to be quick comes when those are over.
+    """
+    items.sort(key=lambda item: "scenarios" not in item.path.parts)
+
+
 def pytest_collection_finish() -> None:
     """Set aside from the cyclic collector what lasts as long as the run: modules and tests.
 
