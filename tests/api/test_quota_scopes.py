@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from podsched.api.objects import ConfigMap, Pod, ResourceQuotaSpec
@@ -95,3 +97,9 @@ def test_other_objects_count_for_quotas_without_scopes_only() -> None:
     assert scopes_of(ConfigMap()) is None
     assert is_in_scope([], None)
     assert not is_in_scope(expressions_of(ResourceQuotaSpec(scopes=["NotTerminating"])), None)
+
+
+def test_a_selector_that_json_cannot_say_takes_nothing_out() -> None:
+    spec = ResourceQuotaSpec()
+    spec.scope_selector["matchExpressions"] = math.nan
+    assert expressions_of(spec) == []

@@ -12,6 +12,7 @@ import pytest
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
+from podsched.app import term_runner
 from podsched.app.term_runner import ControllerParts, RunnerParts, TermRunner
 from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
@@ -21,6 +22,7 @@ from podsched.engine.cycle.scheduling_cycle import SchedulingCycle
 from podsched.engine.extenders.calls import ExtenderClient, Extenders
 from podsched.engine.extenders.wire import NodeTexts
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
 from podsched.plugins.registry import factories
 from podsched.queue.scheduling_queue import SchedulingQueue
@@ -37,6 +39,12 @@ pytestmark = pytest.mark.looptime
 
 PENDING = {"schedulerName": "default-scheduler", "priority": 0}
 LOCK = "kube-system/kube-scheduler"
+
+
+@pytest.fixture(autouse=True)
+def garbage_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collecting all of it takes half a second in a process that has all the tests."""
+    monkeypatch.setattr(term_runner, "collect_everything", lambda: None)
 
 
 class World:
@@ -188,7 +196,10 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     assert world.runner.state.queue.place("uid-new") == "active"
 
 
-async def test_the_pods_of_a_term_that_ended_are_let_go(world: World) -> None:
+async def test_the_pods_of_a_term_that_ended_are_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term_runner, "collect_everything", collect_everything)
     world.cluster.create(node("n1"))
     world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
     world.lead()
@@ -199,6 +210,7 @@ async def test_the_pods_of_a_term_that_ended_are_let_go(world: World) -> None:
     gc.freeze()  # as after a while
     world.runner.end_term()
     await asyncio.sleep(2)
+    gc.freeze()  # again what lasts as long as all tests
     assert gone() is None
 
 

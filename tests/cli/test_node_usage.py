@@ -46,8 +46,18 @@ def test_an_unreadable_quantity_counts_as_nothing() -> None:
         ("cpu", 2000, "2"),
         ("memory", 1 << 30, "1Gi"),
         ("memory", 1000, "1000"),
+        ("memory", (5 << 60) // 2, "2.5Ei"),
+        ("memory", (2 << 60) - 1, "2.0Ei"),
+        ("memory", (10**400 << 60) + 1, f"1{'0' * 400}.0Ei"),
         ("example.com/gpu", 3, "3"),
     ],
 )
 def test_amounts_are_written_as_people_write_them(resource: str, amount: int, text: str) -> None:
     assert humanised(resource, amount) == text
+
+
+def test_a_share_may_be_of_any_size() -> None:
+    used = {"memory": 10**400}
+    tiny = node()
+    tiny.status.allocatable["memory"] = "1"
+    assert usage_rows(tiny, used)[1][3] == f"1{'0' * 402}%"

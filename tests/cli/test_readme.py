@@ -39,6 +39,9 @@ def test_the_commands_work_in_their_order(
         sched.ok(*command)
         if command[0] == "apply":
             sched.until("Running", "get", "pods")
+        if command[0] == "delete":
+            # Pods take 30 s to end, which draining a node would wait for.
+            sched.ok(*command, "--grace-period=0", "--ignore-not-found")
     sched.ok("uncordon", "node-0000")
 
 

@@ -20,7 +20,7 @@ from podsched.v1 import scheduling_pb2
 from support.fuzz_requests import METHODS, SEEDS, Fuzzer
 from support.fuzz_world import fuzz_world
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.fuzz
 
 #: Requests to one world: few of many, so that what fails is found and made smaller soon. A long run
 #: is faster with more, because making a world, showing and deleting what is left takes as long as

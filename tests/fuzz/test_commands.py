@@ -23,7 +23,7 @@ from support.commands import Commands, Done
 from support.fuzz_requests import SEEDS
 from support.fuzz_texts import CONFIG, changed, text_of
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.fuzz
 
 #: Seconds of processor time that any file may take.
 _MOST_SECONDS = 5.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.fuzz_http import HttpFuzzer
 from support.fuzz_world import fuzz_world
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.fuzz
 
 _EXAMPLE = 100
 

@@ -33,7 +33,7 @@ from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchEvent
 from support.fuzz_requests import SEEDS, Fuzzer
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.fuzz
 
 NOW = 1_800_000_000.0
 

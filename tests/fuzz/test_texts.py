@@ -35,7 +35,7 @@ from support.fuzz_requests import SEEDS
 from support.fuzz_texts import AUDIT_POLICY, CONFIG, POLICY, changed, text_of
 from support.fuzz_values import odd_text
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.fuzz
 
 #: Seconds of processor time that any text may take.
 #: A configuration of the greatest size is read, written and read again.

@@ -13,7 +13,7 @@ import pytest
 from support.scenario_backend import KubernetesBackend, PodschedBackend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PodschedBackend]:
     through = {"": PodschedBackend, "kubernetes": KubernetesBackend}
     backend = through[os.environ.get("BACKEND", "")](tmp_path_factory.mktemp("scenarios"))

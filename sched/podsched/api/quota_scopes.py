@@ -67,10 +67,16 @@ def expressions_of(spec: ResourceQuotaSpec) -> list[ScopeExpression]:
 
 
 def selector_expressions(spec: ResourceQuotaSpec) -> list[Any]:
-    """Return the selector's ``matchExpressions`` as they are stored, whatever they are."""
+    """Return the selector's ``matchExpressions`` as they are stored, whatever they are.
+
+    Nothing if a number in it is one that JSON does not have, which ``validate_storable`` refuses.
+    """
     if not spec.HasField("scope_selector"):
         return []
-    found = MessageToDict(spec.scope_selector).get("matchExpressions", [])
+    try:
+        found = MessageToDict(spec.scope_selector).get("matchExpressions", [])
+    except ValueError:
+        return []
     return found if isinstance(found, list) else [found]
 
 

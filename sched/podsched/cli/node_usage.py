@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, cast
 
 from podsched.api import quantity
@@ -47,7 +48,7 @@ def usage_rows(node: Node, used: Mapping[str, int]) -> list[list[str]]:
     for name in names:
         has = allocatable(node, name)
         amount = used.get(name, 0)
-        share = f"{round(100 * amount / has)}%" if has else "-"
+        share = f"{round(Fraction(100 * amount, has))}%" if has else "-"
         rows.append([name, humanised(name, amount), humanised(name, has), share])
     return rows
 
@@ -61,8 +62,10 @@ def humanised(resource: str, amount: int) -> str:
     for index, suffix in enumerate(_BINARY):
         unit = 1 << (10 * (len(_BINARY) - index))
         if amount >= unit:
-            value = amount / unit
-            return f"{value:.0f}{suffix}" if amount % unit == 0 else f"{value:.1f}{suffix}"
+            whole, rest = divmod(amount, unit)
+            # Only the rest in floating point, which does not hold all that a quantity may be.
+            tenths = round(10 * rest / unit)
+            return f"{whole + tenths // 10}.{tenths % 10}{suffix}" if rest else f"{whole}{suffix}"
     return str(amount)
 
 

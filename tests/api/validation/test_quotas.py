@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from podsched.api.kinds import KINDS
@@ -131,3 +133,10 @@ def test_the_status_is_checked() -> None:
     item.status.used["pods"] = "many"
     (error,) = validate_status(QUOTA, item, quota({"pods": "1"}))
     assert error.path == "status.used[pods]"
+
+
+def test_a_selector_with_a_number_that_json_does_not_have_is_refused() -> None:
+    item = quota({"pods": "4"})
+    item.spec.scope_selector["n"] = math.nan
+    (error,) = validate(QUOTA, item)
+    assert error.path == "spec.scopeSelector"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -155,6 +156,13 @@ def test_the_bytes_of_a_patch_are_written_masked() -> None:
     line = event_line(audited("Patch", request), Level.REQUEST)
     assert "hunter2" not in line
     assert '"replicas":3' in line
+
+
+def test_what_json_cannot_say_is_left_out() -> None:
+    odd = pod("web")
+    odd.metadata.managed_fields.add()["f"] = math.nan
+    event = event_of(audited("Create", v1.CreateRequest(object=wrap(odd))), Level.REQUEST)
+    assert event["requestObject"] is None
 
 
 def test_large_content_is_left_out_and_said_to_be() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind, kind_of, unwrap
@@ -324,8 +324,14 @@ def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
 
 
 def _plain(message: Any) -> Any:
-    """Return a message as JSON has it, a patch as the JSON that it is and not as bytes."""
-    plain = MessageToDict(message)
+    """Return a message as JSON has it, a patch as the JSON that it is and not as bytes.
+
+    None if a number in it is one that JSON does not have, which is refused.
+    """
+    try:
+        plain = MessageToDict(message)
+    except (ValueError, SerializeToJsonError):
+        return None
     if "mergePatch" in plain:
         try:
             plain["mergePatch"] = json.loads(message.merge_patch)
