@@ -7,7 +7,16 @@ import tracemalloc
 import pytest
 
 from podsched.api.objects import LabelSelector
-from podsched.api.selectors import MAX_REQUIREMENTS, SelectorError, compile_selector, parse_selector
+from podsched.api.selectors import (
+    MAX_REQUIREMENTS,
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_selector,
+    from_labels,
+    parse_selector,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +92,11 @@ def test_a_selector_has_a_bounded_number_of_requirements() -> None:
     assert parse_selector(text).matches({})
     with pytest.raises(SelectorError, match="at most 100 requirements"):
         parse_selector(text + ",b")
+
+
+def test_a_label_that_a_selector_requires_is_one_with_a_single_value() -> None:
+    assert from_labels({"app": "web"}).required_label == ("app", "web")
+    either = Selector((Requirement("app", "In", frozenset(("a", "b"))),))
+    assert either.required_label is None
+    assert Selector((Requirement("app", "Exists"),)).required_label is None
+    assert NOTHING.required_label is None

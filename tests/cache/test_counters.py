@@ -73,6 +73,22 @@ def test_a_query_that_reads_no_requests_is_put_once_to_pods_that_differ_in_nothi
     assert columns.counter(small).tolist()[:2] == [1, 1]
 
 
+def test_a_query_that_requires_a_label_is_put_to_no_pod_without_it() -> None:
+    class Requiring(CountedLabel):
+        @property
+        def required_label(self) -> tuple[str, str]:
+            return self.key, self.value
+
+    columns, classes = a_column_of()
+    CountedLabel.asked.clear()
+    query = Requiring("app", "a")
+    columns.counter(query)
+    for name, labels in {"a": {"app": "a", "n": "1"}, "b": {"app": "b"}, "none": {}}.items():
+        columns.add_pod(0, info(classes, name, labels=labels))
+    assert columns.counter(query)[0] == 1
+    assert CountedLabel.asked == ["a"]
+
+
 def test_a_version_changes_with_the_counts_and_with_nothing_else() -> None:
     columns, classes = a_column_of()
     query = Labelled("app", "a")

@@ -107,11 +107,27 @@ class Selector:
         """Whether it matches everything."""
         return self.requirements == ()
 
+    @property
+    def required_label(self) -> tuple[str, str] | None:
+        """A label without which nothing matches; None: there is none, or it may have values."""
+        for part in self.requirements or ():
+            if part.operator == "In" and len(part.values) == 1:
+                return part.key, next(iter(part.values))
+        return None
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether a set of labels meets every requirement."""
         if self.requirements is None:
             return False
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        # Nearly all ask for one value. Where every pod has labels of its own, each selector that
+        # pods are counted by is put to each of them: a third of the time of a call for each part.
+        for part in self.requirements:
+            if part.operator == "In":
+                if labels.get(part.key) not in part.values:
+                    return False
+            elif not part.matches(labels):
+                return False
+        return True
 
 
 EVERYTHING = Selector(())

@@ -135,6 +135,8 @@ class Counters:
         self._size = size
         self._usages = usages
         self._counters: dict[PodQuery, PodCounter] = {}
+        #: Those of queries, not of terms, by the label that pods must have to count.
+        self._by_label: dict[tuple[str, str] | None, list[PodCounter]] = {}
         self._families: dict[str, _Family] = {}
         self._tick = 0
         #: Whether some query or family that was asked for reads requests.
@@ -174,6 +176,7 @@ class Counters:
         self._tick += 1
         counter = self._counters[query] = PodCounter(query, self._size, self._tick)
         self._reading_requests |= counter.reads_requests
+        self._by_label.setdefault(_required_label(query), []).append(counter)
         for usage in self._usages:
             amount = query.counts(usage.exemplar)
             if amount:
@@ -222,10 +225,10 @@ class Counters:
     def attach(self, usage: ClassUsage, like: ClassUsage | None = None) -> None:
         """Find the counters that a new usage adds to.
 
-        ``like``: one of a class that differs in requests alone. Where every pod has requests of
-        its own, hundreds of counters would be gone through for each.
+        ``like``: one of a class that differs in requests alone. Where every pod has requests or
+        labels of its own, hundreds of counters would be gone through for each.
         """
-        counters: Iterable[PodCounter] = self._counters.values()
+        counters: Iterable[PodCounter] = self._concerned(usage.exemplar)
         families: Iterable[_Family] = self._families.values()
         if like is not None:
             usage.counters += [one for one in like.counters if not one[0].reads_requests]
@@ -235,13 +238,18 @@ class Counters:
             counters = [one for one in counters if one.reads_requests]
             families = [one for one in families if _reads_requests(one.family)]
         for counter in counters:
-            if isinstance(counter.query, TermQuery):
-                continue
             amount = counter.query.counts(usage.exemplar)
             if amount:
                 usage.counters.append((counter, amount))
         for family in families:
             self._attach_terms(family, usage)
+
+    def _concerned(self, pod: PodInfo) -> Iterable[PodCounter]:
+        """Yield the counters of queries that may count a pod."""
+        by_label = self._by_label
+        yield from by_label.get(None, ())
+        for label in pod.cls.labels.items():
+            yield from by_label.get(label, ())
 
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
@@ -299,7 +307,14 @@ class Counters:
 
     def _drop(self, queries: set[PodQuery]) -> None:
         for query in queries:
-            del self._counters[query]
+            counter = self._counters.pop(query)
+            if isinstance(query, TermQuery):
+                continue
+            label = _required_label(query)
+            alike = self._by_label[label]
+            alike.remove(counter)
+            if not alike:
+                del self._by_label[label]
         for usage in self._usages:
             usage.counters = [c for c in usage.counters if c[0].query not in queries]
             usage.terms = [c for c in usage.terms if c[0].query not in queries]
@@ -308,6 +323,12 @@ class Counters:
 def _reads_requests(asking: object) -> bool:
     """Whether what a query or a family of terms says may depend on requests."""
     return bool(getattr(asking, "reads_requests", True))
+
+
+def _required_label(query: PodQuery) -> tuple[str, str] | None:
+    """Return a label without which a pod does not count, if the query names one."""
+    label: tuple[str, str] | None = getattr(query, "required_label", None)
+    return label
 
 
 def _count_rows(counter: PodCounter, usage: ClassUsage, amount: int) -> None:

@@ -213,7 +213,9 @@ class PodQuery(Protocol):
 
     The answer depends on the pod's class and on whether it is terminating. One that does not depend
     on what containers request or are limited to says so with an attribute ``reads_requests`` that
-    is False, and is put once for all pods that differ in nothing else.
+    is False, and is put once for all pods that differ in nothing else. One that counts only pods
+    with a certain label says so with ``required_label``, a key and a value; then it is put to no
+    others.
     """
 
     def counts(self, pod: PodInfo) -> int: ...

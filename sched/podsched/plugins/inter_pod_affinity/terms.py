@@ -179,10 +179,11 @@ class AllTerms:
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "required_label", "terms")
 
     def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
         self.terms = terms
+        self.required_label = terms[0].selector.required_label if terms else None
         self._hash = hash(("all", terms))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -203,10 +204,12 @@ class SomeTerms:
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "required_label", "terms")
 
     def __init__(self, terms: tuple[Weighted, ...]) -> None:
         self.terms = terms
+        alone = len(terms) == 1
+        self.required_label = terms[0][1].selector.required_label if alone else None
         self._hash = hash(("some", terms))
 
     def __reduce__(self) -> tuple[Any, ...]:

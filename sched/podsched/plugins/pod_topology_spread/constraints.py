@@ -41,12 +41,13 @@ class MatchingPods:
 
     reads_requests: ClassVar[bool] = False
 
-    __slots__ = ("_hash", "namespace", "on_fork", "selector")
+    __slots__ = ("_hash", "namespace", "on_fork", "required_label", "selector")
 
     def __init__(self, namespace: str, selector: Selector, on_fork: bool = False) -> None:
         self.namespace = namespace
         self.selector = selector
         self.on_fork = on_fork
+        self.required_label = selector.required_label
         self._hash = hash((namespace, selector, on_fork))
 
     def counts(self, pod: PodInfo) -> int:
