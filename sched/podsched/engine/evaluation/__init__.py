@@ -19,11 +19,13 @@ brought up to date from the cache's journal, by rows; an evaluation adds them up
         front            the best rows, and the best of the rest
         lookahead        rows with 1, 2, 3... more pods
     projections          which pods are alike: the keys of evaluations
+    variants             pods that differ in requests alone, without evaluations of their own
     class_evaluation     feasibility and scores of a class, kept current
       plugin_inputs      PreFilter, and what plugins read beyond a row
       feasibility        verdicts, feasible rows
         nominated_rows   the pass with nominated pods
       class_scores       scores, totals
+        row_groups       the best row where whole groups of rows share a score
       class_columns      one plugin's answers for all rows
       shared_columns     those of one projection, for all classes
     sharding, dry_run    requests to parts of the nodes in other processes, and their answers

@@ -13,10 +13,13 @@ Every Score plugin has a column: raw scores, and weighted ones after normalisati
 What has to be done again after a change, from cheap to expensive:
 
 * a row changed, or became feasible: Score for that row;
+* scores of groups of rows (zones) changed: nothing for any row, since they are *apart*, added to
+  the sums of the others when the best row is looked for (``row_groups``);
 * the scores that a normalisation rests on changed (mostly the smallest or the largest):
   NormalizeScore for all feasible rows, without asking Score;
 * the plugin's inputs changed, or its PreScore looks at the feasible rows and these changed:
-  PreScore, then Score for all feasible rows.
+  PreScore, then Score for all feasible rows, of which those that have other scores than before are
+  normalised and summed up again.
 """
 
 from __future__ import annotations
