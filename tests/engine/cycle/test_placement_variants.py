@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
+from podsched.cache.pod_class import make_pod_info
+from podsched.config.load import default_config
 from podsched.engine.cycle import placement
+from podsched.engine.cycle.placement import Placer
+from podsched.engine.state import build_state
+from podsched.framework.pods import QueuedPodInfo
+from podsched.plugins.registry import factories
+from support.engine_world import node, pod
 from support.term_world import Script, TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -100,3 +107,21 @@ async def test_no_pod_of_another_class_is_decided_on_before_something_was_reserv
     everywhere = {"reserve": {"enabled": [{"name": Script.name}]}}
     _, together = await decided_in_turn(everywhere)
     assert max(together) == 1
+
+
+def test_a_new_class_joins_a_batch_where_pods_like_it_have_been_decided_on() -> None:
+    state = build_state(default_config(), factories(), seed=1)
+    state.cache.add_node(node("n", allocatable={"cpu": "32", "memory": "32Gi", "pods": "110"}))
+    placer, runtime = Placer(state), next(iter(state.profiles.values()))
+    tolerating = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+
+    def queued(name: str, priority: int, **spec: Any) -> QueuedPodInfo:
+        one = pod(name, {"priority": priority, "schedulerName": "default-scheduler", **spec})
+        return QueuedPodInfo(make_pod_info(one, state.cache.classes), 0.0)
+
+    plain, other = queued("plain", 1), queued("other", 1, **tolerating)
+    assert not placer.alike([plain], other.info)
+    for first in (queued("a", 0), queued("b", 0, **tolerating)):
+        assert placer.decide(runtime, [first])[0].node_name == "n"
+    # Priorities are no part of a key while no pod is nominated.
+    assert placer.alike([plain], other.info)

@@ -161,15 +161,14 @@ class Placer:
         projections = self._projections[name]
         if projections.may_be_alike(one, other):
             return self.key(one) == self.key(other)
-        if len(batch) >= most:
-            return False
-        keys = self._keys()
         # The key of the other one only if it is of use: when it comes to be the first, it is found
         # anew.
-        return (
-            self._variants_of(one, self._key(one, keys)) is not None
-            and self._variants_of(other, self._key(other, keys)) is not None
-        )
+        return len(batch) < most and self._takes_little(one) and self._takes_little(other)
+
+    def _takes_little(self, pod: PodInfo) -> bool:
+        """Whether a pod of a new class can be decided on without a first evaluation."""
+        key = self._key(pod, self._keys())
+        return key in self._selectors or self._variants.of(key, self._kin(pod, key)) is not None
 
     def evaluation(self, runtime: ProfileRuntime, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of pods like this one, made when there is none yet."""
