@@ -151,6 +151,8 @@ def test_kinds_that_podsched_does_not_have_are_named_and_the_rest_is_applied(
     assert (done.code, done.out) == (1, "pod/web created\n")
     [line] = done.errors
     assert "Deployment d: podsched does not run a Deployment" in line
+    # Until then others write to the pod, and it is not the one that apply has read before.
+    sched.until("Running", "get", "pod", "web")
     skipped = sched("apply", "-R", "-f", str(tmp_path), "--skip-unknown")
     assert (skipped.code, skipped.out) == (0, "pod/web unchanged\n")
 
@@ -460,6 +462,7 @@ spec: {containers: [{name: a, image: i}]}
     )
     assert sched("get", "pod", "dry-0").code == 1
     sched.ok("apply", "-f", "-", stdin=manifest)
+    sched.until("Running", "get", "pod", "dry-0")
     assert "exists" in sched("create", "-f", "-", dry, stdin=manifest).err
     labeled = manifest.replace("{name: dry-0}", "{name: dry-0, labels: {a: b}}")
     assert sched.ok("apply", "-f", "-", dry, stdin=labeled) == (
