@@ -96,7 +96,6 @@ class Variants:
         """Use ``Variants.of``. ``rows``: those with a node."""
         self._rows = rows
         self._evaluation, self._pod = evaluation, pod
-        self._take(others)
         self._runtime = runtime = evaluation.runtime
         self._cluster: ClusterView = evaluation.cluster
         self._state = evaluation.state
@@ -118,6 +117,7 @@ class Variants:
             {named.name: named.plugin for named in self._filter},
             {named.name: (named.plugin, named.weight) for named in self._score},
         )
+        self._take(others)
         self._of_shape = not any(
             read.reads_requests for name, read in runtime.projecting.items() if name not in varying
         )
@@ -143,8 +143,9 @@ class Variants:
         #: On how many rows they let a pod fit.
         rows, fits = len(self._rows), others.fits
         self._fitting = rows if fits is None else int(np.count_nonzero(fits))
-        size = self._evaluation.cluster.nodes.size
-        self._base = JointChoice.base(size, others.fits, others.total)
+        if self._joint is not None:
+            size = self._cluster.nodes.size
+            self._base = self._joint.base(size, others.fits, others.total)
 
     def _now(self) -> Hashable:
         cluster = self._cluster
@@ -224,10 +225,9 @@ class Variants:
         best = joint.best(pod.cls, self._cluster.nodes, self._base)
         if best is None:
             return None
-        if not self._others_agree(best.feasible):
-            left = joint.feasible()
-            if not self._others_stay_out(state, pod, left):
-                return None
+        agree = self._others_agree(best.feasible)
+        if not agree and not self._others_stay_out(state, pod, joint.feasible()):
+            return None
         self.cost.filter_done()
         for filtering in self._filter:
             filtering.runs.count()
