@@ -60,11 +60,6 @@ class AttemptTraces:
         #: A second of the clock, and the attempts that creators wanted recorded in it.
         self._asked = (0, 0)
 
-    @property
-    def any_under_way(self) -> bool:
-        """Whether any attempt is recorded; if not, nobody need note times for its phases."""
-        return bool(self._attempts)
-
     def popped(self, pods: Sequence[QueuedPodInfo], now: float) -> None:
         """Begin the attempts at pods that have left the queue."""
         if self._tracer.enabled:

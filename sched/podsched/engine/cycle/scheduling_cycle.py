@@ -279,13 +279,10 @@ class SchedulingCycle:
         """Return whether the pod can be bound at once."""
         timeouts: dict[str, float] = {}
         traces, queued = self._meter.traces, assignment.queued
-        if traces.any_under_way:
-            began = self._clock()
-            traces.follow([queued])
-            status = run_reserve(runtime, assignment)
-            traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
-        else:
-            status = run_reserve(runtime, assignment)
+        began = self._clock()
+        traces.follow([queued])
+        status = run_reserve(runtime, assignment)
+        traces.phase(queued, SpanName.RESERVE, began, self._clock(), status.message)
         if status.ok and runtime.permit:
             began = self._clock()
             traces.follow([queued])
