@@ -302,10 +302,10 @@ class Informer:
         request.send_initial_events = True
         self._paced.clear()
         listed = Mirror(self._mirror.stores, metadata_only=self._metadata_only)
-        responses = self._source.watch(request)
+        responses, turn = self._source.watch(request), Turn()
         try:
             async for response in responses:
-                turn = Turn()
+                await turn.wait()
                 for start in range(0, len(response.events), _CHUNK):
                     listed.take(response.events[start : start + _CHUNK])
                     if turn.is_over:

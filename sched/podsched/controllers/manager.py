@@ -178,13 +178,16 @@ class ControllerManager:
         self._wake.set()
 
     async def _work(self) -> None:
+        turn = Turn()
         while True:
+            await turn.wait()
             self._wake.clear()
-            now, turn, due = self._now(), Turn(), None
+            now, due = self._now(), None
             for controller in self._controllers:
                 due = earliest(due, controller.work(now))
                 if turn.is_over:
                     await turn.give_way()
+            turn.end()
             left = None if due is None else max(_LEAST_WAIT, due - self._clock())
             try:
                 async with asyncio.timeout(left):

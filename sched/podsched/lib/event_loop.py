@@ -70,13 +70,15 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
 
 
 class _Round:
-    """When the current round of a loop ends for long work; begun by the first that asks."""
+    """When the current round of a loop ends for long work; kept as long as there is some."""
 
-    __slots__ = ("_ends", "_loop", "_waiting")
+    __slots__ = ("_ends", "_loop", "_used", "_waiting", "_worked_in")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, used: Callable[[], float]) -> None:
         self._loop = loop
+        self._used = used
         self._ends: float | None = None
+        self._worked_in = False
         self._waiting: list[tuple[float, asyncio.Future[None]]] = []
 
     def is_over(self, now: float) -> bool:
@@ -86,9 +88,11 @@ class _Round:
         return self._ends == ends
 
     def ends(self, began: float) -> float:
+        """Return when the round ends in which work goes on that began then."""
+        self._worked_in = True
         if self._ends is None:
             self._ends = began + ROUND
-            self._loop.call_soon(self._over)
+            self._loop.call_soon(self._next)
         return self._ends
 
     async def following(self, worked: float) -> None:
@@ -100,9 +104,21 @@ class _Round:
         self._waiting.append((worked, begins))
         await begins
 
-    def _over(self) -> None:
-        self._ends = None
+    def _next(self) -> None:
+        """Begin a round, before all that works in it.
+
+        That is why the next one is asked for before anybody is woken, and why this goes on for a
+        round in which nobody worked. Were it asked for by the first that works, it would begin
+        amid a round of the loop, behind whoever was woken before: with 4 ms for those in front
+        and 4 ms for the others, a leader's rounds took 9 to 12 ms, two in a row 17 to 20.
+        """
         waiting, self._waiting = self._waiting, []
+        if not self._worked_in and not waiting:
+            self._ends = None
+            return
+        self._loop.call_soon(self._next)
+        self._worked_in = bool(waiting)  # they go on in it
+        self._ends = self._used() + ROUND
         for _, begins in sorted(waiting, key=itemgetter(0)):
             if not begins.done():
                 begins.set_result(None)
@@ -132,12 +148,12 @@ class Turn:
     def __init__(self) -> None:
         """Begin the first turn."""
         loop = asyncio.get_running_loop()
-        found = _rounds.get(loop)
-        if found is None:
-            found = _rounds[loop] = _Round(loop)
-        self._round = found
         of_loop: Callable[[], float] | None = getattr(loop, "processor_time", None)
         self._used = of_loop or thread_time
+        found = _rounds.get(loop)
+        if found is None:
+            found = _rounds[loop] = _Round(loop, self._used)
+        self._round = found
         self._real_time = of_loop or monotonic
         self.begin()
         self._worked = self._began

@@ -163,6 +163,7 @@ def _metrics_handler(registry: MetricRegistry) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         content_type, parts = registry.parts(request.headers.get("Accept", ""))
         text, turn = bytearray(), Turn()
+        await turn.wait()
         for part in parts:
             text += part
             if turn.is_over:
