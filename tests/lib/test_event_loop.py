@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from podsched.lib import event_loop
 from podsched.lib.event_loop import ROUND, Turn, watch_lag
@@ -44,6 +46,34 @@ async def test_a_block_is_seen_by_the_next_sample_and_told_from_what_others_took
     watching.cancel()
     assert lags[0] == pytest.approx((0.0, 0.0))
     assert lags[2] == pytest.approx((0.5, 0.1), abs=0.02)
+
+
+@pytest.mark.looptime
+async def test_samples_leave_no_round_unseen(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop: Any = asyncio.get_running_loop()
+    clock, blocked = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: clock() + blocked)
+    lags: list[float] = []
+
+    def block() -> None:
+        nonlocal blocked
+        blocked += 0.5
+
+    watching = asyncio.create_task(watch_lag(lambda lag, own: lags.append(lag)))
+    await asyncio.sleep(0)
+    loop.call_later(event_loop.PERIOD, block)  # in the round of the first sample, after it
+    await asyncio.sleep(0.05)
+    watching.cancel()
+    assert sum(lags) > 0.4
+
+
+@pytest.mark.looptime
+async def test_what_observe_raises_ends_the_watch() -> None:
+    def observe(lag: float, own: float) -> None:
+        raise ValueError("full")
+
+    with pytest.raises(ValueError, match="full"):
+        await watch_lag(observe)
 
 
 async def test_a_turn_is_over_when_its_work_has_filled_a_round(work: Work) -> None:
@@ -130,6 +160,57 @@ async def test_who_fills_a_round_and_who_waits_take_turns(work: Work) -> None:
     # Both begin in the first one; nobody comes behind the other in a round that is full.
     rounds = await in_rounds(order, task("a"), task("b"))
     assert rounds == ["ab", "a", "b", "a", "b", "a", "b"]
+
+
+async def at_once(name: str, seconds: float, order: list[str], work: Work) -> None:
+    """Work that goes on until its turn is over."""
+    turn = Turn()
+    for _ in range(6):
+        work(seconds)
+        order.append(name)
+        if turn.is_over:
+            await turn.give_way()
+
+
+async def as_it_comes(name: str, seconds: float, order: list[str], work: Work) -> None:
+    """Work on something that comes in each round."""
+    turn = Turn()
+    for _ in range(6):
+        await asyncio.sleep(0)
+        await turn.wait()
+        work(seconds)
+        order.append(name)
+        turn.end()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([at_once, as_it_comes]), st.sampled_from([30, 60, 70, 90, 120])),
+        min_size=2,
+        max_size=3,  # more may have waited for as many rounds as a task waits at most
+    )
+)
+def test_in_no_round_of_the_loop_work_begins_after_others_have_filled_it(
+    tasks: list[tuple[Any, int]],
+) -> None:
+    """Whatever tasks there are, and in whatever order they are woken; sizes in % of a round."""
+    used, order = 0.0, list[str]()
+    size = {str(at): percent for at, (_, percent) in enumerate(tasks)}
+
+    def use(seconds: float) -> None:
+        nonlocal used
+        used += seconds
+
+    with pytest.MonkeyPatch.context() as patch:
+        for clock in ("monotonic", "thread_time"):
+            patch.setattr(event_loop, clock, lambda: used)
+        parts = (
+            task(str(at), percent / 100 * ROUND, order, use)
+            for at, (task, percent) in enumerate(tasks)
+        )
+        rounds = asyncio.run(in_rounds(order, *parts))
+    # In the first one, tasks do not wait before they begin.
+    assert all(sum(size[name] for name in some[:-1]) <= 100 for some in rounds[1:]), rounds
 
 
 async def test_a_turn_does_not_begin_in_a_round_that_is_over(work: Work) -> None:

@@ -32,7 +32,7 @@ _BUSY: Final = 0.001
 #: Seconds of processor time of a round in which long work goes on. A callback may wait for two
 #: rounds, each with what cannot be divided: a leader's are 5 to 12 ms long. With 2 ms batches of
 #: pods that differ would be too small.
-ROUND: Final = 0.004
+ROUND: Final = 0.003
 #: Rounds that a task waits for at most: who never waits, as calls do not, may fill one after the
 #: other.
 _MOST_ROUNDS: Final = 3
@@ -45,28 +45,34 @@ async def watch_lag(observe: Callable[[float, float], None]) -> None:
 
     A timer sees how much later than due it runs, so a block is seen with up to ``PERIOD`` less than
     it took. The second argument is how much of the lag this process can have caused: no more than
-    the processor time that it used meanwhile. The rest others took.
+    the processor time that it used meanwhile. The rest others took. What ``observe`` raises ends
+    it.
     """
     loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    timer: asyncio.TimerHandle | None = None
 
-    def note_time(ran: asyncio.Future[tuple[float, float]]) -> None:
-        if not ran.done():  # cancelled in this very round
-            ran.set_result((loop.time(), process_time()))
-
-    period, before = PERIOD, process_time()
-    while True:
-        due = loop.time() + period
-        # Not ``sleep``: its timer would wake this task, which would run a round later.
-        ran = loop.create_future()
-        timer = loop.call_at(due, note_time, ran)
-        try:
-            now, after = await ran
-        finally:
-            timer.cancel()
+    # Each sample sets the next timer. If this task did, a round later, that would go unseen.
+    def sample(due: float, before: float) -> None:
+        now, used = loop.time(), process_time()
         lag = max(0.0, now - due)
-        observe(lag, min(lag, after - before))
-        before = after
-        period = _BUSY_PERIOD if lag > _BUSY else PERIOD
+        try:
+            observe(lag, min(lag, used - before))
+        except Exception as bug:
+            ended.set_exception(bug)
+            return
+        set_timer(now + (_BUSY_PERIOD if lag > _BUSY else PERIOD), used)
+
+    def set_timer(due: float, used: float) -> None:
+        nonlocal timer
+        timer = loop.call_at(due, sample, due, used)
+
+    set_timer(loop.time() + PERIOD, process_time())
+    try:
+        await ended
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 class _Round:
