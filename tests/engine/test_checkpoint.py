@@ -6,7 +6,7 @@ from podsched.api.objects import AnyObject, Node, Pod
 from podsched.client.informer import Event, EventType
 from podsched.config.load import default_config
 from podsched.engine.checkpoint import checkpoint_of, restore
-from podsched.engine.state import SchedulingState, build_state
+from podsched.engine.state import Chance, SchedulingState, build_state
 from podsched.plugins.registry import factories
 from support.engine_world import node, pod
 
@@ -63,3 +63,18 @@ def test_rows_orders_assumptions_nominations_and_chance_are_restored() -> None:
         tell(state, more)
         tell(other, more)
     assert list(other.cache.columns.names) == list(state.cache.columns.names)
+
+
+def test_what_is_peeked_at_is_drawn_next_also_after_chance_has_gone_back() -> None:
+    chance = Chance(7)
+    numbers = [chance.random() for _ in range(3)]
+    chance.go_to(1)
+    assert chance.peek() == chance.peek() == numbers[1]
+    assert chance.draws == 1
+    assert chance.random() == numbers[1]
+    chance.peek()
+    chance.go_to(0)
+    assert chance.random() == numbers[0]
+    chance.peek()
+    chance.go_to(2)
+    assert chance.random() == numbers[2]

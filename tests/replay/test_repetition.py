@@ -25,7 +25,9 @@ from podsched.engine.decisions.stores import MemoryStore
 from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import unschedulable
+from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
+from podsched.plugins.default_preemption import dry_run_cache
 from podsched.plugins.default_preemption.plugin import REASON_TERMINATING
 from podsched.plugins.registry import factories
 from podsched.replay.capture import Capture
@@ -268,6 +270,33 @@ def test_every_decision_of_a_run_with_churn_comes_out_the_same(recording: Record
     assert verdict.preempting > 5
     assert verdict.scored > 50
     assert set(verdict.left_out) == {"before the checkpoint"}
+
+
+#: With it chance decides which nodes a preemptor tries.
+FEW_CANDIDATES: dict[str, Any] = {
+    "pluginConfig": [
+        {
+            "name": "DefaultPreemption",
+            "args": {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 2},
+        }
+    ]
+}
+
+
+def test_a_run_comes_out_the_same_that_was_divided_among_others_wherever_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dry runs of preemption among the rest, for which a pod is decided on several times."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Turn, "is_over", property(lambda turn: True))
+        patch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+        patch.setattr(dry_run_cache, "PART", 1)
+        run = Run(tmp_path / "run.rec", 1, FEW_CANDIDATES)
+        run_in_virtual_time(run.record())
+    config = load_config({"profiles": [FEW_CANDIDATES]})
+    verdict = repeat(read_recording(run.file), lambda checkpoint: config, factories())
+    assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
+    assert verdict.preempting > 5
 
 
 def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(

@@ -47,16 +47,24 @@ class Chance:
         self.seed = seed
         self.draws = 0
         self._source = random.Random(seed)
+        self._next: float | None = None
 
     def random(self) -> float:
         """Draw a number."""
+        number, self._next = self.peek(), None
         self.draws += 1
-        return self._source.random()
+        return number
+
+    def peek(self) -> float:
+        """Return the number that will be drawn next."""
+        if self._next is None:
+            self._next = self._source.random()
+        return self._next
 
     def go_to(self, draws: int) -> None:
         """Go on as if so many numbers had been drawn."""
         if draws < self.draws:
-            self.draws, self._source = 0, random.Random(self.seed)
+            self.draws, self._source, self._next = 0, random.Random(self.seed), None
         while self.draws < draws:
             self.random()
 

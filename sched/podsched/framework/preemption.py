@@ -6,7 +6,7 @@ other processes; and the plugin follows the evictions of the victims it returned
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,6 +100,30 @@ class DryRunPlugin(Protocol):
         """Take over results by row, of nodes as they were at ``plan_dry_run``.
 
         They were made without nominated pods.
+        """
+        ...
+
+
+@runtime_checkable
+class DividedDryRun(Protocol):
+    """A PostFilter plugin that can make its dry runs in parts, with time for others in between.
+
+    ``post_filter`` then makes those that are missing or outdated.
+    """
+
+    def dry_run_some(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        draw: float,
+        enough: Callable[[], bool],
+    ) -> bool:
+        """Make dry runs that PostFilter would make now, at least one, until they are ``enough``.
+
+        Returns whether it is worth going on later, with the state of a new decision; ``draw``: the
+        number that PostFilter would draw.
         """
         ...
 

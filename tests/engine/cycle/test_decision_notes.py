@@ -12,6 +12,8 @@ from podsched.cache.pod_class import make_pod_info
 from podsched.engine.cycle.decision_notes import MOST_SAVED, SHARE, Allowance, digest
 from podsched.framework.plugin import PermitResult
 from podsched.framework.status import unschedulable
+from podsched.lib.event_loop import Turn
+from podsched.plugins.default_preemption import dry_run_cache
 from support.engine_world import pod
 from support.term_world import TermWorld
 
@@ -64,6 +66,27 @@ async def test_decisions_are_told_with_their_grounds_and_outcomes() -> None:
     ((uid, outcome, message, _, _),) = heard.of("ended")
     assert (uid, outcome) == ("uid-big", "Unschedulable")
     assert message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+@pytest.mark.looptime
+async def test_a_decision_whose_dry_runs_are_made_in_parts_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Turn, "is_over", property(lambda turn: True))
+    monkeypatch.setattr(Turn, "has_lasted", lambda turn, seconds: True)
+    monkeypatch.setattr(dry_run_cache, "PART", 1)
+    heard = Heard()
+    world = TermWorld(decisions=heard)
+    for name in ("n1", "n2", "n3"):
+        world.node(name)
+        world.pod(f"on-{name}", cpu="4", on=name)
+    async with world.running():
+        world.pod("high", cpu="4", priority=10)
+        await asyncio.sleep(1)
+    attempts = [[(pod[2], pod[4]) for pod in pods] for _, pods in heard.of("decided")]
+    assert attempts == [[("high", 1)], [("high", 2)]]
+    ((_, outcome, *_),) = heard.of("ended")
+    assert outcome == "Unschedulable"
 
 
 @pytest.mark.looptime

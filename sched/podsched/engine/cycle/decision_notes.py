@@ -148,6 +148,11 @@ class DecisionNotes:
             )  # fmt: skip
         self._sink.put(("decided", common, pods), count)
 
+    def dropped(self) -> None:
+        """Take back ``began``: nothing was decided."""
+        if self._follows:
+            self._runs.take()
+
     def _of_all(self) -> dict[str, int]:
         """Return what else is to be known of all decisions that are made now, mostly nothing."""
         facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from podsched.config.plugins import ExtensionPoint
-from podsched.engine.cycle.post_filtering import run_post_filter, try_ahead
+from podsched.engine.cycle.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
 from podsched.engine.evaluation.diagnosis import Diagnosis
 from podsched.engine.evaluation.dry_run import RemoteDryRun
@@ -428,9 +428,7 @@ class Placer:
         ``traceparent`` is the attempt's.
         """
         remote = self._remote_dry_run
-        if remote is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
-            return False
-        if not remote.worth(len(decision.diagnosis.outcome.rows)):
+        if remote is None or not self._sends_dry_runs(decision):
             return False
         return await try_ahead(
             remote,
@@ -441,6 +439,31 @@ class Placer:
             # One runner for all rounds: its inputs are those that the state was made from.
             self.runner(runtime, decision),
             traceparent,
+        )
+
+    def _sends_dry_runs(self, decision: Decision) -> bool:
+        remote = self._remote_dry_run
+        if remote is None or decision.diagnosis is None or decision.diagnosis.outcome is None:
+            return False
+        return remote.worth(len(decision.diagnosis.outcome.rows))
+
+    def try_some(self, runtime: ProfileRuntime, decision: Decision, enough: Enough) -> bool:
+        """Try some of the nodes that PostFilter would try; return whether others are left.
+
+        If so, decide on the pod again later, which costs little beside this: then nothing that was
+        found rests on a state that is no more. What actors try is not tried here.
+        """
+        diagnosis = decision.diagnosis
+        if diagnosis is None or diagnosis.outcome is None or self._sends_dry_runs(decision):
+            return False
+        return try_some(
+            runtime,
+            decision.state,
+            decision.queued.info,
+            self._state.cache.cluster,
+            self.runner(runtime, decision),
+            self._state.chance.peek(),
+            enough,
         )
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
 from podsched.engine.evaluation.filtering import ProfileFilters
+from podsched.engine.evaluation.selection import Enough
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DryRunPlugin
+from podsched.framework.preemption import DividedDryRun, DryRunPlugin
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
@@ -49,6 +50,29 @@ async def try_ahead(
             break
         plugin.learn_dry_run(pod, cluster, plan, merged(answers))
     return True
+
+
+def try_some(
+    runtime: ProfileRuntime,
+    state: CycleState,
+    pod: PodInfo,
+    cluster: ClusterView,
+    runner: ProfileFilters,
+    draw: float,
+    enough: Enough,
+) -> bool:
+    """Try whom a pod may preempt, on some nodes; return whether to go on with others later."""
+    first = runtime.post_filter[0] if runtime.post_filter else None
+    if first is None or not isinstance(plugin := first.plugin, DividedDryRun):
+        return False
+    call = plugin.dry_run_some
+    try:
+        return guarded(
+            first.name, POST_FILTER_WORDING, call, state, pod, cluster, runner, draw, enough
+        )
+    except PluginFailure:
+        # PostFilter fails in the same way, and that is reported.
+        return False
 
 
 def run_post_filter(

@@ -143,7 +143,10 @@ class SchedulingCycle:
     async def _schedule_some(
         self, runtime: ProfileRuntime, pods: list[QueuedPodInfo], popped_at: float
     ) -> list[QueuedPodInfo]:
-        """Decide on the first pods, at least one; return the others that can still be scheduled."""
+        """Decide on the first pods; return the others that can still be scheduled.
+
+        Those may be all, if one of them fits nowhere and is to be decided on again later.
+        """
         first = pods[0]
         if await self._placer.prepare(runtime, first.info, self._meter.traces.of(first)):
             # Time has passed: some of the pods may be gone by now.
@@ -151,6 +154,8 @@ class SchedulingCycle:
             if not pods:
                 return pods
         decisions = self._decide(runtime, pods, popped_at)
+        if not decisions:
+            return pods
         remaining = pods[len(decisions) :]
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
         self._follow_up(runtime, decisions, popped_at)
@@ -159,13 +164,28 @@ class SchedulingCycle:
         return remaining
 
     def _decide(
-        self, runtime: ProfileRuntime, pods: Sequence[QueuedPodInfo], popped_at: float
+        self,
+        runtime: ProfileRuntime,
+        pods: Sequence[QueuedPodInfo],
+        popped_at: float,
+        *,
+        at_once: bool = False,
     ) -> list[Decision]:
+        """Decide on the first pods: on none, if the first fits nowhere and has many to preempt.
+
+        Whom it may preempt is tried in parts then, with turns for others in between, and each part
+        with a new decision, which nobody hears of but of the last. ``at_once``: decide on one.
+        """
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
         details = self._notes.began(began)
         decisions = self._placer.decide(runtime, pods, enough=self._enough, details=details)
         now = self._clock()
+        if not at_once and self._placer.try_some(runtime, decisions[-1], self._enough):
+            decisions.pop()
+            if not decisions:
+                self._notes.dropped()
+                return decisions
         self._notes.decided(profile, decisions, popped_at, began, now)
         self._meter.decided(profile, decisions, began, now, self._placer.phases)
         return decisions
@@ -227,7 +247,9 @@ class SchedulingCycle:
         traceparent = self._meter.traces.of(queued)
         if await self._placer.prepare_post_filter(runtime, decision, traceparent):
             others = self._not_skipped(others)
-            decisions = [] if self._skip(queued) else self._decide(runtime, [queued], popped_at)
+            decisions = []
+            if not self._skip(queued):
+                decisions = self._decide(runtime, [queued], popped_at, at_once=True)
         self._follow_up(runtime, decisions, popped_at)
         return others
 

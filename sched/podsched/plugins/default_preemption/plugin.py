@@ -12,8 +12,8 @@ kube-scheduler v1.36.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,14 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
     )
 
 
+class _Ahead(NamedTuple):
+    """The last search before PostFilter, for an attempt of a pod with this state."""
+
+    uid: str
+    state: CycleState
+    found: Found
+
+
 class DefaultPreemption:
     """PreEnqueue holds preemptors back during evictions; PostFilter chooses node and victims."""
 
@@ -73,6 +81,7 @@ class DefaultPreemption:
         self.dry_runs = DryRunCache()
         #: The uid of the pod that a remote dry run was planned for, and the number drawn for it.
         self._drawn: tuple[str, float] | None = None
+        self._ahead: _Ahead | None = None
         #: uids of the pods whose evictions are being carried out.
         self._preempting: set[str] = set()
         #: uids of victims whose eviction has been requested. They count as terminating before the
@@ -186,6 +195,27 @@ class DefaultPreemption:
     ) -> None:
         self.dry_runs.learn(pod, cluster, plan.as_of, found)
 
+    def dry_run_some(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        runner: FilterRunner,
+        draw: float,
+        enough: Callable[[], bool],
+    ) -> bool:
+        rows = self.potential_rows(runner)
+        if not len(rows) or not self.eligibility(pod, cluster, runner).ok:
+            return False
+        chunks = self._chunks(rows, draw)
+        found = self.dry_runs.search(state, pod, cluster, chunks, runner, enough)
+        before, self._ahead = self._ahead, _Ahead(pod.uid, state, found)
+        if found.is_complete:
+            return False
+        # Where what the filters read beyond the row changes again and again, all results are
+        # dropped again and again: this pod would never be done.
+        return before is None or before.uid != pod.uid or before.found.memory is found.memory
+
     def evictions_started(self, preemptor: PodInfo, victims: Victims) -> None:
         """Hold the preemptor back, and choose no further victims for it meanwhile."""
         self._preempting.add(preemptor.uid)
@@ -249,13 +279,26 @@ class DefaultPreemption:
         nodes are tried again without the remote ones.
         """
         draw = self._draw(pod)
-        chunks = self._chunks(rows, draw)
-        found = self.dry_runs.search(state, pod, cluster, chunks, runner)
+        found = self._found_ahead(state, cluster, runner)
+        if found is None:
+            chunks = self._chunks(rows, draw)
+            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
         best = found.best()
         if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
+            chunks = self._chunks(rows, draw)
             found = self.dry_runs.search(state, pod, cluster, chunks, runner)
             best = found.best()
         return found, best
+
+    def _found_ahead(
+        self, state: CycleState, cluster: ClusterView, runner: FilterRunner
+    ) -> Found | None:
+        """Return what ``dry_run_some`` has found in the same attempt, if nothing has changed."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.state is not state:
+            return None
+        found = ahead.found
+        return found if found.is_complete and found.holds(cluster, runner) else None
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
         """Return the rows in the order in which they are tried, as many at a time as are wanted."""
