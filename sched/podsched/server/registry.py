@@ -37,6 +37,7 @@ from podsched.server.deletion import (
 )
 from podsched.server.entries import Entry
 from podsched.server.errors import ApiError
+from podsched.server.fairness.turns import Work
 from podsched.server.listing import Lister
 from podsched.server.namespaces import (
     NAMESPACE,
@@ -320,14 +321,17 @@ class Registry:
     ) -> int:
         """Delete all that match as of now; return how many there were. Raises ApiError."""
         kind = kind_named(request.kind)
-        mutations = []
-        for entry in await self.selected(request):
-            check_deletable(kind, entry.key)
-            mutations.append(Mutation(kind, entry.key, lambda found: self._removal(found, request)))
+        selected = await self.selected(request)
+        async for part in Work().in_parts(selected, _DELETE_AT_ONCE):
+            for entry in part:
+                check_deletable(kind, entry.key)
         deleted = 0
-        for start in range(0, len(mutations), _DELETE_AT_ONCE):
-            part = mutations[start : start + _DELETE_AT_ONCE]
-            outcomes = await self._storage.mutate(part, fence, dry_run=request.dry_run)
+        for start in range(0, len(selected), _DELETE_AT_ONCE):
+            mutations = [
+                Mutation(kind, entry.key, lambda found: self._removal(found, request))
+                for entry in selected[start : start + _DELETE_AT_ONCE]
+            ]
+            outcomes = await self._storage.mutate(mutations, fence, dry_run=request.dry_run)
             for outcome in outcomes:
                 if not isinstance(outcome, ApiError):
                     deleted += 1

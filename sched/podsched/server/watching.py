@@ -8,9 +8,10 @@ watch ends with OUT_OF_RANGE, which tells the client to list again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Protocol
 
+from podsched.lib.event_loop import Turn
 from podsched.server import errors, frames
 from podsched.server.access.rights import WatchRight
 from podsched.server.cache_reflector import CacheReflector
@@ -149,19 +150,19 @@ class Watcher:
             if request.send_initial_events:
                 # Taken now and encoded piece by piece: the lists never change, the cache does.
                 existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
-                for response in self._initial(scope, encoding, existing):
+                async for response in self._initial(scope, encoding, existing):
                     yield response
             yield encoding.bookmark(seen, initial_events_end=request.send_initial_events)
         pace = request.pace_ms / 1000
         async for response in self._follow(scope, encoding, position, seen, pace):
             yield response
 
-    def _initial(
+    async def _initial(
         self, scope: Scope, encoding: Encoding, existing: Iterable[Iterable[Entry]]
-    ) -> Iterator[bytes]:
+    ) -> AsyncIterator[bytes]:
         """Yield what exists, as responses of ADDED events without a revision."""
         pending: list[bytes] = []
-        size, most = 0, _FIRST_BYTES
+        size, most, turn = 0, _FIRST_BYTES, Turn()
         for entries in existing:
             for entry in entries:
                 if scope.matches(entry):
@@ -170,7 +171,10 @@ class Watcher:
                     size += len(pending[-1])
                     if size >= most:
                         yield b"".join(pending)
+                        turn.begin()
                         pending, size, most = [], 0, min(2 * most, _RESPONSE_BYTES)
+                elif turn.is_over:
+                    await turn.give_way()
         if pending:
             yield b"".join(pending)
 
@@ -179,11 +183,13 @@ class Watcher:
     ) -> AsyncIterator[bytes]:
         cache, clock = self._cache, asyncio.get_running_loop().time
         sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
+        turn = Turn()
         while not self._closing:
             changes = cache.changes_from(position, _CHANGES_AT_ONCE)
             position += len(changes)
             shown = latest_of(changes) if pace else changes
-            for response in self._responses(scope, encoding, shown, seen):
+            turn.begin()
+            async for response in self._responses(scope, encoding, shown, seen, turn):
                 yield response
                 sent_at, sent = clock(), len(changes)
                 bookmark_at = sent_at + encoding.idle
@@ -204,10 +210,13 @@ class Watcher:
                 await asyncio.sleep(pause)
         raise errors.shutting_down()
 
-    def _responses(
-        self, scope: Scope, encoding: Encoding, changes: Sequence[Change], seen: int
-    ) -> Iterator[bytes]:
-        """Yield responses of about the largest size, each ending with a whole revision."""
+    async def _responses(
+        self, scope: Scope, encoding: Encoding, changes: Sequence[Change], seen: int, turn: Turn
+    ) -> AsyncIterator[bytes]:
+        """Yield responses of about the largest size, each ending with a whole revision.
+
+        Gives way among changes that are not the watch's: in the others a response ends sooner.
+        """
         pending: list[bytes] = []
         size = revision = 0
         kinds = scope.kinds
@@ -216,6 +225,7 @@ class Watcher:
                 if size >= _RESPONSE_BYTES:
                     self.sent += len(pending)
                     yield encoding.response(pending, revision)
+                    turn.begin()
                     pending, size = [], 0
                 revision = change.revision
             if revision <= seen or change.kind.name not in kinds:
@@ -224,6 +234,8 @@ class Watcher:
             if frame is not None:
                 pending.append(frame)
                 size += len(frame)
+            elif turn.is_over:
+                await turn.give_way()
         if pending:
             self.sent += len(pending)
             yield encoding.response(pending, revision)

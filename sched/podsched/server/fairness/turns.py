@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeVar
 
 from podsched.lib.event_loop import Turn
 from podsched.server.fairness.flows import Flow, Flows
+
+T = TypeVar("T")
 
 #: Seconds of the event loop that a call costs: by itself, per item of a batch, per byte of the
 #: request and of a response of a watch. Measured on one core; a call costs as much whether it is
@@ -179,6 +181,13 @@ class Work:
         """Let others on, then begin the next turn."""
         await end_turn(time.perf_counter() - self._began)
         self._begin()
+
+    async def in_parts(self, items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
+        """Yield the items in parts, giving way between them when it is time."""
+        for start in range(0, len(items), size):
+            yield items[start : start + size]
+            if self.turn_is_over:
+                await self.give_way()
 
     def end(self) -> None:
         """Account for the last turn."""
