@@ -32,7 +32,7 @@ _BUSY: Final = 0.001
 #: Seconds of processor time of a round in which long work goes on. A callback may wait for two
 #: rounds, each with what cannot be divided: a leader's are 5 to 12 ms long. With 2 ms batches of
 #: pods that differ would be too small.
-ROUND: Final = 0.003
+ROUND: Final = 0.004
 #: Rounds that a task waits for at most: who never waits, as calls do not, may fill one after the
 #: other.
 _MOST_ROUNDS: Final = 3

@@ -115,6 +115,7 @@ class Placer:
         self._known_keys: dict[PodClass, PlacementKey] = {}
         self._live = Live()
         self._latest: PlacementKey | None = None
+        self._runner: tuple[Decision, ProfileFilters] | None = None
         #: Key in ``PodClass.compiled`` of classes that had an evaluation, so that it costs little.
         self._known_class = f"placer {next(_placers)}"
         self._variants = VariantIndex()
@@ -486,6 +487,11 @@ class Placer:
 
     def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
         """Return the profile's filters, for PostFilter plugins of a pod that does not fit."""
+        if self._runner is None or self._runner[0] is not decision:
+            self._runner = decision, self._make_runner(runtime, decision)
+        return self._runner[1]
+
+    def _make_runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
         assert decision.diagnosis is not None
         outcome = decision.diagnosis.outcome
         selector = self._selectors.get(self.key(decision.queued.info))
