@@ -30,9 +30,10 @@ PERIOD, _BUSY_PERIOD = 0.01, 0.002
 _BUSY: Final = 0.001
 
 #: Seconds of processor time of a round in which long work goes on. A callback may wait for two
-#: rounds, each with what cannot be divided: a leader's are 5 to 12 ms long. With 2 ms batches of
-#: pods that differ would be too small.
-ROUND: Final = 0.004
+#: rounds, each with what cannot be divided: a leader's are 4 to 9 ms long. With 4 ms one run in ten
+#: had a lag of 20 to 25 ms, with 3 none more than 18, for up to 3 % of a leader's CPU. With 2 ms
+#: batches of pods that differ would be too small.
+ROUND: Final = 0.003
 #: Rounds that a task waits for at most: who never waits, as calls do not, may fill one after the
 #: other.
 _MOST_ROUNDS: Final = 3
@@ -115,8 +116,8 @@ class _Round:
 
         That is why the next one is asked for before anybody is woken, and why this goes on for a
         round in which nobody worked. Were it asked for by the first that works, it would begin
-        amid a round of the loop, behind whoever was woken before: with 4 ms for those in front
-        and 4 ms for the others, a leader's rounds took 9 to 12 ms, two in a row 17 to 20.
+        amid a round of the loop, behind whoever was woken before: those in front and the others
+        had a whole one each, a leader's rounds took 9 to 12 ms, and two in a row 17 to 20.
         """
         waiting, self._waiting = self._waiting, []
         if not self._worked_in and not waiting:
