@@ -168,6 +168,7 @@ async def test_a_pods_trace_goes_from_the_clients_call_to_running(
     starts = [span for span in trace.below(create) if span.name == "start pod"]
     assert (len(watches), len(starts)) == (2, 2)
     assert all(create.begin <= span.begin <= stored.begin <= span.end for span in watches)
+    started = {span.attributes["pod"].string_value: span for span in starts}
     runs: set[tuple[str, str]] = set()
     for attempt in attempts:
         assert attempt.instance == identity
@@ -181,7 +182,8 @@ async def test_a_pods_trace_goes_from_the_clients_call_to_running(
         assert "VolumeBinding" in {span.name for span in trace.below(reserve)}
         request = trace.request(bind, "BindPods")
         trace.child(request, "etcd transaction")
-        assert all(request.begin <= start.begin for start in starts)
+        # The two may be bound in calls of their own, if the machine is busy.
+        assert request.begin <= started[attempt.attributes["pod"].string_value].begin
         for point in trace.below(evaluate):
             assert point.name in ("PreFilter", "Filter", "Score")
             runs |= {(point.name, run.name) for run in trace.below(point)}
