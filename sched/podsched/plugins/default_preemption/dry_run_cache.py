@@ -133,8 +133,8 @@ class Found:
         return self._entry
 
     def holds(self, cluster: ClusterView, runner: FilterRunner) -> bool:
-        """Return whether nothing has changed since."""
-        return self._moment == _moment(cluster, runner)
+        """Return whether it is known that nothing has changed since."""
+        return runner.inputs is not None and self._moment == _moment(cluster, runner)
 
     def best(self) -> int | None:
         """Return the row whose victims cost least, the lowest of several; None: no candidate."""
