@@ -322,9 +322,11 @@ class Registry:
         """Delete all that match as of now; return how many there were. Raises ApiError."""
         kind = kind_named(request.kind)
         selected = await self.selected(request)
-        async for part in Work().in_parts(selected, _DELETE_AT_ONCE):
+        work = Work()
+        async for part in work.in_parts(selected, _DELETE_AT_ONCE):
             for entry in part:
                 check_deletable(kind, entry.key)
+        work.end()
         deleted = 0
         for start in range(0, len(selected), _DELETE_AT_ONCE):
             mutations = [

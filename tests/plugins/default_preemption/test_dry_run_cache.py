@@ -21,6 +21,15 @@ from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World
 
 
+def with_priorities(seed: int) -> World:
+    """The later a template, the higher the priority of its pods."""
+    world = World(seed)
+    world.templates = [
+        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
+    ]
+    return world
+
+
 def set_start_time(world: World) -> None:
     """The informer reports when a placed pod started."""
     if world.placed:
@@ -70,10 +79,7 @@ def reasons(found: DryRun) -> dict[int, tuple[Code, set[str]]]:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -> None:
-    world = World(seed)
-    world.templates = [
-        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
-    ]
+    world = with_priorities(seed)
     cache = DryRunCache()
     for _ in range(25):
         for _ in range(world.random.choice((0, 1, 2))):
@@ -92,10 +98,7 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> None:
-    world, cache = World(seed), DryRunCache()
-    world.templates = [
-        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
-    ]
+    world, cache = with_priorities(seed), DryRunCache()
     for _ in range(25):
         world.mutate()
         set_start_time(world)
@@ -120,10 +123,7 @@ def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> N
 @given(st.integers(0, 10**6))
 def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
     """Whatever changes between the parts."""
-    world, whole = World(seed), DryRunCache()
-    world.templates = [
-        {**template, "priority": 10 * i} for i, template in enumerate(world.templates)
-    ]
+    world, whole = with_priorities(seed), DryRunCache()
     divided = DryRunCache()
 
     def enough() -> bool:
