@@ -65,6 +65,8 @@ class CacheMachine(RuleBasedStateMachine):
         self.assumed: dict[str, tuple[str, PodInfo]] = {}
         self.bound: set[str] = set()
         self.lives = 0
+        self.versions: dict[object, list[bytes]] = {}
+        self.stamps: dict[object, list[bytes]] = {}
 
     @rule(name=st.sampled_from(NODES), label=st.sampled_from("xy"))
     def put_node(self, name: str, label: str) -> None:
@@ -174,6 +176,13 @@ class CacheMachine(RuleBasedStateMachine):
         waiting = {p.metadata.uid for p in self.told.values() if not p.spec.node_name}
         for node in nominator.nodes():
             assert {pod.uid for pod in nominator.pods(node)} <= waiting - self.assumed.keys()
+
+    @invariant()
+    def the_version_of_pods_changes_with_every_change_of_what_is_listed(self) -> None:
+        cluster = self.cache.cluster
+        listed = [pod.SerializeToString(deterministic=True) for pod in cluster.list("Pod")]
+        for seen, now in ((self.versions, cluster.version("Pod")), (self.stamps, cluster.stamp)):
+            assert seen.setdefault(now, listed) == listed
 
     @invariant()
     def pods_are_listed_while_unfinished(self) -> None:

@@ -41,6 +41,7 @@ from podsched.engine.writes.event_recorder import EventRecorder
 from podsched.framework.plugin import (
     CycleState,
     PermitResult,
+    PluginFactory,
     PostFilterResult,
     PreBindPlan,
     Victims,
@@ -133,13 +134,14 @@ class TermWorld:
         self,
         profiles: Sequence[Mapping[str, Any]] = ({},),
         *,
+        plugins: Mapping[str, PluginFactory] | None = None,
         extenders: Sequence[Mapping[str, Any]] = (),
         connect: Connect | None = None,
         remote_dry_run: RemoteDryRun | None = None,
         decisions: DecisionSink | None = None,
         **settings: Any,
     ) -> None:
-        """``connect`` makes the ways to the extenders; None: HTTP."""
+        """``plugins``: more of them; ``connect`` makes the ways to the extenders; None: HTTP."""
         self.decisions = decisions
         loop = asyncio.get_running_loop()
         self.clock = loop.time
@@ -150,13 +152,13 @@ class TermWorld:
             Script.name: lambda args, handle: self.script,
             SecondScript.name: lambda args, handle: self.second,
         }
-        known = {**factories(), **own}
+        known = {**factories(), **own, **(plugins or {})}
         enabled = {"enabled": [{"name": name} for name in own]}
         # Only the late points: what scores or filters is the default set's.
         points = ("reserve", "permit", "preBind", "postBind")
-        plugins = dict.fromkeys(points, enabled)
+        late = dict.fromkeys(points, enabled)
         document = {
-            "profiles": [{"plugins": plugins, **profile} for profile in profiles],
+            "profiles": [{"plugins": late, **profile} for profile in profiles],
             "extenders": list(extenders),
         }
         config = load_config(document, known_plugins=specs(known))

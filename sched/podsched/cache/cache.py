@@ -351,7 +351,7 @@ class Cache:
         return self._apply_unfinished(known, info)
 
     def _apply_unfinished(self, known: PodInfo | None, info: PodInfo) -> Applied:
-        self.cluster.pods[info.key] = info
+        self.cluster.put_pod(info)
         if info.node_name:
             return self._pod_assigned(known, info)
         held = self._held.get(info.uid)
@@ -382,7 +382,7 @@ class Cache:
 
     def _pod_gone(self, known: PodInfo) -> Applied:
         """Take a pod out; ``known`` is the pod as the informer reported it last."""
-        del self.cluster.pods[known.key]
+        self.cluster.delete_pod(known.key)
         held = self._held.get(known.uid)
         if held is None:
             self.nominator.delete(known.uid)

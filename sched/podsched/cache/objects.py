@@ -7,7 +7,7 @@ anything about pods, which is what ``Cache`` does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from podsched.cache.columns import Columns
@@ -61,9 +61,11 @@ class ClusterState:
         #: The same, as plugins know it.
         self.nodes = self.columns
         self.nominator = Nominator()
+        self._pods: dict[str, PodInfo] = {}
         #: Every pod that is not finished, bound or not, by "namespace/name", as the informer
         #: reported it last.
-        self.pods: dict[str, PodInfo] = {}
+        self.pods: Mapping[str, PodInfo] = self._pods
+        self._pod_changes = 0
         self._kinds: dict[str, _Kind] = {}
         self._changes = 0
 
@@ -71,10 +73,21 @@ class ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
         made = ClusterState(self.columns.copy())
         made.nominator = self.nominator.copy()
-        made.pods = dict(self.pods)
+        made._pods.update(self._pods)
+        made._pod_changes = self._pod_changes
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
         made._changes = self._changes
         return made
+
+    def put_pod(self, pod: PodInfo) -> None:
+        """Add or replace a pod as the informer reports it; ``columns`` count it apart from this."""
+        self._pods[pod.key] = pod
+        self._pod_changes += 1
+
+    def delete_pod(self, key: str) -> PodInfo | None:
+        """Remove a pod by "namespace/name" and return it, if it was there."""
+        self._pod_changes += 1
+        return self._pods.pop(key, None)
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object of any kind but Pod and Node."""
@@ -118,23 +131,24 @@ class ClusterState:
     def version(self, kind: str) -> int:
         """Return a number that changes with every change of an object of the kind.
 
-        Node's does not change on mere heartbeats; Pod's does when the pods of a node change.
+        Node's does not change on mere heartbeats. Pod's changes with pods that wait as well as with
+        those that nodes have, assumed ones included.
         """
         if kind == "Node":
             return self.columns.nodes_version
         if kind == "Pod":
-            return self.columns.position
+            return self.columns.position + self._pod_changes
         known = self._kinds.get(kind)
         return 0 if known is None else known.version
 
     @property
-    def stamp(self) -> tuple[int, int, int]:
+    def stamp(self) -> tuple[int, int, int, int]:
         """A value that changes with every change that a decision may depend on."""
-        return self.columns.position, self.nominator.version, self._changes
+        return self.columns.position, self._pod_changes, self.nominator.version, self._changes
 
     @property
     def stamp_beside_pods(self) -> tuple[int, int, int, int]:
-        """The same, but for pods that come and go on nodes and bring or take no terms."""
+        """The same, but for pods that come and go and bring or take no terms."""
         columns = self.columns
         return (
             columns.nodes_version, columns.all_terms_version, self.nominator.version, self._changes

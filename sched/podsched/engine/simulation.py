@@ -165,7 +165,7 @@ def _read(scenario: Mapping[str, Any]) -> tuple[ClusterState, PodInfo]:
 def _place(cluster: ClusterState, info: PodInfo, pod: v1.Pod) -> None:
     if pod.status.phase in _FINISHED:
         return
-    cluster.pods[info.key] = info
+    cluster.put_pod(info)
     if not info.node_name:
         if info.nominated_node_name:
             cluster.nominator.add(info, info.nominated_node_name)

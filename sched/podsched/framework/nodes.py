@@ -250,7 +250,11 @@ class ClusterView(Protocol):
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]: ...
     def version(self, kind: str) -> int:
-        """Return a number that changes when an object of the kind is added, changed or removed."""
+        """Return a number that changes when an object of the kind is added, changed or removed.
+
+        "Pod" stands for pods that wait, too, so it changes all the time. Who reads those on nodes
+        alone names ``counter_version`` of what it counts, or ``position``.
+        """
         ...
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...

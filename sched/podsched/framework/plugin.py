@@ -81,8 +81,8 @@ class Traits:
     reads_labels: bool = True
     #: Likewise, it depends on volumes or, for claims, on the pod's name.
     reads_volumes: bool = True
-    #: ``projection`` depends on which pods are placed where, beyond the terms that they have. Where
-    #: it does not, it is kept while pods come and go.
+    #: ``projection`` depends on which pods there are, waiting or placed, beyond the terms that they
+    #: have. Where it does not, it is kept while pods come and go.
     projects_placed_pods: bool = True
     #: Bind succeeds for every pod, so that the plugin need not be asked.
     binds_every_pod: bool = False

@@ -100,15 +100,15 @@ class Stamped(Protocol):
 
     @property
     def stamp_beside_pods(self) -> Hashable:
-        """Change with that, but for pods that come and go on nodes and bring or take no terms."""
+        """Change with that, but for pods that come and go and bring or take no terms."""
         ...
 
 
 class Live:
     """Projections that depend on more than the class, as long as what they depend on stays.
 
-    ``lasting`` holds while pods only come and go on nodes, as they do with each decision, and
-    ``passing`` until the next does.
+    ``lasting`` holds while pods only come and go, as they do with each decision, and ``passing``
+    until the next does.
     """
 
     __slots__ = ("_beside", "_stamp", "lasting", "passing")

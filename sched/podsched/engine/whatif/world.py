@@ -153,21 +153,21 @@ class World:
             pod.spec.scheduler_name = self._default_profile
         cache = self._state.cache
         info = make_pod_info(pod, cache.classes)
-        cache.cluster.pods[info.key] = info
-        self._done(lambda: cache.cluster.pods.pop(info.key, None))
+        cache.cluster.put_pod(info)
+        self._done(lambda: cache.cluster.delete_pod(info.key))
         return info
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod away, bound or not."""
         cache = self._state.cache
-        known = cache.cluster.pods.pop(pod.key, None)
+        known = cache.cluster.delete_pod(pod.key)
         nominated = cache.nominator.node_of(pod.uid)
         cache.nominator.delete(pod.uid)
         held = cache.remove_pod(pod.uid)
 
         def undo() -> None:
             if known is not None:
-                cache.cluster.pods[pod.key] = known
+                cache.cluster.put_pod(known)
             if held is not None:
                 cache.add_pod(held)
             if nominated:

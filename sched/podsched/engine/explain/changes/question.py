@@ -225,13 +225,13 @@ class Question:
         cluster = self.cluster
         for pod in pods:
             cluster.columns.remove_pod(row, pod)
-            cluster.pods.pop(pod.key, None)
+            cluster.delete_pod(pod.key)
         try:
             yield
         finally:
             for pod in pods:
                 cluster.columns.add_pod(row, pod)
-                cluster.pods[pod.key] = pod
+                cluster.put_pod(pod)
 
 
 def copy_of(pod: v1.Pod) -> v1.Pod:
