@@ -1,10 +1,192 @@
-"""Placeholders; moves themselves are tested on real processes."""
+"""A pod is moved without being lost, whatever happens to any call on the way."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from podsched.api.objects import Pod
 from podsched.api.resources import requests_in_units
-from podsched.cli.relocation import LABEL, MANAGER, placeholder
+from podsched.cli.relocation import LABEL, MANAGER, Mover, Stopped, Way, placeholder
+from podsched.client.errors import ClientError, DisruptionBudget
+from podsched.testing.fake_cluster import FakeCluster
+from support.command_client import CommandClient, Fault, Inhabitants
 from support.engine_world import container, pod
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs"}
+WAY = Way("default", "web", "uid-web", "old", "new")
+_TIMEOUT = 3.0
+
+
+@dataclass
+class Moved:
+    """A pod on its way from ``old`` to ``new``, and what is said about it."""
+
+    cluster: FakeCluster
+    client: CommandClient
+    inhabitants: Inhabitants
+    told: list[str] = field(default_factory=list)
+    ended: BaseException | None = None
+
+    @property
+    def said(self) -> str:
+        return "\n".join([*self.told, str(self.ended or "")])
+
+    async def move(self) -> None:
+        """Move the pod; afterwards everybody has time to react."""
+        mover = Mover(self.client, _TIMEOUT, self.told.append)  # type: ignore[arg-type]
+        async with self.inhabitants.at_work():
+            task = asyncio.create_task(mover.move(WAY))
+            await asyncio.wait({task}, timeout=60)
+            while not task.done():  # Killed: no call is answered any more.
+                task.cancel()
+                await asyncio.sleep(0)
+            try:
+                task.result()
+            except (Stopped, ClientError, asyncio.CancelledError) as error:
+                self.ended = error
+            await asyncio.sleep(2)
+
+    def pods(self) -> dict[str, str]:
+        """The nodes of the pods that are there and not terminating, without placeholders."""
+        return {
+            name: p.spec.node_name
+            for name, p in self.all().items()
+            if not name.startswith("hold-") and not p.metadata.HasField("deletion_timestamp")
+        }
+
+    def holders(self) -> list[str]:
+        return [name for name in self.all() if name.startswith("hold-")]
+
+    def all(self) -> dict[str, Pod]:
+        found = self.cluster.objects("Pod")
+        return {p.metadata.name: p for p in found if isinstance(p, Pod)}
+
+
+def a_move(*, owned: bool, grace: int = 1) -> Moved:
+    cluster = FakeCluster(now=lambda: asyncio.get_running_loop().time())
+    spec = {"nodeName": "old", "terminationGracePeriodSeconds": grace}
+    owners = [OWNER | {"controller": True}] if owned else []
+    moving = pod("web", spec, ownerReferences=owners)
+    moving.status.phase = "Running"
+    cluster.create(moving)
+    return Moved(cluster, CommandClient(cluster), Inhabitants(cluster))
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("owned", [True, False])
+async def test_a_pod_moves_to_its_new_node_and_nothing_is_left(owned: bool) -> None:
+    moved = a_move(owned=owned)
+    await moved.move()
+    [(again, node)] = moved.pods().items()
+    assert (again != "web", node, moved.holders(), moved.ended) == (True, "new", [], None)
+    assert f"pod/web moved from old to new as {again}" in moved.said
+
+
+async def calls_of_a_move(*, owned: bool) -> list[str]:
+    moved = a_move(owned=owned)
+    await moved.move()
+    return moved.client.calls
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.KILLED])
+async def test_whatever_becomes_of_any_call_no_pod_is_lost_and_what_is_left_is_said(
+    owned: bool, fault: Fault
+) -> None:
+    calls = await calls_of_a_move(owned=owned)
+    for number, call in enumerate(calls):
+        moved = a_move(owned=owned)
+        moved.client.faults[number] = fault
+        await moved.move()
+        context = f"{fault.name} at {number}, {call}: {moved.said}; {moved.client.calls}"
+        pods = moved.pods()
+        assert pods, f"the pod is lost: {context}"
+        if not owned and len(pods) > 1:
+            assert all(f"pod/{name}" in moved.said for name in pods), f"two pods: {context}"
+        if fault is not Fault.UNAVAILABLE_FOR_GOOD:
+            assert not moved.holders(), f"a placeholder is left: {context}"
+            assert owned or len(pods) == 1 or "may have been evicted" in moved.said, context
+        for name in moved.holders():
+            assert f"pod/{name}" in moved.said, f"a placeholder is left in silence: {context}"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("owned", "there"),
+    [
+        (
+            True,
+            [["pod"], ["pod", "placeholder"], ["placeholder", "replacement"], ["replacement"]],
+        ),
+        (
+            False,
+            [
+                ["pod"],
+                ["pod", "placeholder"],
+                ["pod", "placeholder", "copy"],
+                ["pod", "copy"],
+                ["copy"],
+            ],
+        ),
+    ],
+)
+async def test_what_a_killed_process_leaves_is_what_the_table_of_steps_says(
+    owned: bool, there: list[list[str]]
+) -> None:
+    calls = await calls_of_a_move(owned=owned)
+    seen: list[list[str]] = []
+    for number in range(len(calls) + 1):
+        moved = a_move(owned=owned)
+        moved.client.faults[number] = Fault.KILLED
+        await moved.move()
+        second = "replacement" if owned else "copy"
+        names = ["pod" if n == "web" else second for n in sorted(moved.pods())]
+        left = [*names, *("placeholder" for _ in moved.holders())]
+        left.sort(key=["pod", "placeholder", "copy", "replacement"].index)
+        if left not in seen:
+            seen.append(left)
+        copies = [name for name in moved.pods() if name != "web" and not owned]
+        assert all(f"pod/web is copied as {name}" in moved.said for name in copies)
+    assert seen == there
+
+
+@pytest.mark.looptime
+async def test_a_copy_stays_when_the_evicted_pod_takes_longer_than_its_grace_period() -> None:
+    moved = a_move(owned=False, grace=1)
+    moved.inhabitants.stuck = True
+    await moved.move()
+    [(copy, node)] = moved.pods().items()
+    assert node == "new"
+    assert isinstance(moved.ended, Stopped)
+    assert "pod/web was evicted and is still terminating on old" in moved.said
+    assert f"pod/web was evicted: its copy pod/{copy} stays" in moved.said
+
+
+@pytest.mark.looptime
+async def test_a_copy_goes_when_a_budget_does_not_permit_the_eviction() -> None:
+    moved = a_move(owned=False)
+
+    async def refuse(request: object) -> Pod:
+        raise DisruptionBudget("Cannot evict pod as it would violate the pod's disruption budget.")
+
+    moved.client.evict = refuse  # type: ignore[method-assign]
+    await moved.move()
+    assert moved.pods() == {"web": "old"}
+    assert "pod/web stays: Cannot evict pod" in moved.said
+
+
+@pytest.mark.looptime
+async def test_waiting_for_a_replacement_lists_a_namespace_once() -> None:
+    moved = a_move(owned=True)
+    moved.inhabitants.replaces = False
+    await moved.move()
+    assert "ReplicaSet/web has created no pod in the place of the evicted one" in moved.said
+    assert moved.client.calls.count("list Pod") == 1
+    assert len(moved.client.calls) < 20, "who waits does not ask ten times a second"
 
 
 def test_a_placeholder_takes_what_the_pod_takes_on_one_node_alone() -> None:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, task_group
 
 pytestmark = pytest.mark.looptime
 
@@ -149,3 +149,10 @@ async def test_nothing_is_started_in_a_set_that_has_ended() -> None:
     await tasks.stop()
     with pytest.raises(RuntimeError, match="the term has ended"):
         tasks.start(asyncio.sleep(60), "late")
+
+
+async def test_a_group_of_tasks_fails_with_what_failed_first_and_not_with_a_group() -> None:
+    with pytest.raises(ValueError, match="first"):
+        async with task_group() as group:
+            group.create_task(fail_after(1, ValueError("first")))
+            group.create_task(fail_after(2, ValueError("second")))

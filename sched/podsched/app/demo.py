@@ -23,6 +23,7 @@ from podsched.app.stored_state import read_stored_state
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import of_result
 from podsched.client.informer import Informer
+from podsched.lib.tasks import task_group
 from podsched.store.endpoints import EtcdOptions
 from podsched.store.etcd import connect
 
@@ -154,15 +155,11 @@ class Demo:
             DemoFailed: a killed leader was not replaced in time. ClientError: a pod was rejected.
         """
         submission = Submission(client, pods)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(submission.run(), name="submit pods")
-                for number in range(self._options.kills):
-                    await submission.until(len(pods) * (number + 1) // (self._options.kills + 2))
-                    self.report.kills.append(await self._kill_leader())
-        except ExceptionGroup as failed:
-            # The command prints one line: what failed first.
-            raise failed.exceptions[0] from None
+        async with task_group() as group:
+            group.create_task(submission.run(), name="submit pods")
+            for number in range(self._options.kills):
+                await submission.until(len(pods) * (number + 1) // (self._options.kills + 2))
+                self.report.kills.append(await self._kill_leader())
 
     async def _kill_leader(self) -> Kill:
         observer = self.observer

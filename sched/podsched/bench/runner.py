@@ -32,6 +32,7 @@ from podsched.bench.shapes import key_of
 from podsched.bench.verify import violations
 from podsched.client.api_client import ApiClient
 from podsched.client.errors import NotFound, of_result
+from podsched.lib.tasks import task_group
 
 #: Nodes and pods made and sent at once where nothing is measured.
 _PART = 5000
@@ -267,7 +268,7 @@ class Runner:
     async def _create_at(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
         began = time.monotonic()
-        async with asyncio.TaskGroup() as calls:
+        async with task_group() as calls:
             for index, pod in enumerate(pods):
                 await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
                 created[key_of(pod)] = time.monotonic()
@@ -290,7 +291,7 @@ class Runner:
             return
         found = await self._client.list("Pod", op.namespace, label_selector=op.label_selector)
         began = time.monotonic()
-        async with asyncio.TaskGroup() as calls:
+        async with task_group() as calls:
             for index, item in enumerate(found.items):
                 await asyncio.sleep(max(0.0, began + index / op.rate - time.monotonic()))
                 calls.create_task(self._delete(ops.reference(item)))

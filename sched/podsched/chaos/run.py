@@ -24,7 +24,7 @@ from podsched.chaos.system import System, SystemOptions
 from podsched.chaos.workload import Workload
 from podsched.client.errors import ClientError
 from podsched.lib.processes import session_members
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, task_group
 from podsched.store.errors import StoreError
 from podsched.store.protocol import Put, Write
 
@@ -175,7 +175,7 @@ class Run:
         spans = {name: kind.span for name, kind in options.kinds.items()}
         began = self._breaking_since = self._recorder.now
         faults = plan(options.seed, options.seconds, spans)
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             for planned in faults:
                 await asyncio.sleep(max(began + planned.at - self._recorder.now, 0))
                 group.create_task(self._fault(planned), name=f"fault {planned.name}")

@@ -22,7 +22,7 @@ from podsched.cli.cluster_source import (
     admit,
 )
 from podsched.cli.edit import set_unschedulable
-from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
@@ -203,57 +203,76 @@ def _execute(token: str, timeout: float, server: str) -> None:
     except (KeyError, TypeError) as exc:
         fail(f"--execute {token}: not a plan of moves: {type(exc).__name__}: {exc}", USAGE)
 
-    async def work(client: ApiClient) -> int:
-        mover = Mover(client, timeout, say)
+    async def work(client: ApiClient) -> bool:
         try:
-            for way in ways:
-                await mover.still_there(way)
-            if room is not None:
-                await _make_room(mover, ways, room)
-            else:
-                await _free(client, mover, ways, freed)
+            await carry_out(client, Mover(client, timeout, say), ways, freed, room)
         except Stopped as stop:
             say(f"error: {stop}; what was not moved stays where it is", error=True)
-            return 1
-        except ClientError as error:
-            report("", error)
-            return 1
-        return 0
+            return False
+        return True
 
-    if with_client(server, work):
+    if not with_client(server, work):
         raise typer.Exit(FAILED)
 
 
+async def carry_out(
+    client: ApiClient,
+    mover: Mover,
+    ways: Sequence[Way],
+    freed: Sequence[str],
+    room: tuple[str, str, str] | None,
+) -> None:
+    """Move pods one after another; tell what is left if it fails. Raises Stopped, ClientError.
+
+    freed: nodes to empty; room: namespace and name of a waiting pod, and the node that is to take
+    it, instead.
+    """
+    for way in ways:
+        await mover.still_there(way)
+    if room is not None:
+        await _make_room(mover, ways, room)
+    else:
+        await _free(client, mover, ways, freed)
+
+
 async def _make_room(mover: Mover, ways: Sequence[Way], room: tuple[str, str, str]) -> None:
-    """Move pods away and see that the waiting pod gets the room. Raises Stopped."""
+    """Move pods away and see that the waiting pod gets the room. Raises Stopped, ClientError."""
     namespace, name, node = room
-    await mover.nominate(namespace, name, node)
     try:
+        await mover.nominate(namespace, name, node)
         for way in ways:
             await mover.move(way)
     except BaseException:
-        await mover.nominate(namespace, name, "")
+        try:
+            await mover.nominate(namespace, name, "")
+        except (Stopped, ClientError):
+            mover.tell(f"pod/{name} may still be nominated to {node}, where it keeps room")
         raise
-    say(f"pod/{name} bound to {await mover.wait_bound(namespace, name, node)}")
+    mover.tell(f"pod/{name} bound to {await mover.bound(namespace, name, node)}")
 
 
 async def _free(client: ApiClient, mover: Mover, ways: Sequence[Way], freed: Sequence[str]) -> None:
-    """Empty nodes one after another, cordoned; one that is not emptied is uncordoned. Stopped."""
-    left = list(freed)
+    """Empty nodes one after another, cordoned. Raises Stopped, ClientError.
+
+    Nodes that are not emptied are uncordoned, unless somebody else has cordoned them before.
+    """
+    cordoned: list[str] = []
     try:
         for name in freed:
             node = await client.get("Node", name)
-            if isinstance(node, Node) and node.spec.unschedulable:
-                left.remove(name)  # Somebody has cordoned it; that stays so.
-            else:
+            if not (isinstance(node, Node) and node.spec.unschedulable):
+                cordoned.append(name)
                 await set_unschedulable(client, name, True)
         for name in freed:
             for way in ways:
                 if way.from_node == name:
                     await mover.move(way)
-            say(f"node/{name} is free, and cordoned")
-            if name in left:
-                left.remove(name)
+            mover.tell(f"node/{name} is free, and cordoned")
+            if name in cordoned:
+                cordoned.remove(name)
     finally:
-        for name in left:
-            await set_unschedulable(client, name, False)
+        for name in cordoned:
+            try:
+                await set_unschedulable(client, name, False)
+            except ClientError:
+                mover.tell(f"node/{name} stays cordoned: sched uncordon {name}")

@@ -20,7 +20,8 @@ from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
 from podsched.cli.timeouts import GracePeriod, Timeout, seconds_or_fail
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import DisruptionBudget, NotFound
+from podsched.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
+from podsched.lib.tasks import task_group
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -132,7 +133,7 @@ def drain(
             node = node_name(name)
             try:
                 async with asyncio.timeout(limit):
-                    failures += await _drain(client, node, pod_selector, rules, dry_run)
+                    failures += await drain_node(client, node, pod_selector, rules, dry_run)
             except TimeoutError:
                 failures += 1
                 say(f"error: node/{node} not drained within {timeout}", error=True)
@@ -145,7 +146,9 @@ def drain(
         raise typer.Exit(FAILED)
 
 
-async def _drain(client: ApiClient, node: str, selector: str, rules: Rules, dry_run: DryRun) -> int:
+async def drain_node(
+    client: ApiClient, node: str, selector: str, rules: Rules, dry_run: DryRun
+) -> int:
     """Drain one node. Returns the number of failures; raises NotFound."""
     await client.get("Node", node)
     await set_unschedulable(client, node, True, dry_run)
@@ -160,25 +163,53 @@ async def _drain(client: ApiClient, node: str, selector: str, rules: Rules, dry_
         for pod in todo.evict:
             await _try_evicting(client, pod, rules.grace_period)
         return 0
+    return await _evict_all(client, node, todo.evict, rules.grace_period)
+
+
+async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: int | None) -> int:
+    """Evict pods, and say so; return the number of failures. Raises Unavailable.
+
+    When it ends before they are gone, which are left is said.
+    """
     at_once = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
-    left = len(todo.evict)
+    left = {pod.metadata.uid: pod.metadata.name for pod in pods}
 
     async def one(pod: Pod) -> None:
-        nonlocal left
-        if not _terminating(pod):
-            async with at_once:
-                await _evict(client, pod, rules.grace_period)
-        await _wait_until_gone(client, pod)
-        left -= 1
-        say(f"pod/{pod.metadata.name} evicted ({left} left)")
+        name = pod.metadata.name
+        try:
+            if not _terminating(pod):
+                async with at_once:
+                    await _evict(client, pod, grace)
+            await _wait_until_gone(client, pod)
+        except Unavailable:
+            raise
+        except ClientError as error:
+            report(f"pod/{name}: ", error)
+            return
+        del left[pod.metadata.uid]
+        say(f"pod/{name} evicted ({len(left)} left)")
         progress.advance()
 
-    with progress_bar("pods", len(todo.evict), fewest=2) as progress:
-        async with asyncio.TaskGroup() as group:
-            for pod in todo.evict:
-                group.create_task(one(pod))
-    say(f"node/{node} drained")
-    return 0
+    try:
+        with progress_bar("pods", len(pods), fewest=2) as progress:
+            async with task_group() as group:
+                for pod in pods:
+                    group.create_task(one(pod))
+    finally:
+        if left:
+            say(_left(node, [*left.values()]), error=True)
+    if not left:
+        say(f"node/{node} drained")
+    return len(left)
+
+
+def _left(node: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    pods = f"{len(names)} pod{'s' if len(names) > 1 else ''}"
+    return (
+        f"node/{node} stays cordoned, with {pods} left to go: {shown}\n"
+        f"sched drain {node} goes on with them, sched uncordon {node} takes pods again"
+    )
 
 
 def _eviction(pod: Pod, grace: int | None, *, dry_run: bool = False) -> EvictRequest:

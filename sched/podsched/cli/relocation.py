@@ -1,20 +1,36 @@
 """Moving pods of a running cluster one by one, each new place held before the old pod is evicted.
 
 A *placeholder* is a pod that asks for what the moving pod asks for, of the same priority, and may
-run on the new node alone; once the scheduler has bound it, the place is taken for everyone else::
+run on the new node alone; once the scheduler has bound it, the place is taken for everyone else.
+What there is after each step, if the process is killed then, and what a move that fails takes away
+itself::
 
-    of a controller                            without one (--force)
-    1 placeholder bound to the new node        1 the same
-    2 pod evicted, if budgets permit           2 copy created under another name, nominated there
-    3 controller creates the replacement       3 placeholder deleted, the copy is bound
-    4 replacement nominated to the new node    4 old pod evicted, if budgets permit
-    5 placeholder deleted, replacement bound
+    of a controller              there is                             taken away
+    1 placeholder created        pod, placeholder                     placeholder
+    2 placeholder bound          the same                             placeholder
+    3 pod evicted                placeholder, later a replacement     placeholder
+    4 replacement nominated      the same                             placeholder
+    5 placeholder deleted        replacement                          nothing
+    6 replacement bound          the same: moved
+
+    without one (--force)
+    1, 2 as above
+    3 copy created               pod, placeholder, copy that waits    placeholder, copy
+    4 copy nominated             the same                             placeholder, copy
+    5 placeholder deleted        pod, copy                            copy
+    6 copy bound                 both run                             copy
+    7 pod evicted                copy, pod for its grace period       nothing: the copy is the pod
+    8 pod gone                   copy: moved
 
 A nomination (``status.nominatedNodeName``) keeps the room from pods of no higher priority while the
-placeholder goes. Whatever interrupts this, no pod is lost: one that was evicted is replaced by its
-controller, and one without a controller has its copy first. What may be left is a placeholder,
-whose room a replacement waits for; it ends when the longest move would have ended, and ``sched
-delete pods -l`` with its label removes all of them.
+placeholder goes.
+
+Guarantee: no pod is lost. One that is evicted is replaced by its controller, and one without a
+controller has a running copy first, which stays from the moment at which the eviction *may* have
+been done: an answer can be lost. What cannot be taken away, because no server answers, is told. A
+killed process takes nothing away: a placeholder ends when the longest move would have ended, and
+``sched delete pods -l`` with its label removes all of them; the name of a copy is told as soon as
+there is one.
 """
 
 from __future__ import annotations
@@ -22,8 +38,8 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -32,7 +48,16 @@ from podsched.api.objects import Pod
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import ClientError, DisruptionBudget, NotFound
+from podsched.client.errors import (
+    ClientError,
+    Compacted,
+    DisruptionBudget,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from podsched.client.object_watch import ChangeType, watch_objects
 from podsched.engine.whatif.evacuation import replacement
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
@@ -40,7 +65,11 @@ LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"
 #: Waits of a move for which its place is held, and seconds for the calls between them.
 _WAITS, _CALLS = 4, 5.0
 _IMAGE = "registry.k8s.io/pause:3.10"
-_PAUSE = 0.1
+#: Seconds after which an eviction that was refused is tried again.
+_PAUSE = 1.0
+
+#: A namespace's pods by name, or one of them, as they are now.
+Pods = dict[str, Pod]
 
 
 class Stopped(Exception):
@@ -61,30 +90,24 @@ class Mover:
     """Moves pods through an API server; ``timeout`` is seconds for each single wait."""
 
     def __init__(self, client: ApiClient, timeout: float, tell: Callable[[str], object]) -> None:
-        self._client = client
-        self._timeout = timeout
-        self._tell = tell
+        self.client = client
+        self.timeout = timeout
+        self.tell = tell
 
     async def move(self, way: Way) -> None:
-        """Move one pod. Raises Stopped."""
+        """Move one pod. Raises Stopped, ClientError; what is left of the move then was told."""
         pod = await self.still_there(way)
-        owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-        async with self._place_held(pod, way) as release:
-            if owner is None:
-                again, node = await self._copied(pod, way, release)
-            else:
-                known = await self._uids_of(way.namespace, owner.uid)
-                await self._evict(pod)
-                again = await self._replaced(way.namespace, owner, known)
-                await self._nominate(way.namespace, again, way.to_node)
-                await release()
-                node = await self._bound(way.namespace, again, way.to_node)
-        self._tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
+        move = _Move(self, way, pod)
+        try:
+            node, again = await move.run()
+        finally:
+            await move.clean_up()
+        self.tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
 
     async def still_there(self, way: Way) -> Pod:
         """Return the pod as it is now. Raises Stopped if it is not the one that was planned for."""
         try:
-            pod = await self._client.get("Pod", way.name, way.namespace)
+            pod = await self.client.get("Pod", way.name, way.namespace)
         except NotFound:
             raise Stopped(f"pod/{way.name} is gone") from None
         assert isinstance(pod, Pod)
@@ -93,179 +116,249 @@ class Mover:
         return pod
 
     async def nominate(self, namespace: str, name: str, node_name: str) -> None:
-        """Have a waiting pod keep room on a node; "" ends that. Raises Stopped."""
-        try:
-            await self._nominate(namespace, name, node_name)
-        except ClientError as error:
-            raise Stopped(f"pod/{name}: {error}") from error
-
-    async def wait_bound(self, namespace: str, name: str, node_name: str) -> str:
-        """Return the node to which a waiting pod is bound. Raises Stopped."""
-        return await self._bound(namespace, name, node_name)
-
-    # ------------------------------------------------------------------ the place
-
-    @asynccontextmanager
-    async def _place_held(self, pod: Pod, way: Way) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Hold room for the pod on its new node until the block ends or releases it."""
-        grace = float(pod.spec.termination_grace_period_seconds)
-        holder = placeholder(pod, way.to_node, _WAITS * self._timeout + grace + _CALLS)
-        try:
-            await self._client.create(holder)
-        except ClientError as error:
-            raise Stopped(f"no place can be held on {way.to_node}: {error}") from error
-
-        async def release() -> None:
-            await self._delete(way.namespace, holder.metadata.name)
-
-        try:
-            try:
-                await self._bound(way.namespace, holder.metadata.name, way.to_node)
-            except Stopped:
-                raise Stopped(
-                    f"there is no room for pod/{way.name} on {way.to_node} any more"
-                ) from None
-            yield release
-        finally:
-            await release()
-
-    async def _delete(self, namespace: str, name: str) -> None:
-        try:
-            await self._client.delete("Pod", name, namespace, grace_period_seconds=0)
-        except NotFound:
-            return
-
-    async def _evict(self, pod: Pod) -> None:
-        """Evict a pod as soon as budgets permit it, and wait until it is gone. Raises Stopped."""
-        meta = pod.metadata
-        request = EvictRequest(
-            namespace=meta.namespace, name=meta.name, preconditions=Preconditions(uid=meta.uid)
-        )
-
-        refusal = ""
-
-        async def permitted() -> bool:
-            nonlocal refusal
-            try:
-                await self._client.evict(request)
-            except DisruptionBudget as error:
-                refusal = str(error)
-                return False
-            except NotFound:
-                pass
-            return True
-
-        async def gone() -> bool:
-            try:
-                now = await self._client.get("Pod", meta.name, meta.namespace)
-            except NotFound:
-                return True
-            return now.metadata.uid != meta.uid
-
-        try:
-            await self._until(permitted)
-        except TimeoutError:
-            raise Stopped(f"pod/{meta.name} stays: {refusal}") from None
-        except ClientError as error:
-            raise Stopped(f"pod/{meta.name} cannot be evicted: {error}") from error
-        grace = float(pod.spec.termination_grace_period_seconds)
-        try:
-            await self._until(gone, grace)
-        except TimeoutError:
-            raise Stopped(f"pod/{meta.name} is still terminating") from None
-
-    # ------------------------------------------------------------------ the replacement
-
-    async def _copied(
-        self, pod: Pod, way: Way, release: Callable[[], Awaitable[None]]
-    ) -> tuple[str, str]:
-        """Run a copy of a pod in its place; return its name and node. Raises Stopped."""
-        again = await self._copy(pod, way.to_node)
-        try:
-            await release()
-            node = await self._bound(way.namespace, again, way.to_node)
-            await self._evict(pod)
-        except Stopped:
-            await self._delete(way.namespace, again)
-            raise
-        return again, node
-
-    async def _copy(self, pod: Pod, node_name: str) -> str:
-        """Create a pod like another one, under a name of its own. Raises Stopped."""
-        fresh = replacement(pod)
-        meta = fresh.metadata
-        meta.name = f"{pod.metadata.name[:240]}-{secrets.token_hex(3)}"
-        for name in ("uid", "resource_version", "generation", "creation_timestamp"):
-            meta.ClearField(name)
-        try:
-            await self._client.create(fresh)
-        except ClientError as error:
-            raise Stopped(f"pod/{pod.metadata.name} cannot be copied: {error}") from error
-        await self._nominate(pod.metadata.namespace, meta.name, node_name)
-        return meta.name
-
-    async def _uids_of(self, namespace: str, owner: str) -> set[str]:
-        return {pod.metadata.uid for pod in await self._pods_of(namespace, owner)}
-
-    async def _pods_of(self, namespace: str, owner: str) -> list[Any]:
-        listing = await self._client.list("Pod", namespace)
-        return [
-            pod
-            for pod in listing.items
-            if any(o.controller and o.uid == owner for o in pod.metadata.owner_references)
-        ]
-
-    async def _replaced(self, namespace: str, owner: Any, known: set[str]) -> str:
-        """Return the name of the pod that a controller has created since. Raises Stopped."""
-        name = ""
-
-        async def there() -> bool:
-            nonlocal name
-            for pod in await self._pods_of(namespace, owner.uid):
-                if pod.metadata.uid not in known and not is_finished(pod):
-                    name = pod.metadata.name
-            return bool(name)
-
-        try:
-            await self._until(there)
-        except TimeoutError:
-            raise Stopped(
-                f"{owner.kind}/{owner.name} has created no pod in the place of the evicted one"
-            ) from None
-        return name
-
-    async def _nominate(self, namespace: str, name: str, node_name: str) -> None:
+        """Have a waiting pod keep room on a node; "" ends that. Raises Stopped, ClientError."""
         status = {"status": {"nominatedNodeName": node_name or None}}
         try:
-            await self._client.patch("Pod", name, status, namespace)
+            await self.client.patch("Pod", name, status, namespace)
         except NotFound:
             raise Stopped(f"pod/{name} is gone") from None
 
-    async def _bound(self, namespace: str, name: str, wanted: str) -> str:
+    async def bound(self, namespace: str, name: str, wanted: str) -> str:
         """Return the node that a pod gets. Raises Stopped if that takes too long."""
-        node = ""
-
-        async def has_node() -> bool:
-            nonlocal node
-            try:
-                pod = await self._client.get("Pod", name, namespace)
-            except NotFound:
-                raise Stopped(f"pod/{name} is gone") from None
-            assert isinstance(pod, Pod)
-            node = pod.spec.node_name
-            return bool(node)
-
         try:
-            await self._until(has_node)
+            async with (
+                asyncio.timeout(self.timeout),
+                aclosing(self.pods(namespace, f"metadata.name={name}")) as changes,
+            ):
+                async for pods in changes:
+                    if name not in pods:
+                        raise Stopped(f"pod/{name} is gone")
+                    if node := pods[name].spec.node_name:
+                        return str(node)
         except TimeoutError:
-            raise Stopped(f"pod/{name} is not bound to {wanted}") from None
-        return node
+            pass
+        raise Stopped(f"pod/{name} is not bound to {wanted}")
 
-    async def _until(self, done: Callable[[], Awaitable[bool]], more: float = 0.0) -> None:
-        """Ask again and again. Raises TimeoutError."""
-        async with asyncio.timeout(self._timeout + more):
-            while not await done():  # noqa: ASYNC110 - the server is asked, nobody tells
-                await asyncio.sleep(_PAUSE)
+    async def pods(self, namespace: str, field_selector: str = "") -> AsyncGenerator[Pods, None]:
+        """Yield the pods that match, by name, as they are now and after each change, for ever."""
+        while True:
+            listing = await self.client.list("Pod", namespace, field_selector=field_selector)
+            pods = {pod.metadata.name: pod for pod in listing.items if isinstance(pod, Pod)}
+            yield pods
+            changes = watch_objects(
+                self.client,
+                ["Pod"],
+                namespace,
+                field_selector=field_selector,
+                from_revision=listing.revision,
+            )
+            try:
+                async with aclosing(changes):
+                    async for change in changes:
+                        pods.pop(change.object.metadata.name, None)
+                        if change.type is not ChangeType.DELETED:
+                            assert isinstance(change.object, Pod)
+                            pods[change.object.metadata.name] = change.object
+                        yield pods
+            except Compacted:
+                continue
+
+
+_MAYBE, _YES = "may have been evicted", "was evicted"
+
+
+class _Move:
+    """One pod on its way: the steps, and what the move has put into the cluster."""
+
+    def __init__(self, mover: Mover, way: Way, pod: Pod) -> None:
+        self._mover = mover
+        self._client = mover.client
+        self._way = way
+        self._pod = pod
+        #: The move's own pods that are there, or may be, and what each is.
+        self._own: dict[str, str] = {}
+        self._copy = ""
+        #: Whether the pod was evicted: one of the words above, "" for no.
+        self._evicted = ""
+        self._over = False
+
+    async def run(self) -> tuple[str, str]:
+        """Take the steps; return the pod's new node and name. Raises Stopped, ClientError."""
+        await self._hold_place()
+        owner = next((o for o in self._pod.metadata.owner_references if o.controller), None)
+        moved = await (self._copied() if owner is None else self._replaced(owner))
+        self._over = True
+        return moved
+
+    async def clean_up(self) -> None:
+        """Take away what the move has put into the cluster; tell what there is then."""
+        try:
+            for name in [*self._own]:
+                with suppress(ClientError):
+                    await self._delete(name)
+        finally:
+            for line in self._left():
+                self._mover.tell(line)
+
+    def _left(self) -> list[str]:
+        way = self._way
+        found = [
+            f"pod/{name}, {what}, may be left: sched delete pod {name} -n {way.namespace}"
+            for name, what in self._own.items()
+        ]
+        if self._evicted and not self._over:
+            then = (
+                f"its copy pod/{self._copy} stays" if self._copy else "its controller replaces it"
+            )
+            found.append(f"pod/{way.name} {self._evicted}: {then}")
+        return found
+
+    async def _create(self, pod: Pod, what: str, problem: str) -> None:
+        """Create a pod of the move's own. Raises Stopped, ClientError."""
+        name = pod.metadata.name
+        self._own[name] = what  # Before the call: its answer may be lost.
+        try:
+            await self._client.create(pod)
+        except ClientError as error:
+            if not error.outcome_unknown:
+                del self._own[name]
+            if isinstance(error, Unavailable):
+                raise
+            raise Stopped(f"{problem}: {error}") from error
+
+    async def _delete(self, name: str) -> None:
+        """Delete one of the move's own pods. Raises ClientError."""
+        with suppress(NotFound):
+            await self._client.delete("Pod", name, self._way.namespace, grace_period_seconds=0)
+        self._own.pop(name, None)
+
+    # ------------------------------------------------------------------ the steps
+
+    async def _hold_place(self) -> None:
+        """Hold room for the pod on its new node. Raises Stopped, ClientError."""
+        way, mover = self._way, self._mover
+        lifetime = _WAITS * mover.timeout + self._grace + _CALLS
+        holder = placeholder(self._pod, way.to_node, lifetime)
+        self._placeholder = name = holder.metadata.name
+        what = f"which holds the place on {way.to_node} and ends by itself in {lifetime:.0f} s"
+        await self._create(holder, what, f"no place can be held on {way.to_node}")
+        try:
+            await mover.bound(way.namespace, name, way.to_node)
+        except Stopped:
+            message = f"there is no room for pod/{way.name} on {way.to_node} any more"
+            raise Stopped(message) from None
+
+    async def _copied(self) -> tuple[str, str]:
+        """Run a copy of the pod in its place. Raises Stopped, ClientError."""
+        way, mover = self._way, self._mover
+        fresh = replacement(self._pod)
+        meta = fresh.metadata
+        meta.name = f"{way.name[:240]}-{secrets.token_hex(3)}"
+        for name in ("uid", "resource_version", "generation", "creation_timestamp"):
+            meta.ClearField(name)
+        self._copy = meta.name
+        mover.tell(f"pod/{way.name} is copied as {meta.name}")
+        what = f"the copy of pod/{way.name}"
+        await self._create(fresh, what, f"pod/{way.name} cannot be copied")
+        node = await self._placed(meta.name)
+        await self._evict()
+        await self._wait_until_gone()
+        return node, meta.name
+
+    async def _replaced(self, owner: Any) -> tuple[str, str]:
+        """Have the pod's controller replace it in its place. Raises Stopped, ClientError."""
+        async with aclosing(self._mover.pods(self._way.namespace)) as changes:
+            known = {uid for uid, _ in _of_owner(await anext(changes), owner.uid)}
+            await self._evict()
+            await self._wait_until_gone()
+            try:
+                async with asyncio.timeout(self._mover.timeout):
+                    again = await _new_pod(changes, owner.uid, known)
+            except TimeoutError:
+                message = f"{owner.kind}/{owner.name} has created no pod in the place of "
+                raise Stopped(f"{message}the evicted one") from None
+        return await self._placed(again), again
+
+    async def _placed(self, name: str) -> str:
+        """Give the place that is held to a waiting pod; return the node that it gets."""
+        way, mover = self._way, self._mover
+        await mover.nominate(way.namespace, name, way.to_node)
+        await self._delete(self._placeholder)
+        return await mover.bound(way.namespace, name, way.to_node)
+
+    async def _evict(self) -> None:
+        """Evict the pod as soon as budgets permit it. Raises Stopped, ClientError."""
+        name = self._way.name
+        refusal: ClientError | None = None
+        try:
+            async with asyncio.timeout(self._mover.timeout):
+                while (refusal := await self._refusal()) is not None:  # noqa: ASYNC110 - a budget
+                    await asyncio.sleep(_PAUSE)
+        except TimeoutError:
+            if self._evicted:
+                raise Stopped(f"pod/{name} {self._evicted}: {refusal}") from None
+            raise Stopped(f"pod/{name} stays: {refusal}") from None
+
+    async def _refusal(self) -> ClientError | None:
+        """Ask for the eviction once; return why it is to be asked for again."""
+        meta = self._pod.metadata
+        request = EvictRequest(
+            namespace=meta.namespace, name=meta.name, preconditions=Preconditions(uid=meta.uid)
+        )
+        before, self._evicted = self._evicted, _MAYBE  # Before the call: its answer may be lost.
+        own = self._own.pop(self._copy, "")
+        try:
+            await self._client.evict(request)
+        except (NotFound, PreconditionFailed):
+            pass
+        except OutcomeUnknown as error:
+            return error
+        except ClientError as error:
+            self._evicted = before
+            if own and not before:
+                self._own[self._copy] = own
+            if isinstance(error, DisruptionBudget):
+                return error
+            if isinstance(error, Unavailable):
+                raise
+            raise Stopped(f"pod/{meta.name} cannot be evicted: {error}") from error
+        self._evicted = _YES
+        return None
+
+    async def _wait_until_gone(self) -> None:
+        """Wait for the end of the evicted pod. Raises Stopped, ClientError."""
+        way, mover = self._way, self._mover
+        one = mover.pods(way.namespace, f"metadata.name={way.name}")
+        try:
+            async with asyncio.timeout(mover.timeout + self._grace), aclosing(one) as changes:
+                async for pods in changes:
+                    if way.name not in pods or pods[way.name].metadata.uid != way.uid:
+                        return
+        except TimeoutError:
+            message = f"pod/{way.name} was evicted and is still terminating on {way.from_node}"
+            raise Stopped(message) from None
+
+    @property
+    def _grace(self) -> float:
+        return float(self._pod.spec.termination_grace_period_seconds)
+
+
+def _of_owner(pods: Pods, owner: str) -> list[tuple[str, Pod]]:
+    """Return uids and pods of a controller."""
+    return [
+        (pod.metadata.uid, pod)
+        for pod in pods.values()
+        if any(o.controller and o.uid == owner for o in pod.metadata.owner_references)
+    ]
+
+
+async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[str]) -> str:
+    """Return the name of the first pod of a controller that was not known."""
+    async for pods in changes:
+        for uid, pod in _of_owner(pods, owner):
+            if uid not in known and not is_finished(pod):
+                return str(pod.metadata.name)
+    raise AssertionError("changes are endless")
 
 
 def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:

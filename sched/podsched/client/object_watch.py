@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -53,7 +53,7 @@ async def watch_objects(
     label_selector: str = "",
     field_selector: str = "",
     from_revision: int = 0,
-) -> AsyncIterator[Change]:
+) -> AsyncGenerator[Change, None]:
     """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
 
     kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;

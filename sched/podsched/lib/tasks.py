@@ -15,7 +15,8 @@ and its failure is the exception itself, not a group of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -103,3 +104,16 @@ class TaskSet:
             # What is done may not have been removed yet; ``wait`` does not yield then.
             await asyncio.sleep(0)
         self._stopped = True
+
+
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Open an ``asyncio.TaskGroup`` whose failure is the first exception, not a group of them.
+
+    Who calls a function with tasks inside can catch what it raises as if there were none.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None

@@ -1,0 +1,93 @@
+"""Draining a node whose calls fail, or which Ctrl-C ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import Node, Pod
+from podsched.cli.drain import Rules, drain_node
+from podsched.cli.dry_run import DryRun
+from podsched.client.errors import Forbidden, Unavailable
+from podsched.testing.fake_cluster import FakeCluster
+from podsched.v1 import api_pb2 as v1
+from support.command_client import CommandClient, Fault, Inhabitants
+from support.engine_world import pod
+
+pytestmark = pytest.mark.looptime
+
+RULES = Rules(force=True, ignore_daemonsets=False, delete_emptydir_data=False, grace_period=None)
+
+
+class Drained:
+    """A node with three pods."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        node = Node()
+        node.metadata.name = "n"
+        self.cluster.create(node)
+        for name in ("a", "b", "c"):
+            running = pod(name, {"nodeName": "n", "terminationGracePeriodSeconds": 30})
+            running.status.phase = "Running"
+            self.cluster.create(running)
+        self.client = CommandClient(self.cluster)
+        self.inhabitants = Inhabitants(self.cluster)
+
+    async def drain(self) -> int:
+        async with self.inhabitants.at_work():
+            return await drain_node(self.client, "n", "", RULES, DryRun.NONE)  # type: ignore[arg-type]
+
+    def pods(self) -> list[str]:
+        return [item.metadata.name for item in self.cluster.objects("Pod")]
+
+
+async def test_a_drained_node_is_empty() -> None:
+    drained = Drained()
+    assert await drained.drain() == 0
+    assert drained.pods() == []
+
+
+async def test_a_server_that_stops_answering_is_an_error_by_itself_not_a_group_of_them() -> None:
+    drained = Drained()
+    whole = Drained()
+    await whole.drain()
+    for number, call in enumerate(whole.client.calls):
+        drained = Drained()
+        drained.client.faults[number] = Fault.UNAVAILABLE_FOR_GOOD
+        with pytest.raises(Unavailable):
+            await drained.drain()
+        assert drained.client.calls, call
+
+
+async def test_a_pod_that_must_not_be_evicted_is_an_error_and_the_others_go(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drained = Drained()
+    evict = drained.client.evict
+
+    async def some(request: v1.EvictRequest) -> Pod:
+        if request.name == "b":
+            raise Forbidden("you may not evict it")
+        return await evict(request)
+
+    drained.client.evict = some  # type: ignore[method-assign]
+    assert await drained.drain() == 1
+    assert drained.pods() == ["b"]
+    said = capsys.readouterr()
+    assert "error: pod/b: you may not evict it" in said.err
+    assert "drained" not in said.out
+
+
+async def test_ctrl_c_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    drained = Drained()
+    drained.inhabitants.stuck = True
+    task = asyncio.create_task(drained.drain())
+    await asyncio.sleep(5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    said = capsys.readouterr().err
+    assert "node/n stays cordoned, with 3 pods left to go: a, b, c" in said
+    assert "sched drain n" in said and "sched uncordon n" in said
