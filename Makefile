@@ -10,24 +10,20 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-processes test-the-rest scenarios check format bench proto check-proto lock locked sbom clean
+.PHONY: demo test test-long scenarios check format bench proto check-proto lock locked sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
 	.venv/bin/sched demo
 
-# All tests. Those that start real etcd, Ray and scheduler processes wait for most of their time, so
-# the others run beside them.
+# All tests, several at a time, since those with real processes wait for most of theirs. Property
+# tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
 test: .venv/installed-test
-	@$(MAKE) --no-print-directory --jobs=2 test-processes test-the-rest
+	.venv/bin/pytest -n auto --durations=15
 
-test-processes: .venv/installed-test
-	.venv/bin/pytest -m integration
-
-# What it says comes when it has ended: nobody can read two runs at once.
-test-the-rest: .venv/installed-test
-	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT \
-		&& { .venv/bin/pytest -m "not integration" > "$$said" 2>&1; ended=$$?; cat "$$said"; exit $$ended; }
+# The same with all examples.
+test-long: .venv/installed-test
+	.venv/bin/pytest -n auto --durations=15 --hypothesis-profile=thorough
 
 # The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row,
 # BACKEND=kubernetes through Kubernetes' REST API.

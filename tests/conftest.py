@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from podsched.lib import event_loop
+from support.examples import QUICK, WHOLE
+from support.leftovers import TemporaryFolder
 
 #: New objects, less those freed, after which Python looks for cycles. Tests that explore tens of
 #: thousands of states spend a quarter of their time on that with the default of 700.
 _NEW_OBJECTS = 20_000
+#: Lines about what was left behind that are shown.
+_MOST_LEFT = 30
 
 
-def pytest_configure() -> None:
+for _name, _examples in (("quick", QUICK), ("thorough", WHOLE)):
+    # How long an example takes depends on what else the machine does.
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
+
+_FOLDER = pytest.StashKey[TemporaryFolder]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Have the cyclic collector look less often, and SIGINT end the processes that tests start.
 
     They inherit that it is ignored from a shell that runs the tests in the background; then a test
@@ -29,13 +48,52 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the scenarios first.
+def _is_worker(config: pytest.Config) -> bool:
+    """Return whether this is one of the processes among which pytest-xdist divides the tests."""
+    return hasattr(config, "workerinput")
 
-    They wait most, and need little of the machine while other tests run beside them, which
-    ``make test`` lets them do. What has to be quick comes when those are over.
-    """
-    items.sort(key=lambda item: "scenarios" not in item.path.parts)
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many tests run at a time: those with real processes wait most of their time."""
+    return len(os.sched_getaffinity(0)) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker file after file, in order: the tests of one file may share what they start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests with real processes first: they take longest, and wait for most of it."""
+    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Give the run a temporary folder, before there are processes that inherit it."""
+    if not _is_worker(session.config):
+        session.config.stash[_FOLDER] = TemporaryFolder()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that has left processes or files behind."""
+    folder = session.config.stash.get(_FOLDER, None)
+    if folder is None or not (left := folder.leave()):
+        return
+    said = "The tests have left behind:\n  " + "\n  ".join(left[:_MOST_LEFT])
+    place = ("tests", None, "the run")
+    report = pytest.TestReport("tests", place, {}, "failed", said, "teardown")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if isinstance(reporter, pytest.TerminalReporter):
+        reporter.stats.setdefault("error", []).append(report)
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_finish() -> None:

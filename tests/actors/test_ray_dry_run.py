@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.actors.evaluator_actor import EvaluatorActor, NotCurrent
@@ -34,6 +34,7 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.default_preemption import dry_run_cache
 from support.eventually import eventually
+from support.examples import examples
 from support.fake_ray import FakeRay
 from support.preemption_world import PreemptionWorld
 
@@ -89,7 +90,7 @@ async def run_world(seed: int, count: int) -> FakeRay:
     return ray
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_with_shards_preemption_comes_to_what_the_leader_finds_alone(seed: int, count: int) -> None:
     asyncio.run(run_world(seed, count))

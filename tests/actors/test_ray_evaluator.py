@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -30,6 +30,7 @@ from podsched.telemetry.tracing import Tracer
 from support.engine_world import World, node
 from support.evaluations import seen
 from support.eventually import eventually
+from support.examples import examples
 from support.fake_ray import FakeRay
 
 TERM = 7
@@ -102,7 +103,7 @@ async def run_world(seed: int, count: int) -> None:
                 await asyncio.sleep(0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_shards_find_what_the_leader_finds_alone(seed: int, shards: int) -> None:
     asyncio.run(run_world(seed, shards))

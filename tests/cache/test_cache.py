@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -17,6 +16,7 @@ from podsched.framework.events import ActionType, Resource
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 from support.cache_world import Labelled, make_node, make_pod
+from support.examples import examples
 
 NODES = ["n0", "n1", "n2"]
 NAMES = ["a", "b", "c", "d"]
@@ -190,7 +190,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestCacheMachine.settings = examples(60, stateful_step_count=30)
 
 
 def test_an_assumed_pod_counts_at_once_and_is_confirmed_by_the_informer() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -26,6 +25,7 @@ from support.cache_world import (
     plain_ports,
     plain_usage,
 )
+from support.examples import examples
 
 NODES = [f"n{i}" for i in range(6)]
 LABELS = st.dictionaries(st.sampled_from(["app", "twice"]), st.sampled_from(["a", "b"]))
@@ -185,7 +185,7 @@ class ColumnsMachine(RuleBasedStateMachine):
 
 
 TestColumns = ColumnsMachine.TestCase
-TestColumns.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestColumns.settings = examples(40, stateful_step_count=30)
 
 
 def test_a_new_node_reuses_the_row_of_a_removed_one() -> None:

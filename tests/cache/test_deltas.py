@@ -7,7 +7,6 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -18,6 +17,7 @@ from podsched.cache.deltas import DeltaGapError, class_content, shard_of
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.framework.pods import PodInfo
 from support.cache_world import ZONE, Labelled, info, make_node, make_pod
+from support.examples import examples
 
 NODES = [f"n{i}" for i in range(5)]
 SHARDS = 2
@@ -214,7 +214,7 @@ class DeltasMachine(RuleBasedStateMachine):
 
 
 TestDeltas = DeltasMachine.TestCase
-TestDeltas.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestDeltas.settings = examples(40, stateful_step_count=30)
 
 
 def leader() -> tuple[Columns, PodClasses, Copy]:

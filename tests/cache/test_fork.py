@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.columns import Columns
@@ -22,6 +22,7 @@ from support.cache_world import (
     plain_ports,
     plain_usage,
 )
+from support.examples import examples
 
 SHAPES = st.fixed_dictionaries(
     {
@@ -67,7 +68,7 @@ def assert_reads_like(fork: Fork, expected: list[dict[str, PodInfo]]) -> None:
     assert fork.rows_with_ports.tolist() == with_ports
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_a_fork_equals_a_plain_reading_of_its_pods(data: st.DataObject) -> None:
     classes = PodClasses()

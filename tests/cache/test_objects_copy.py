@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.objects import ClusterState
+from support.examples import examples
 from support.topology_world import NAMESPACES, TopologyWorld
 
 KEYS = ("pool", "topology.kubernetes.io/zone")
@@ -31,7 +32,7 @@ def read(cluster: ClusterState) -> object:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10_000), changes=st.integers(1, 12))
 def test_what_happens_to_the_one_does_not_happen_to_the_other(seed: int, changes: int) -> None:
     world = TopologyWorld(seed)

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.config.errors import ConfigError
@@ -18,6 +18,7 @@ from podsched.config.load import (
 )
 from podsched.config.model import Model
 from podsched.config.plugins import ExtensionPoint, PluginSpec
+from support.examples import examples
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -554,7 +555,7 @@ FULL = to_plain(
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_whatever_a_field_holds_the_answer_is_a_configuration_or_its_mistakes(
     data: st.DataObject,
 ) -> None:

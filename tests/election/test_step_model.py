@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.election_model import (
@@ -19,6 +19,7 @@ from support.election_model import (
     settle,
     somebody_could_lead,
 )
+from support.examples import examples, share
 
 #: Ticks within which somebody leads again: a lease, and the waits between two tries.
 PEACE = 12
@@ -53,15 +54,17 @@ def test_two_candidates_keep_the_invariants_however_their_steps_interleave(
     suspicion: bool,
 ) -> None:
     """With one fault: a lost answer, a write that arrives late, a death, a wrong suspicion."""
-    states, _ = explore(new_world(2, faults=1), suspicion=suspicion, limit=12_000, peace=True)
-    assert states >= 12_000
+    states, _ = explore(
+        new_world(2, faults=1), suspicion=suspicion, limit=share(12_000), peace=True
+    )
+    assert states >= share(12_000)
 
 
 def test_leases_alone_keep_two_candidates_from_leading_at_once() -> None:
     """From a settled leader on, without faults: nothing but delays and pauses of any length."""
     settled = settle(new_world(2, faults=0))
-    states, _ = explore(settled, suspicion=False, limit=20_000, peace=False)
-    assert states >= 20_000
+    states, _ = explore(settled, suspicion=False, limit=share(20_000), peace=False)
+    assert states >= share(20_000)
 
 
 @pytest.mark.parametrize("suspicion", [True, False], ids=["suspicion", "leases-alone"])
@@ -70,13 +73,13 @@ def test_three_candidates_keep_the_invariants_under_any_two_faults(
 ) -> None:
     """From a settled leader on: two partitions at once, a restart, writes that come twice."""
     settled = replace(settle(new_world(3, faults=0)), faults=2)
-    states, _ = explore(settled, suspicion=suspicion, limit=40_000, peace=False)
+    states, _ = explore(settled, suspicion=suspicion, limit=share(40_000), peace=False)
     with capsys.disabled():
         print(f"\nelection: {states} states of three candidates and two faults", end=" ")
-    assert states >= 40_000
+    assert states >= share(40_000)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(400)
 @given(
     count=st.integers(2, 3),
     suspicion=st.booleans(),

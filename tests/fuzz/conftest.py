@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from support.commands import Commands
+from support.examples import share
 
-DEFAULT_REQUESTS = 2000
+#: Without ``--requests``, where all examples are tried.
+_REQUESTS = 2000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``pytest tests/fuzz --requests 200000``."""
-    parser.addoption(
-        "--requests", type=int, default=DEFAULT_REQUESTS, help="Requests that the fuzzer sends."
-    )
+    parser.addoption("--requests", type=int, default=None, help="Requests that the fuzzer sends.")
 
 
 @pytest.fixture
 def requests(pytestconfig: pytest.Config) -> int:
     """How many requests to send; the option exists only where pytest was given this folder."""
-    number: int = pytestconfig.getoption("--requests", default=DEFAULT_REQUESTS)
-    return number
+    number: int | None = pytestconfig.getoption("--requests", default=None)
+    return number or share(_REQUESTS)
 
 
 @pytest.fixture

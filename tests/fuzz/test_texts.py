@@ -31,6 +31,7 @@ from podsched.config.errors import ConfigError
 from podsched.config.load import load_config, to_public, to_yaml
 from podsched.config.policy_profile import policy_configuration
 from podsched.server.audit.policy import parse_policy
+from support.examples import examples
 from support.fuzz_requests import SEEDS
 from support.fuzz_texts import AUDIT_POLICY, CONFIG, POLICY, changed, text_of
 from support.fuzz_values import odd_text
@@ -102,7 +103,7 @@ def test_any_merge_patch_is_applied_or_refused(requests: int) -> None:
     _each(requests, check)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.one_of(st.text(max_size=200), st.binary(max_size=200)))
 @example("\ud800")
 @example(b"\xff\xfe\x00")

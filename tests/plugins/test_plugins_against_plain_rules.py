@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support import plain_rules
 from support.engine_world import World
 from support.evaluations import seen
+from support.examples import examples
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6))
 def test_verdicts_and_totals_are_those_of_the_plain_rules(seed: int) -> None:
     world = World(seed, strategy={"type": "LeastAllocated"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podsched.api.selectors import EVERYTHING, NOTHING
@@ -22,6 +22,7 @@ from podsched.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from podsched.plugins.inter_pod_affinity.terms import AffinityTerm, AllTerms, SomeTerms
 from podsched.plugins.pod_topology_spread.constraints import MatchingPods
 from podsched.plugins.pod_topology_spread.plugin import PodTopologySpread
+from support.examples import examples
 from support.plain_topology import (
     Manifest,
     Trial,
@@ -116,7 +117,7 @@ def some_nodes(world: TopologyWorld) -> list[Manifest]:
     return nodes or world.scene.nodes[:1]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SEEDS)
 def test_spread_filters_as_the_rule_says_whatever_changed_before(seed: int) -> None:
     world = TopologyWorld(seed)
@@ -130,7 +131,7 @@ def test_spread_filters_as_the_rule_says_whatever_changed_before(seed: int) -> N
         world.mutate()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SEEDS)
 def test_affinity_filters_as_the_rule_says_whatever_changed_before(seed: int) -> None:
     world = TopologyWorld(seed)
@@ -143,7 +144,7 @@ def test_affinity_filters_as_the_rule_says_whatever_changed_before(seed: int) ->
         world.mutate()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SEEDS)
 def test_spread_scores_as_the_rule_says_over_any_feasible_nodes(seed: int) -> None:
     world = TopologyWorld(seed)
@@ -157,7 +158,7 @@ def test_spread_scores_as_the_rule_says_over_any_feasible_nodes(seed: int) -> No
         world.mutate()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SEEDS)
 def test_affinity_scores_as_the_rule_says_over_any_feasible_nodes(seed: int) -> None:
     world = TopologyWorld(seed)
@@ -186,7 +187,7 @@ def random_trial(world: TopologyWorld, node: Manifest) -> list[tuple[Manifest, i
 
 
 @pytest.mark.parametrize(("make", "rule"), [(spread, spread_reason), (affinity, affinity_reason)])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @example(seed=750)  # a nominated pod brings a term with a label that no placed pod's term looks at
 @given(seed=SEEDS)
 def test_a_fork_counts_what_its_own_pods_change(
@@ -215,7 +216,7 @@ def test_a_fork_counts_what_its_own_pods_change(
 
 
 @pytest.mark.parametrize("make", [spread, affinity])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=SEEDS)
 def test_any_part_of_the_rows_is_judged_as_in_the_whole(
     make: Callable[[TopologyWorld, Manifest], Asked], seed: int
@@ -233,7 +234,7 @@ def test_any_part_of_the_rows_is_judged_as_in_the_whole(
 
 
 @pytest.mark.parametrize("make", [spread, affinity])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=SEEDS)
 def test_a_state_that_travelled_to_another_process_says_the_same(
     make: Callable[[TopologyWorld, Manifest], Asked], seed: int
@@ -289,7 +290,7 @@ def test_what_does_not_concern_a_class_leaves_its_inputs_as_they_are() -> None:
     assert all(one.skipped for one in asked)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(SEEDS)
 def test_scores_of_domains_are_those_of_their_nodes(seed: int) -> None:
     world = TopologyWorld(seed)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -19,6 +18,7 @@ from podsched.framework.events import ASSIGNED_POD_DELETE, ClusterEventWithHint,
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue import SchedulingQueue
+from support.examples import examples
 from support.queue_world import NODE_ADD, POD_DELETE, PROFILE, Gate, PrioritySort, pod, pod_class
 
 CLASSES = [pod_class(priority=number % 3) for number in range(4)]
@@ -303,10 +303,5 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.queue.in_flight_events() == {}
 
 
-QueueMachine.TestCase.settings = settings(
-    max_examples=250,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+QueueMachine.TestCase.settings = examples(250, stateful_step_count=60)
 TestQueueMachine = QueueMachine.TestCase

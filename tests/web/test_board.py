@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.web.board import LISTED, Board
@@ -17,7 +17,6 @@ def seen(board: Board) -> dict[str, Any]:
 
 
 @given(st.lists(CHANGES, max_size=30), TICKS)
-@settings(deadline=None)
 def test_a_state_with_all_later_deltas_is_the_later_state(
     before: Changes, ticks: list[Changes]
 ) -> None:
@@ -34,7 +33,6 @@ def test_a_state_with_all_later_deltas_is_the_later_state(
 
 
 @given(st.lists(CHANGES, max_size=40))
-@settings(deadline=None)
 def test_what_is_known_does_not_depend_on_how_it_came_about(changes: Changes) -> None:
     board, latest = Board(), {}
     for kind, key, found in changes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from podsched.web.board import Board
+from support.examples import examples
 from support.page_changes import TICKS, Browser, Changes
 from support.page_script import Script
 
@@ -28,7 +29,7 @@ def loaded(state: dict[str, Any]) -> Script:
 
 
 @given(TICKS)
-@settings(deadline=None, max_examples=30)
+@examples(30)
 def test_the_store_applies_deltas_as_the_board_means_them(
     ticks: list[Changes],
 ) -> None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import Pod
@@ -21,6 +21,7 @@ from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.pods import PodInfo
 from podsched.plugins.registry import factories
 from support.engine_world import node, pod
+from support.examples import examples
 
 
 class Scene:
@@ -85,7 +86,7 @@ def one_by_one(scene: Scene, count: int) -> list[int]:
     return chosen
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_run_of_spreading_pods_goes_where_they_would_go_one_by_one(seed: int, soft: bool) -> None:
     batch, single = Scene(seed, soft=soft), Scene(seed, soft=soft)
@@ -133,7 +134,7 @@ def repelling(scene: Scene, seed: int) -> None:
     scene.template = {"affinity": {"podAntiAffinity": required}}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6))
 def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one(seed: int) -> None:
     batch, single = Scene(seed), Scene(seed)

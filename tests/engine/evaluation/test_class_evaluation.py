@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.filtering import ProfileFilters, Settled, run_filters
 from podsched.engine.runtime.plugin_calls import PluginFailure
 from support.engine_world import World, node
 from support.evaluations import from_scratch, plain, seen
+from support.examples import examples
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> None:
     world = World(seed)
@@ -26,7 +27,7 @@ def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> No
         assert seen(evaluations[at], pendings[at]) == from_scratch(world, pendings[at])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_one_row_and_forks_are_filtered_as_if_every_plugin_were_asked(seed: int) -> None:
     world = World(seed)

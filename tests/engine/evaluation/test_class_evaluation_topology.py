@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.selection import Selector
 from support.engine_world import World
 from support.evaluations import from_scratch, seen
+from support.examples import examples
 from support.worlds import Evaluated
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> None:
     one = Evaluated(seed)
@@ -31,7 +32,7 @@ def test_after_any_changes_it_equals_an_evaluation_from_scratch(seed: int) -> No
         assert seen(evaluations[at], pendings[at]) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(2, 12))
 # Constraints with an empty selector: they count no pod, but do in trials.
 @example(2777, 3)

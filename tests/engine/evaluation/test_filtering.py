@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.usage_columns import FIRST_COLUMNS
@@ -18,6 +18,7 @@ from podsched.framework.nodes import ForkedColumns
 from podsched.framework.plugin import CycleState
 from support.engine_world import World
 from support.evaluations import plain
+from support.examples import examples
 
 
 def shown(fork: ForkedColumns) -> list[object]:
@@ -28,7 +29,7 @@ def shown(fork: ForkedColumns) -> list[object]:
     return [pods, usage, ports]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_a_fork_is_filtered_with_nominees_as_a_fork_of_it_that_has_them(seed: int) -> None:
     world = World(seed)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.lookahead import LookaheadScores
 from podsched.engine.evaluation.row_groups import NO_TOTAL
 from support.engine_world import World
+from support.examples import examples
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_as_long_as_steps_are_safe_they_are_what_evaluations_find(seed: int) -> None:
     world = World(seed)

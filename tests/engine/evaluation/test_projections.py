@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
@@ -24,6 +24,7 @@ from podsched.v1 import objects_pb2 as v1
 from support import engine_world
 from support.engine_world import World, container, node
 from support.evaluations import from_scratch, seen
+from support.examples import examples
 from support.plain_topology import Manifest
 from support.topology_world import TopologyWorld
 from support.worlds import Evaluated
@@ -77,7 +78,7 @@ def variants(world: TopologyWorld, count: int) -> list[Manifest]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6))
 # A nominated pod brings a term while another, which does not concern the pod, has gone.
 @example(156785)
@@ -101,7 +102,7 @@ def test_pods_of_one_key_get_the_answers_that_each_would_get_alone(seed: int) ->
             assert seen(shared.evaluation(pending), pending) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(2, 10))
 def test_a_batch_of_pods_of_one_key_goes_where_they_would_go_one_by_one(
     seed: int, count: int
@@ -123,14 +124,14 @@ def test_a_batch_of_pods_of_one_key_goes_where_they_would_go_one_by_one(
     assert run.rows == chosen
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6))
 def test_what_differs_between_keys_is_what_plugins_read(seed: int) -> None:
     world = World(seed)
     _check_classes_that_come_and_go(world, 30)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 10**6))
 def test_beside_plugins_that_declare_no_projection_the_others_share_columns(seed: int) -> None:
     _check_classes_that_come_and_go(World(seed, scores={"ReadsLabels": ReadsLabels}), 20)
@@ -260,7 +261,7 @@ def _mounting(pod: v1.Pod) -> None:
     pod.spec.volumes.add(name="v").persistent_volume_claim.claim_name = "another"
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(0, 7))
 def test_plugins_that_say_so_make_the_same_of_pods_that_differ_in_parts(
     seed: int, chosen: int

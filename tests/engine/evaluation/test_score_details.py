@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.row_groups import NO_TOTAL
@@ -11,6 +11,7 @@ from podsched.engine.evaluation.score_details import RUNNERS_UP, best_rows, deta
 from podsched.engine.evaluation.selection import Selector
 from support.engine_world import World
 from support.evaluations import from_scratch
+from support.examples import examples
 
 
 def test_the_best_others_follow_the_chosen_row_and_those_that_do_not_fit_are_left_out() -> None:
@@ -21,7 +22,7 @@ def test_the_best_others_follow_the_chosen_row_and_those_that_do_not_fit_are_lef
     assert total.tolist() == [70, NO_TOTAL, 90, 90, 80], "the evaluation's own is left alone"
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_the_scores_told_are_those_of_an_evaluation_from_scratch(seed: int) -> None:
     world = World(seed)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.selection import Ending, Selector
@@ -17,6 +17,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.rows.normalize import default_normalize
 from support.engine_world import World, container, node
+from support.examples import examples
 
 LEAST = {"type": "LeastAllocated"}
 
@@ -72,7 +73,7 @@ def world_size(seed: int) -> int:
     return 3 + seed % 20
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(1, 60))
 def test_a_batch_goes_where_its_pods_would_go_one_by_one(seed: int, count: int) -> None:
     one, many = prepared(seed), prepared(seed)
@@ -92,7 +93,7 @@ def test_a_batch_goes_where_its_pods_would_go_one_by_one(seed: int, count: int) 
     assert (run.ending is Ending.PLACED) == (len(placer.rows) == count)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_each_choice_of_a_batch_is_among_the_best_at_its_turn(seed: int) -> None:
     world, checking = prepared(seed), prepared(seed)
@@ -107,7 +108,7 @@ def test_each_choice_of_a_batch_is_among_the_best_at_its_turn(seed: int) -> None
         Placer(checking).commit([pending], [row])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_a_batch_in_parts_is_placed_as_in_one_go(seed: int, rounds: int) -> None:
     whole, parts = prepared(seed), prepared(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import PodClasses
@@ -14,6 +14,7 @@ from podsched.engine.evaluation.evaluation_result import EvaluationResult
 from podsched.engine.evaluation.sharding import adopt, evaluate, request_for
 from support.engine_world import World
 from support.evaluations import from_scratch, seen
+from support.examples import examples
 
 
 def parts(world: World, pending: PendingEvaluation, count: int) -> list[EvaluationResult]:
@@ -30,7 +31,7 @@ def parts(world: World, pending: PendingEvaluation, count: int) -> list[Evaluati
     return answers
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_any_split_into_parts_gives_what_the_whole_gives(seed: int, count: int) -> None:
     world = World(seed)
@@ -45,7 +46,7 @@ def test_any_split_into_parts_gives_what_the_whole_gives(seed: int, count: int) 
         assert seen(evaluation, pod) == seen(world.evaluation(pod), pod)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_what_changed_on_the_way_is_evaluated_again(seed: int) -> None:
     world = World(seed)

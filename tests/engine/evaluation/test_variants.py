@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
@@ -20,6 +20,7 @@ from podsched.framework.pods import PodInfo
 from podsched.plugins.node_resources import loops as node_resources
 from support.engine_world import World, container, node, pod
 from support.evaluations import from_scratch
+from support.examples import examples
 
 
 class Varied:
@@ -96,7 +97,7 @@ def loops(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_variant_goes_where_it_would_go_on_its_own(seed: int, calm: bool) -> None:
     """In ``calm`` worlds, where nodes are not avoided and nothing is preferred, most are sure."""

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
@@ -17,6 +17,7 @@ from podsched.engine.simulation import simulate
 from podsched.plugins.registry import BUILT_IN
 from support.changes_world import message, random_world
 from support.engine_world import World, node, pod
+from support.examples import examples
 from support.topology_world import TopologyWorld
 
 Scenario = dict[str, Any]
@@ -60,14 +61,14 @@ def check(scenario: Scenario) -> Scenario:
     return other
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 1_000_000))
 def test_a_decision_on_demands_of_all_kinds_stays(seed: int) -> None:
     world = random_world(seed)
     check(scenario_of([*world.nodes, *world.pods], message(world.pending), None))
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 1_000_000))
 def test_a_decision_on_topology_stays(seed: int) -> None:
     world = TopologyWorld(seed)
@@ -83,7 +84,7 @@ def test_a_decision_on_topology_stays(seed: int) -> None:
     check(scenario_of([*map(message, scene.nodes), *pods, *others], message(pending), None))
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 1_000_000))
 def test_a_decision_on_images_and_numbers_in_labels_stays(seed: int) -> None:
     world = World(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.explain.fitting import Fitting, fit
@@ -13,6 +13,7 @@ from podsched.engine.explain.groups import groups, verdict
 from podsched.engine.simulation import simulate_pod
 from podsched.framework.pods import PodInfo
 from support.engine_world import World
+from support.examples import examples
 from support.explain_world import ExplainWorld
 from support.worlds import Evaluated
 
@@ -61,7 +62,7 @@ def check_rejections_alone(fitting: Fitting) -> None:
     assert all(step.HasField("rejects_alone") for step in asked)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10_000), changes=st.integers(0, 40))
 def test_the_funnel_is_that_of_a_simulation(seed: int, changes: int) -> None:
     world = World(seed, nodes=8)
@@ -71,7 +72,7 @@ def test_the_funnel_is_that_of_a_simulation(seed: int, changes: int) -> None:
         check_against_a_simulation(world, world.pending(template))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10_000))
 def test_so_it_is_with_constraints_between_pods(seed: int) -> None:
     world = Evaluated(seed)

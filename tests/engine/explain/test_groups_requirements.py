@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.explain.fitting import fit
@@ -11,6 +11,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import MeasuresRequirements
 from podsched.plugins.pod_topology_spread.plugin import REASON_MISSING_LABEL
 from support.engine_world import World
+from support.examples import examples
 from support.worlds import Evaluated
 
 
@@ -36,7 +37,7 @@ def check(world: World | Evaluated, pod: PodInfo) -> None:
                 assert bool(missed[at]) == bool(reasons), (named.name, reasons)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10_000), changes=st.integers(0, 40))
 def test_a_node_is_rejected_where_it_misses_something(seed: int, changes: int) -> None:
     world = World(seed, nodes=8)
@@ -46,7 +47,7 @@ def test_a_node_is_rejected_where_it_misses_something(seed: int, changes: int) -
         check(world, world.pending(template))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10_000))
 def test_so_it_is_with_skews(seed: int) -> None:
     world = Evaluated(seed)

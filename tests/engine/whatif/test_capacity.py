@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.whatif.capacity import capacity
 from support.engine_world import container, pod
+from support.examples import examples
 from support.whatif_world import node, owned, world
 
 MOST = 1000
@@ -102,7 +103,7 @@ def clusters(draw: st.DrawFn) -> list[Any]:
     spec=st.sampled_from(SPECS),
     cpu=st.sampled_from(("0", "100m", "700m")),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_it_is_what_scheduling_one_by_one_comes_to(
     objects: list[Any], spec: dict[str, Any], cpu: str
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.whatif.budgets import Budgets
@@ -17,6 +17,7 @@ from podsched.engine.whatif.defragmentation import (
 )
 from podsched.engine.whatif.evacuation import replacement
 from podsched.engine.whatif.world import World
+from support.examples import examples
 from support.whatif_world import budget, node, owned, world
 
 LARGE = {"cpu": "4", "pods": "9"}
@@ -142,7 +143,7 @@ def clusters(draw: st.DrawFn) -> list[Any]:
 
 
 @given(objects=clusters(), room=st.booleans())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_every_step_can_be_made_after_those_before_it(objects: list[Any], room: bool) -> None:
     if room:
         objects = [*objects, owned("waits", cpu="3")]

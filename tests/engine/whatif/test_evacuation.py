@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.whatif.budgets import Budgets
 from podsched.engine.whatif.evacuation import Fate, Move, drain, lose, schedule_all
 from podsched.engine.whatif.world import World
+from support.examples import examples
 from support.whatif_world import budget, node, owned, world
 
 
@@ -110,7 +111,7 @@ def clusters(draw: st.DrawFn) -> list[Any]:
 
 
 @given(objects=clusters(), number=st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_at_no_moment_of_a_drain_is_a_budget_violated(objects: list[Any], number: int) -> None:
     made = world(objects)
     before = budgets_of(made)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.whatif.headroom import GIB, headroom
 from support.engine_world import container, pod
+from support.examples import examples
 from support.whatif_world import node, owned, world
 
 
@@ -67,7 +68,7 @@ def test_an_empty_cluster_has_no_headroom() -> None:
     sizes=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 64)), min_size=1, max_size=5),
     used=st.lists(st.integers(1, 2000), max_size=5),
 )
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_largest_pod_fits_and_no_larger_one(
     sizes: list[tuple[int, int]], used: list[int]
 ) -> None:

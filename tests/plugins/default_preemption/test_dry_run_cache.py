@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.engine.evaluation.filtering import ProfileFilters
@@ -19,6 +19,7 @@ from podsched.plugins.default_preemption.dry_run_cache import DryRunCache
 from podsched.plugins.default_preemption.plugin import best_candidates
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import World
+from support.examples import examples
 
 
 def with_priorities(seed: int) -> World:
@@ -76,7 +77,7 @@ def reasons(found: DryRun) -> dict[int, tuple[Code, set[str]]]:
     return {row: (status.code, set(status.reasons)) for row, status in found.rejected.items()}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -> None:
     world = with_priorities(seed)
@@ -95,7 +96,7 @@ def test_after_any_changes_the_victims_are_those_of_a_fresh_dry_run(seed: int) -
         assert reasons(cached) == reasons(fresh)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> None:
     world, cache = with_priorities(seed), DryRunCache()
@@ -119,7 +120,7 @@ def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> N
         assert best is None or found.victims(best) == candidates[best]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
     """Whatever changes between the parts."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import PodDisruptionBudget
@@ -24,6 +24,7 @@ from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 from support.engine_world import node, pod
+from support.examples import examples
 from support.plain_preemption import (
     PlainBudget,
     PlainNode,
@@ -406,7 +407,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[PlainNode], list[PlainBudget], Plain
     return nodes, budgets, PlainPod("high", draw(st.integers(1, 8)), draw(st.integers(1, 6)))
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(clusters())
 def test_victims_equal_a_plain_reading_of_the_rules_on_every_node(
     cluster: tuple[list[PlainNode], list[PlainBudget], PlainPod],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from podsched.cache.objects import ClusterState
@@ -14,6 +14,7 @@ from podsched.framework.plugin import ProjectingPlugin
 from podsched.plugins.legacy.registry import LEGACY
 from podsched.v1 import objects_pb2 as v1
 from support import plain_legacy as plain
+from support.examples import examples
 from support.legacy_world import RACK, RETIRING, LegacyWorld
 from support.plugin_world import filtered, info, made, scored
 
@@ -84,7 +85,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("name", "args", "points"), PRIORITIES)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @example(496)  # regions without zones
 @given(st.integers(0, 10**6))
 def test_a_priority_gives_every_node_the_points_of_its_rule(
@@ -101,7 +102,7 @@ def test_a_priority_gives_every_node_the_points_of_its_rule(
 
 
 @pytest.mark.parametrize(("name", "args", "reasons"), PREDICATES)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6))
 def test_a_predicate_rejects_every_node_for_the_reasons_of_its_rule(
     name: str, args: dict[str, Any], reasons: Reasons, seed: int
@@ -117,7 +118,7 @@ def test_a_predicate_rejects_every_node_for_the_reasons_of_its_rule(
 
 
 @pytest.mark.parametrize("name", [name for name in LEGACY if name != "AlwaysCheckAllPredicates"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6))
 def test_pods_of_equal_projections_get_equal_answers(name: str, seed: int) -> None:
     world = LegacyWorld(seed)

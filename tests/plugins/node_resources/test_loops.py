@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.plugins.node_resources import loops
 from podsched.plugins.node_resources.loops import choose, compile_loops
+from support.examples import examples
 
 AMOUNT = st.integers(1, 2**45 - 1)
 
@@ -38,7 +39,7 @@ def nodes(draw: st.DrawFn) -> tuple[Any, ...]:
     return (*amounts, balance, room, np.array(others, dtype=np.float64))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(nodes(), st.lists(AMOUNT, min_size=4, max_size=4), st.integers(1, 100))
 def test_the_compiled_loop_gives_the_same_totals_bit_by_bit(
     nodes: tuple[Any, ...], wanted: list[int], weight: int

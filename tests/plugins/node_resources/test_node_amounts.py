@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.cache import Cache
@@ -22,6 +22,7 @@ from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBal
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.node_amounts import MAX_ALLOCATABLE, NodeAmounts
 from support.engine_world import container, node, pod
+from support.examples import examples
 
 CPU = st.sampled_from(["1", "3900m", "32", "7"])
 #: The last two are too large to be exact, and nothing at all.
@@ -80,7 +81,7 @@ def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
         assert plugin.score(state, pending, nodes, some).tolist() == whole[some].tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(CPU, MEMORY), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 5), REQUESTS), max_size=12),

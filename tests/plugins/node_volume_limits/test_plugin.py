@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.framework.events import QueueingHint
@@ -19,6 +19,7 @@ from podsched.plugins.node_volume_limits.plugin import (
     NodeVolumeLimits,
 )
 from podsched.v1 import objects_pb2 as v1
+from support.examples import examples
 from support.volume_world import (
     Manifest,
     VolumeWorld,
@@ -187,7 +188,7 @@ def test_the_pickled_state_gives_the_same_verdicts() -> None:
     assert not here.passed.all()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.data())
 def test_counting_agrees_with_sets_of_volumes(data: st.DataObject) -> None:
     names = [f"c{i}" for i in range(6)]

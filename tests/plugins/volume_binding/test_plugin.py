@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.framework.plugin import FIXED_INPUTS, CycleState
@@ -23,6 +23,7 @@ from podsched.plugins.volume_binding.plugin import (
     REASON_VOLUME_NOT_EXIST,
 )
 from podsched.v1 import objects_pb2 as v1
+from support.examples import examples
 from support.volume_world import (
     SELECTED_NODE,
     Manifest,
@@ -386,7 +387,7 @@ def zone_terms(terms: list[list[str]]) -> dict[str, Any]:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [e]} for e in expressions]}}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_matching_over_rows_agrees_with_matching_node_by_node(data: st.DataObject) -> None:
     sizes = st.sampled_from(("1Gi", "2Gi", "3Gi"))

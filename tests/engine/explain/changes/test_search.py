@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api import quantity
@@ -17,6 +17,7 @@ from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.search import FINDERS, find_changes
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
+from support.examples import examples
 from support.plain_topology import REQUIRED, Manifest
 
 GATES = "schedulingGates"
@@ -43,7 +44,7 @@ def ungated(world: World) -> World:
     return World(pending, world.nodes, world.pods)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 1_000_000))
 def test_every_suggested_change_makes_the_pod_fit(seed: int) -> None:
     world = random_world(seed)
@@ -55,7 +56,7 @@ def test_every_suggested_change_makes_the_pod_fit(seed: int) -> None:
             assert fits >= set(change.examples), change
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 1_000_000))
 def test_no_smaller_change_of_the_kind_makes_the_pod_fit(seed: int) -> None:
     world = random_world(seed)
@@ -72,7 +73,7 @@ def test_no_smaller_change_of_the_kind_makes_the_pod_fit(seed: int) -> None:
             assert not other.fits(), (kind, found.get(kind))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 1_000_000))
 def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
     question = random_world(seed).question()

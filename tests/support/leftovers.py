@@ -1,0 +1,58 @@
+"""What a run of the tests leaves behind: nothing, or it has failed.
+
+A run has a temporary folder of its own, which all processes that it starts inherit. In the end the
+folder must be empty, and no process may live that has it in its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from support.eventually import eventually_blocking
+
+#: Seconds in which processes that were just killed may still be there.
+_GRACE = 10.0
+
+
+class TemporaryFolder:
+    """The temporary folder of this process and its children, until ``leave``."""
+
+    def __init__(self) -> None:
+        # Ray puts Unix sockets below it, whose paths may not exceed 107 bytes: a short name.
+        self.path = Path(tempfile.mkdtemp(prefix="t"))
+        self._before = os.environ.get("TMPDIR")
+        # Where pytest keeps the directories of tests that failed.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
+
+    def leave(self) -> list[str]:
+        """Remove it; return what was found in it, and the processes that still have it."""
+        found: list[str] = []
+        try:
+            eventually_blocking("processes end", self._processes, [], within=_GRACE)
+        except AssertionError:
+            found += self._processes()
+        found += [str(path) for path in sorted(self.path.rglob("*")) if not path.is_dir()]
+        shutil.rmtree(self.path, ignore_errors=True)
+        tempfile.tempdir = None
+        if self._before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = self._before
+        return found
+
+    def _processes(self) -> list[str]:
+        """Return the processes that were started with this folder, as ps has them."""
+        mark = f"TMPDIR={self.path}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    found.append(f"process {entry.name} {command.strip()}")
+            except OSError:
+                continue
+        return sorted(found)
