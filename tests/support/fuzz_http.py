@@ -47,13 +47,14 @@ _ACCEPTS = (
     "application/vnd.kubernetes.protobuf", "application/cbor", "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf,application/json", "application/json," * 500,
 )  # fmt: skip
+_APPLY = "application/apply-patch+yaml"
 _TYPES = {
     "POST": ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"),
     "PUT": ("application/json", "application/yaml"),
     "DELETE": ("application/json", ""),
     "PATCH": (
         "application/merge-patch+json", "application/strategic-merge-patch+json",
-        "application/json-patch+json", "application/apply-patch+yaml",
+        "application/json-patch+json", _APPLY,
     ),
 }  # fmt: skip
 _ODD_TYPES = ("application/json; charset=x", "text/plain", "application/cbor", "multipart/x", "//")
@@ -105,7 +106,11 @@ class HttpFuzzer:
             content_type = rng.choice(types if rng.random() < 0.95 else _ODD_TYPES)
             headers["Content-Type"] = content_type
             body = self._body(method, content_type)
-        return HttpRequest(method, f"{path}{self._query(path)}", headers, body)
+        query = self._query(path)
+        if headers.get("Content-Type") == _APPLY and "?" not in path and rng.random() < 0.9:
+            manager = f"?fieldManager={rng.choice('ab')}&force={rng.choice(_FLAGS)}"
+            query = f"{manager}&{query[1:]}" if query else manager
+        return HttpRequest(method, f"{path}{query}", headers, body)
 
     # ------------------------------------------------------------------ path and query
 
@@ -171,6 +176,7 @@ class HttpFuzzer:
             if content_type.endswith("yaml"):
                 patch |= {key: manifest[key] for key in ("kind", "apiVersion")}
                 patch["metadata"] = {"name": manifest["metadata"]["name"]}
+                self._thin(patch)
             if rng.random() < 0.3:
                 patch[part] = dict(rng.choice(DIRECTIVES))
             return patch
@@ -185,6 +191,18 @@ class HttpFuzzer:
             manifest["metadata"] |= {"name": f"new-{rng.randrange(10)}"}
             manifest["metadata"].pop("resourceVersion", None)
         return manifest
+
+    def _thin(self, document: Any) -> None:
+        """Leave some items and members out, which who applies then owns no longer."""
+        rng = self._rng
+        inner = [*document.values()] if isinstance(document, dict) else document
+        for part in inner:
+            if isinstance(part, dict | list):
+                self._thin(part)
+        if isinstance(document, list) and rng.random() < 0.3:
+            del document[rng.randrange(len(document) + 1) :]
+        elif isinstance(document, dict) and document and rng.random() < 0.1:
+            del document[rng.choice(sorted(document))]
 
     def _seed(self) -> AnyObject:
         resource = getattr(self, "_resource", None)

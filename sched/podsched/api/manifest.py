@@ -11,6 +11,7 @@ Non-goals: whether the values make sense (``validation``), and defaults (``defau
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,13 +123,14 @@ for _type in ("int", "float", "bool"):
     _Loader.add_constructor(_tag, _fitting(_Loader.yaml_constructors[_tag]))
 
 
-def load_documents(text: str | bytes) -> list[dict[str, Any]]:
+def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[dict[str, Any]]:
     """Return the documents of YAML or JSON text; empty ones are left out and Lists are opened.
 
+    most_events: keys and values that it may have; maps and lists count twice.
     Raises ManifestError, also for text that is nested too deeply or unfolds to too much.
     """
     try:
-        _check_structure(text)
+        _check_structure(text, most_events)
         loaded = list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split()) or "nested too deeply"
@@ -139,7 +141,7 @@ def load_documents(text: str | bytes) -> list[dict[str, Any]]:
     return documents
 
 
-def _check_structure(text: str | bytes) -> None:
+def _check_structure(text: str | bytes, most_events: float) -> None:
     """Raise YAMLError for text that would cost more than its size says. Linear and not recursive.
 
     Reads the events alone, a third of the time that loading takes.
@@ -147,7 +149,7 @@ def _check_structure(text: str | bytes) -> None:
     sizes: dict[str, int] = {}  # nodes behind each anchor, its aliases unfolded
     opened: list[tuple[str | None, int]] = []  # the anchors of what is open, nodes before it
     nodes = aliased = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in _events(text, most_events):
         if isinstance(event, yaml.AliasEvent):
             size = _size_behind(event, opened, sizes)
             nodes += size
@@ -168,6 +170,14 @@ def _check_structure(text: str | bytes) -> None:
                 sizes[anchor] = nodes - before
         elif isinstance(event, yaml.DocumentStartEvent):
             sizes.clear()
+
+
+def _events(text: str | bytes, most: float) -> Iterator[yaml.Event]:
+    """Yield the events of YAML. Raises YAMLError when there are too many."""
+    for number, event in enumerate(yaml.parse(text, Loader=_Loader)):
+        if number > most:
+            raise _structure_error(f"more than {most:,} keys and values: write it as JSON", event)
+        yield event
 
 
 def _size_behind(

@@ -196,3 +196,50 @@ async def test_a_change_by_another_way_takes_the_field_over(kube: KubeClient) ->
     await kube.request("PATCH", f"{PODS}/applied?fieldManager=hand", patch, MERGE)
     refused = await applied(kube, "one", {"app": "web"})
     assert 'conflict with "hand"' in refused.json["message"]
+
+
+async def test_an_item_that_is_applied_no_longer_is_not_stored_without_its_name(
+    kube: KubeClient,
+) -> None:
+    def config(*names: str) -> dict[str, Any]:
+        env = [{"name": name, "value": "v"} for name in names]
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "main:1", "env": env}]},
+        }
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "applied"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template},
+        }
+
+    names = [f"e{number}" for number in range(20)]
+    path = "/apis/apps/v1/namespaces/default/replicasets/applied"
+    for wanted in (names, names[::2]):
+        await kube.request("PATCH", f"{path}?fieldManager=one", config(*wanted), APPLY)
+    stored = (await kube.request("GET", path)).json
+    [main] = stored["spec"]["template"]["spec"]["containers"]
+    assert main["env"] == [{"name": name, "value": "v"} for name in names[::2]]
+
+
+async def test_a_configuration_with_too_many_fields_is_refused(kube: KubeClient) -> None:
+    many = [{"name": f"c{number}"} for number in range(10_000)]
+    config = manifest("applied") | {"spec": {"containers": many}}
+    refused = await kube.request("PATCH", f"{PODS}/applied?fieldManager=one", config, APPLY)
+    assert refused.status == 413
+    assert "10,000 fields at most" in refused.json["message"]
+
+
+async def test_a_key_that_stands_twice_in_a_configuration_is_refused(kube: KubeClient) -> None:
+    body = b'{"apiVersion":"v1","kind":"Pod","kind":"Pod","metadata":{"name":"applied"}}'
+    refused = await kube.request("PATCH", f"{PODS}/applied?fieldManager=one", body, APPLY)
+    assert (refused.status, refused.json["reason"]) == (400, "BadRequest")
+    assert 'key "kind" already set' in refused.json["message"]
+
+
+async def test_yaml_with_too_many_values_is_refused_before_it_is_loaded(kube: KubeClient) -> None:
+    body = "kind: Pod\nspec:\n" + "- a\n" * 21_000
+    refused = await kube.request("PATCH", f"{PODS}/applied?fieldManager=one", body.encode(), APPLY)
+    assert refused.status == 400
+    assert "more than 20,000 keys and values: write it as JSON" in refused.json["message"]

@@ -12,6 +12,7 @@ from podsched.api.manifest import ManifestError, load_documents
 from podsched.api.objects import AnyObject
 from podsched.api.quantity import QuantityError
 from podsched.server.errors import Violation
+from podsched.server.patching import is_deep
 from podsched.server.rest.failures import RestError, bad_request, failed_options
 from podsched.server.rest.messages import JSON, Request
 from podsched.server.rest.protobuf_bodies import MEDIA as PROTOBUF
@@ -21,6 +22,9 @@ from podsched.server.rest.resources import Resource
 from podsched.server.rest.shapes import micro_time_problem
 
 YAML: Final = "application/yaml"
+#: Keys and values in YAML, maps and lists twice: each takes some 20 us. JSON costs less, and may
+#: have what fits.
+_MOST_YAML_EVENTS: Final = 20_000
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 MOST_WARNINGS: Final = 50
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -71,8 +75,18 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
 
 
 def _yaml(raw: bytes) -> Any:
+    # kubectl and client-go write the configurations that they apply, which are YAML, as JSON; to
+    # read that as YAML takes forty times as long.
+    if raw.lstrip().startswith(b"{"):
+        try:
+            content = json.loads(raw, object_pairs_hook=_object)
+        except (ValueError, RecursionError):
+            pass  # it may be YAML all the same, and if not, that is said better below
+        else:
+            if not is_deep(content):
+                return content
     try:
-        documents = load_documents(raw)
+        documents = load_documents(raw, most_events=_MOST_YAML_EVENTS)
     except ManifestError as error:
         raise ValueError(str(error)) from None
     if len(documents) != 1:

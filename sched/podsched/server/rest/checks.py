@@ -19,6 +19,7 @@ from podsched.server.entries import Entry
 from podsched.server.errors import ApiError, Violation
 from podsched.server.rest.bodies import YAML, check_kind, parsed, read_object
 from podsched.server.rest.failures import RestError, about, bad_request, causes_of, failed_options
+from podsched.server.rest.fieldsets import MOST_FIELDS, is_large
 from podsched.server.rest.messages import Request
 from podsched.server.rest.resources import EVENTS_GROUP, Resource
 from podsched.server.rest.routes import Target
@@ -33,11 +34,16 @@ _NAMESPACES: Final = (
 
 
 def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, Any]:
-    """Return the configuration of a server-side apply, YAML or JSON. Raises RestError 400."""
+    """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
     resource = target.resource
-    config, _ = parsed(_as_yaml(request), raw, resource.kind.name)
+    config, doubled = parsed(_as_yaml(request), raw, resource.kind.name)
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: an object was expected")
+    if is_large(config):
+        text = f"a configuration may have {MOST_FIELDS:,} fields at most: create or replace instead"
+        raise errors.too_large(text)
+    if doubled:
+        raise bad_request(f'error decoding YAML: key "{doubled[0]}" already set in map')
     for field in ("apiVersion", "kind"):
         if not config.get(field):
             raise bad_request(f"apply: {field} must be set")

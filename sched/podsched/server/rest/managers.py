@@ -7,27 +7,40 @@ Fields are accounted for from the first apply on: an object that was never appli
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import itemgetter
 from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.objects import AnyObject, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.server.entries import Entry
-from podsched.server.rest.failures import RestError
+from podsched.server.errors import too_large
+from podsched.server.rest.failures import RestError, bad_request
 from podsched.server.rest.fieldsets import (
-    Path,
+    MOST_FIELDS,
+    Fields,
+    difference,
+    fields_of,
     from_fields,
+    intersection,
+    is_large,
     merged,
-    paths_of,
+    pruned,
     shown,
     to_fields,
-    without,
+    twice,
+    union,
 )
 from podsched.server.rest.resources import Resource
 
 _FIRST: Final = "before-first-apply"
+#: What every configuration names, so that nobody can let go of all metadata.
+_IDENTITY: Final[Fields] = {"f:metadata": {"f:name": {".": {}}}}
+#: Conflicts that are told one by one; each names a field, so that many are a long answer.
+_MOST_CONFLICTS: Final = 100
 _APPLY, _UPDATE = "Apply", "Update"
 #: What nobody manages: the identity of the object, and what the server keeps.
 _UNMANAGED: Final = frozenset(
@@ -63,7 +76,7 @@ class _Owner:
     manager: Manager
     version: str
     time: str
-    paths: set[Path] = field(default_factory=set)
+    fields: Fields = field(default_factory=dict)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> _Owner:
@@ -82,19 +95,37 @@ class _Owner:
             "apiVersion": self.version,
             "time": self.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": to_fields(self.paths),
+            "fieldsV1": to_fields(self.fields),
         }
         if self.manager.subresource:
             found["subresource"] = self.manager.subresource
         return found
 
 
-def _fields(content: Mapping[str, Any]) -> dict[Path, Any]:
+def _manageable(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what can be managed of an object."""
     metadata = content.get("metadata") or {}
     kept = {key: value for key, value in metadata.items() if key not in _UNMANAGED}
     rest = {k: v for k, v in content.items() if k not in ("apiVersion", "kind", "metadata")}
-    return paths_of({**rest, "metadata": kept} if kept else rest)
+    return {**rest, "metadata": kept} if kept else rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What one version of an object sets differently than the one before, and sets no longer."""
+
+    changed: Fields
+    gone: Fields
+
+    @classmethod
+    def between(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> _Difference:
+        before, after = _manageable(old), _manageable(new)
+        gone = difference(_all_of(before), _all_of(after))
+        return cls(fields_of(after, before) if after else {}, gone)
+
+
+def _all_of(content: Mapping[str, Any]) -> Fields:
+    return fields_of(content) if content else {}
 
 
 def _owners(content: Mapping[str, Any]) -> list[_Owner]:
@@ -107,11 +138,17 @@ def _now(clock: Callable[[], float]) -> str:
 
 
 def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration in the form in which objects are stored."""
+    """Return a configuration in the form in which objects are stored.
+
+    Raises RestError 400 for one in which an item of a list stands twice.
+    """
     message = resource.kind.new()
     stripped = {key: value for key, value in config.items() if key not in ("apiVersion", "kind")}
     codec.Reader().read(message, resource.hide(stripped), "")
-    return resource.show(codec.write(message))
+    content = resource.show(codec.write(message))
+    if (doubled := next(twice(content), None)) is not None:
+        raise bad_request(f"{doubled}: duplicate entries for this key")
+    return content
 
 
 def applied(
@@ -123,34 +160,39 @@ def applied(
     version: str,
     clock: Callable[[], float] = time.time,
 ) -> dict[str, Any]:
-    """Return an object with a configuration applied. Raises RestError for conflicts.
+    """Return an object with a configuration applied. Raises ApiError for conflicts.
 
-    version: the apiVersion that the configuration is of.
+    version: the apiVersion that the configuration is of. As structured-merge-diff's
+    ``Updater.Apply``: the object is merged with the configuration, loses what the manager has
+    applied before and nobody owns any more, and what differs then from the object as it was is
+    in conflict with others who own it.
     """
+    if is_large(live):
+        raise too_large(f"the object has more than {MOST_FIELDS:,} fields: replace it instead")
     config = _own_part(config, manager)
-    wanted, before = _fields(config), _fields(live)
-    owners = _owners(live) or _first_owner(before, version, clock)
+    owners = _owners(live) or _first_owner(live, version, clock)
     own = next((owner for owner in owners if owner.manager == manager), None)
     others = [owner for owner in owners if owner is not own]
-    changed = {path for path, value in wanted.items() if before.get(path, _ABSENT) != value}
-    conflicts = {path: owner for owner in others for path in sorted(changed & owner.paths)}
+    mine = _Owner(manager, version, "", _all_of(_manageable(config)))
+    content: dict[str, Any] = merged(dict(live), config)
+    if own is not None:
+        owned = reduce(union, (owner.fields for owner in others), union(mine.fields, _IDENTITY))
+        content = pruned(content, own.fields, owned)
+    change = _Difference.between(live, content)
+    conflicts = [
+        (owner, fields)
+        for owner in others
+        if (fields := intersection(owner.fields, change.changed))
+    ]
     if conflicts and not force:
         raise _conflict(conflicts)
     for owner in others:
-        owner.paths -= changed
-    content: dict[str, Any] = merged(dict(live), config)
-    for path in (own.paths if own else set()) - set(wanted):
-        if not any(path in owner.paths for owner in others):
-            content = without(content, path)
-    mine = _Owner(manager, version, "", set(wanted))
-    same = own is not None and own.paths == mine.paths and _fields(content) == before
+        owner.fields = difference(difference(owner.fields, change.changed), change.gone)
+    same = own is not None and own.fields == mine.fields and not change.changed and not change.gone
     mine.time = own.time if own is not None and same else _now(clock)
-    listed = [owner.content() for owner in [*others, mine] if owner.paths]
+    listed = [owner.content() for owner in [*others, mine] if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
     return content
-
-
-_ABSENT: Final = object()
 
 
 def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
@@ -161,26 +203,27 @@ def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "status"}
 
 
-def _first_owner(
-    before: Mapping[Path, Any], version: str, clock: Callable[[], float]
-) -> list[_Owner]:
-    if not before:
-        return []
-    return [_Owner(Manager(_FIRST, _UPDATE), version, _now(clock), set(before))]
+def _first_owner(live: Mapping[str, Any], version: str, clock: Callable[[], float]) -> list[_Owner]:
+    fields = _all_of(_manageable(live))
+    return [_Owner(Manager(_FIRST, _UPDATE), version, _now(clock), fields)] if fields else []
 
 
-def _conflict(conflicts: Mapping[Path, _Owner]) -> RestError:
+def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
+    found = [(field, owner) for owner, fields in conflicts for field in shown(fields)]
+    found.sort(key=itemgetter(0))
     causes = [
         {
             "reason": "FieldManagerConflict",
             "message": f'conflict with "{owner.manager.name}"{_using(owner)}',
-            "field": shown(path),
+            "field": field,
         }
-        for path, owner in sorted(conflicts.items())
+        for field, owner in found[:_MOST_CONFLICTS]
     ]
-    noun = "conflict" if len(causes) == 1 else "conflicts"
+    noun = "conflict" if len(found) == 1 else "conflicts"
     listed = [f"{cause['message']}: {cause['field']}" for cause in causes]
-    text = f"Apply failed with {len(causes)} {noun}: "
+    if len(found) > len(causes):
+        listed.append(f"and {len(found) - len(causes)} more")
+    text = f"Apply failed with {len(found)} {noun}: "
     text += listed[0] if len(listed) == 1 else "conflicts:\n- " + "\n- ".join(listed)
     return RestError(409, "Conflict", text, {"causes": causes}, code=StatusCode.ABORTED)
 
@@ -203,22 +246,22 @@ def managed(
     if not old.metadata.managed_fields:
         message.metadata.ClearField("managed_fields")
         return message
-    live, new = codec.write(old), codec.write(message)
-    before, after = _fields(live), _fields(new)
-    changed = {path for path, value in after.items() if before.get(path, _ABSENT) != value}
-    gone = set(before) - set(after)
+    live = codec.write(old)
+    change = _Difference.between(live, codec.write(message))
     owners = _owners(live)
     own = next((owner for owner in owners if owner.manager == manager), None)
     for owner in owners:
-        owner.paths -= gone if owner is own else gone | changed
-    if changed:
+        owner.fields = difference(owner.fields, change.gone)
+        if owner is not own:
+            owner.fields = difference(owner.fields, change.changed)
+    if change.changed:
         if own is None:
             own = _Owner(manager, resource.api_version, "")
             owners.append(own)
-        own.paths |= changed
+        own.fields = union(own.fields, change.changed)
         own.time = _now(clock)
     message.metadata.ClearField("managed_fields")
     for owner in owners:
-        if owner.paths:
+        if owner.fields:
             message.metadata.managed_fields.add().update(owner.content())
     return message

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
+from podsched.lib.event_loop import Turn
 from podsched.server import errors
 from podsched.server.access.rights import rights
 from podsched.server.core import ServerCore
@@ -210,9 +211,14 @@ class Writing:
     ) -> Answer:
         resource = target.resource
         level = validation_of(request, "PatchOptions")
+        turn = Turn()
         config = applied_config(target, request, raw)
+        if turn.is_over:
+            await turn.give_way()
         read_object(resource, config, (), level)
         config = normalized(resource, config)
+        if turn.is_over:
+            await turn.give_way()
         force = flag(request.query, "force")
         warnings: list[str] = []
 
