@@ -8,6 +8,7 @@ from podsched.agent.nodes import (
     nodes_of_manifests,
     nodes_of_settings,
     registration,
+    repair,
     repaired_conditions,
 )
 from podsched.api.manifest import from_manifest
@@ -73,6 +74,20 @@ def test_a_node_registers_ready_with_its_labels() -> None:
     conditions = {c.type: c.status for c in new.status.conditions}
     pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")
     assert conditions == {"Ready": "True", **pressures}
+
+
+def test_a_node_registers_as_hollow() -> None:
+    new = registration(node("n1"), NOW)
+    assert new.metadata.labels["podsched.io/hollow"] == "true"
+    assert new.status.node_info.kubelet_version.startswith("hollow-")
+    (ready,) = (c for c in new.status.conditions if c.type == "Ready")
+    assert ready.message == "hollow node of sched agent: nothing runs on it"
+
+
+def test_a_node_that_is_adopted_is_marked_as_hollow_once() -> None:
+    adopted = with_condition("True")
+    assert repair(adopted, NOW) == {"metadata": {"labels": {"podsched.io/hollow": "true"}}}
+    assert repair(registration(adopted, NOW), NOW) == {}
 
 
 def test_conditions_that_a_manifest_gives_are_kept() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
-from podsched.cli.local import ready_text
+from podsched.cli.local import ready_text, starting_text
 from support.commands import Commands
 
 
@@ -100,3 +100,8 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
         "  sched apply -f FILE          # your pods, as Kubernetes manifests",
         "  sched get pods -o wide -w    # where they are placed, as it happens",
     ]
+
+
+def test_a_cluster_with_hollow_nodes_says_first_that_nothing_is_run() -> None:
+    assert "nothing is run" in starting_text(LocalClusterOptions(Path("/data"), nodes=1))
+    assert "hollow" not in starting_text(LocalClusterOptions(Path("/data"), nodes=0))

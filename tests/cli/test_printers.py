@@ -65,6 +65,19 @@ def test_a_nodes_status_is_its_readiness_and_whether_it_is_cordoned() -> None:
     assert node_status(fresh) == "Ready,SchedulingDisabled"
 
 
+def test_a_table_and_a_description_tell_hollow_nodes_from_real_ones() -> None:
+    hollow = node("h", labels={"podsched.io/hollow": "true"})
+    real = node("r")
+    real.status.node_info.kubelet_version = "v1.36.0"
+    heading, *rows = TablePrinter(KINDS["Node"], namespaces=False, wide=False).lines(
+        [hollow, real], 0.0
+    )
+    assert [line.split()[5] for line in (heading, *rows)] == ["VERSION", "hollow", "v1.36.0"]
+    said = "Hollow:        yes, a hollow node of sched agent: nothing runs on it"
+    assert said in describe(hollow, [], [], 0.0)
+    assert "ollow" not in describe(real, [], [], 0.0)
+
+
 def test_a_description_tells_conditions_and_events_in_order() -> None:
     waiting = Pod()
     waiting.metadata.name = "p"

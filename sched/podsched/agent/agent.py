@@ -1,7 +1,7 @@
 """The agent: watches nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
 
     event                   action
-    node of ours seen       create and renew its lease, repair its conditions, handle its pods
+    node of ours seen       create and renew its lease, mark it as hollow, repair its conditions, handle its pods
     node becomes silent     stop renewing; leave its pods as they are
     node no longer silent   make it Ready again, handle its pods
     node deleted            delete its lease; its pods are left to the pod garbage collector
@@ -30,11 +30,10 @@ from podsched.agent.nodes import (
     is_silent,
     nodes_of_settings,
     registration,
-    repaired_conditions,
+    repair,
 )
 from podsched.agent.start_traces import StartTraces
 from podsched.agent.volume_controller import VOLUME_KINDS, VolumeClient, VolumeController
-from podsched.api.codec import write
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.reasons import StatusCode
@@ -256,10 +255,9 @@ class Agent:
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
-        conditions = repaired_conditions(node, self._now(), resumed=resumed)
-        if not conditions:
+        patch = repair(node, self._now(), resumed=resumed)
+        if not patch:
             return
-        patch = {"status": {"conditions": [write(condition) for condition in conditions]}}
         name = node.metadata.name
         request = v1.PatchRequest(
             kind="Node",

@@ -1,16 +1,20 @@
 """Hollow nodes as objects: made from a shape or from manifests, registered and repaired.
 
 Pure: Node messages in and out, ``now`` in Unix seconds. An existing node of the same name is
-adopted unchanged. Only conditions without a current reporter (Unknown, or a missing Ready) are
-repaired. A Ready=False written by somebody else is kept, so that NotReady nodes can be simulated.
+adopted; all that changes is the label that says that it is hollow, and conditions without a current
+reporter (Unknown, or a missing Ready). A Ready=False written by somebody else is kept, so that
+NotReady nodes can be simulated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from podsched import __version__
+from podsched.api.codec import write
 from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, node_condition
+from podsched.api.hollow_nodes import HOLLOW_LABEL, HOLLOW_TEXT, is_hollow
 from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
 
@@ -22,7 +26,7 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 _STANDARD_LABELS = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
-_READY = (TRUE, "KubeletReady", "kubelet is posting ready status")
+_READY = (TRUE, "KubeletReady", HOLLOW_TEXT)
 _HEALTHY = {
     NODE_READY: _READY,
     "MemoryPressure": (
@@ -113,7 +117,11 @@ def registration(node: Node, now: float) -> Node:
     for key, value in {**_STANDARD_LABELS, HOSTNAME_LABEL: node.metadata.name}.items():
         if key not in labels:
             labels[key] = value
+    labels[HOLLOW_LABEL] = "true"
     status = new.status
+    if not status.node_info.kubelet_version:
+        # kubectl shows it as the node's VERSION.
+        status.node_info.kubelet_version = f"hollow-{__version__}"
     for filled, given in (
         (status.capacity, node.status.allocatable),
         (status.allocatable, node.status.capacity),
@@ -125,6 +133,19 @@ def registration(node: Node, now: float) -> Node:
         if type_ not in given_conditions:
             status.conditions.append(_healthy(type_, now))
     return new
+
+
+def repair(node: Node, now: float, *, resumed: bool = False) -> dict[str, Any]:
+    """Return the merge patch that a node needs; empty if none.
+
+    It says that the node is hollow, and has the conditions of ``repaired_conditions``.
+    """
+    patch: dict[str, Any] = {}
+    if not is_hollow(node):
+        patch["metadata"] = {"labels": {HOLLOW_LABEL: "true"}}
+    if conditions := repaired_conditions(node, now, resumed=resumed):
+        patch["status"] = {"conditions": [write(condition) for condition in conditions]}
+    return patch
 
 
 def repaired_conditions(node: Node, now: float, *, resumed: bool = False) -> list[NodeCondition]:

@@ -119,7 +119,7 @@ def print_report(report: DemoReport) -> None:
         console.print(f"The last leader called Ray actors {report.ray_calls} times")
         console.print()
     console.print("[bold]Checked against etcd[/bold]")
-    console.print(f"  {report.bound} of {report.pods} pods bound, on {report.nodes} nodes")
+    console.print(f"  {report.bound} of {report.pods} pods bound, on {report.nodes} hollow nodes")
     console.print(f"  {report.lost} pods lost, {report.bound_twice} bound twice")
     console.print(f"  {report.overcommitted_nodes} nodes overcommitted")
     console.print(f"  {report.seconds:.1f} s in total")

@@ -106,7 +106,7 @@ def agent(
     health_listen: HealthListen = LOOPBACK,
     insecure_listen: InsecureListen = False,
 ) -> None:
-    """Play hollow nodes: register them, send heartbeats, run and end pods."""
+    """Play hollow nodes: heartbeats, and pods that start and end; nothing is run."""
     from podsched.app.hollow import run_hollow_nodes
 
     client, telemetry = ctx.obj

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 import yaml
 
+from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Node
@@ -129,6 +130,7 @@ def _wrapped(line: str) -> list[str]:
 def _node(node: Any, pods: Sequence[Any]) -> list[str]:
     lines = [
         f"Status:        {node_status(node)}",
+        *([f"Hollow:        yes, a {HOLLOW_TEXT}"] if is_hollow(node) else []),
         f"Unschedulable: {str(node.spec.unschedulable).lower()}",
         "Taints:        "
         + (", ".join(f"{t.key}={t.value}:{t.effect}" for t in node.spec.taints) or NONE),

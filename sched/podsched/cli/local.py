@@ -120,7 +120,10 @@ def up(
     tls_host: TlsHost = None,
     insecure_listen: InsecureListen = False,
 ) -> None:
-    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
+    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.
+
+    Hollow nodes only play at being nodes: their pods are shown as Running, but nothing is run.
+    """
     secured = tls or tls_dir is not None
     check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
     check_listener("--kube", kube, tls=secured, insecure=insecure_listen, remedy="--tls")
@@ -183,7 +186,7 @@ async def _up(cluster: LocalCluster) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    print("starting podsched on this machine; Ctrl-C stops it", flush=True)
+    print(starting_text(cluster.options), flush=True)
     starting = asyncio.create_task(cluster.start(), name="start")
     waiting = asyncio.create_task(stopping.wait(), name="wait for a signal")
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -203,6 +206,14 @@ async def _up(cluster: LocalCluster) -> None:
         print("stopping", flush=True)
     finally:
         await cluster.stop()
+
+
+def starting_text(options: LocalClusterOptions) -> str:
+    """Return what ``sched up`` says first."""
+    text = "starting podsched on this machine; Ctrl-C stops it"
+    if options.nodes:
+        text += "\nits nodes are hollow: pods are placed and shown as Running, but nothing is run"
+    return text
 
 
 def ready_text(cluster: LocalCluster) -> str:

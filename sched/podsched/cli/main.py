@@ -149,7 +149,7 @@ _TABLE = {
     "agent": (
         _PROCESSES,
         "agent:app",
-        "Play hollow nodes: register them, send heartbeats, run and end pods.",
+        "Play hollow nodes: heartbeats, and pods that start and end; nothing is run.",
     ),
     "leader": (
         _SCHEDULING,

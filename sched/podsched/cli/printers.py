@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from podsched.api.hollow_nodes import is_hollow
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
 from podsched.lib.ages import age
@@ -55,6 +56,11 @@ def node_status(node: Any, now: float = 0.0) -> str:
     ready = [c.status for c in node.status.conditions if c.type == "Ready"]
     text = {"True": "Ready", "False": "NotReady"}.get(ready[0] if ready else "", "Unknown")
     return f"{text},SchedulingDisabled" if node.spec.unschedulable else text
+
+
+def _version(node: Any, now: float) -> str:
+    """Return a node's VERSION: its kubelet's, as kubectl has it, or that it has none."""
+    return "hollow" if is_hollow(node) else node.status.node_info.kubelet_version or NONE
 
 
 def _taints(node: Any, now: float) -> str:
@@ -114,6 +120,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("CPU", lambda o, _: o.status.allocatable.get("cpu", "0")),
         Column("MEMORY", lambda o, _: o.status.allocatable.get("memory", "0")),
         Column("PODS", lambda o, _: o.status.allocatable.get("pods", "0")),
+        Column("VERSION", _version),
         Column("TAINTS", _taints, wide=True),
         Column(
             "ZONE",
