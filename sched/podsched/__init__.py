@@ -9,7 +9,8 @@ For programs that use its API::
         for change in client.watch(["pods"], "default"):
             print(change.type, change.object.metadata.name, change.object.spec.node_name)
 
-``ApiClient`` is the same with coroutines. Plugins are written against ``podsched.framework``.
+``ApiClient`` has the same methods as coroutines, ``watch`` as an async iterator. Calls that do not
+succeed raise one of the ``ClientError``s below. Plugins are written against ``podsched.framework``.
 """
 
 from __future__ import annotations
@@ -20,37 +21,98 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from podsched.api.manifest import from_manifest, to_manifest
     from podsched.api.objects import Node, Pod, PodDisruptionBudget, PriorityClass
-    from podsched.client.api_client import ApiClient
+    from podsched.client.api_client import ApiClient, Listing
     from podsched.client.channels import ClientOptions
-    from podsched.client.errors import ClientError
-    from podsched.client.object_watch import Change, ChangeType, watch_objects
+    from podsched.client.errors import (
+        AlreadyBound,
+        AlreadyExists,
+        ClientError,
+        Compacted,
+        Conflict,
+        DisruptionBudget,
+        FenceLost,
+        Forbidden,
+        Invalid,
+        NotBindable,
+        NotFound,
+        OutcomeUnknown,
+        PreconditionFailed,
+        ServerBug,
+        TooLarge,
+        TooManyRequests,
+        Unauthorized,
+        Unavailable,
+        Unreadable,
+        of_result,
+    )
+    from podsched.client.object_watch import Change, ChangeType
     from podsched.client.sync import Client
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyBound",
+    "AlreadyExists",
     "ApiClient",
     "Change",
     "ChangeType",
     "Client",
     "ClientError",
     "ClientOptions",
+    "Compacted",
+    "Conflict",
+    "DisruptionBudget",
+    "FenceLost",
+    "Forbidden",
+    "Invalid",
+    "Listing",
     "Node",
+    "NotBindable",
+    "NotFound",
+    "OutcomeUnknown",
     "Pod",
     "PodDisruptionBudget",
+    "PreconditionFailed",
     "PriorityClass",
+    "ServerBug",
+    "TooLarge",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unavailable",
+    "Unreadable",
     "from_manifest",
+    "of_result",
     "to_manifest",
-    "watch_objects",
 ]
 
 _MODULES = {
     "podsched.api.manifest": ("from_manifest", "to_manifest"),
     "podsched.api.objects": ("Node", "Pod", "PodDisruptionBudget", "PriorityClass"),
-    "podsched.client.api_client": ("ApiClient",),
+    "podsched.client.api_client": ("ApiClient", "Listing"),
     "podsched.client.channels": ("ClientOptions",),
-    "podsched.client.errors": ("ClientError",),
-    "podsched.client.object_watch": ("Change", "ChangeType", "watch_objects"),
+    "podsched.client.errors": (
+        "AlreadyBound",
+        "AlreadyExists",
+        "ClientError",
+        "Compacted",
+        "Conflict",
+        "DisruptionBudget",
+        "FenceLost",
+        "Forbidden",
+        "Invalid",
+        "NotBindable",
+        "NotFound",
+        "OutcomeUnknown",
+        "PreconditionFailed",
+        "ServerBug",
+        "TooLarge",
+        "TooManyRequests",
+        "Unauthorized",
+        "Unavailable",
+        "Unreadable",
+        "of_result",
+    ),
+    "podsched.client.object_watch": ("Change", "ChangeType"),
     "podsched.client.sync": ("Client",),
 }
 _SOURCES = {name: module for module, names in _MODULES.items() for name in names}

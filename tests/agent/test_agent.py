@@ -22,7 +22,7 @@ class Client:
 
     patch_many = evict_pods = create_many
 
-    async def watch(self, request: Any) -> AsyncGenerator[Any, None]:
+    async def watch_stream(self, request: Any) -> AsyncGenerator[Any, None]:
         await asyncio.Event().wait()
         yield
 

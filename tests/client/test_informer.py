@@ -183,13 +183,13 @@ async def test_another_pace_begins_at_once_where_the_stream_was(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is missed or seen twice, and what was held back comes."""
-    informer, watch, asked = followed.informer, followed.cluster.watch, list[int]()
+    informer, watch, asked = followed.informer, followed.cluster.watch_stream, list[int]()
 
     def noted(request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         asked.append(request.pace_ms)
         return watch(request)
 
-    monkeypatch.setattr(followed.cluster, "watch", noted)
+    monkeypatch.setattr(followed.cluster, "watch_stream", noted)
     followed.cluster.create(pod("b"))
     await followed.settle()
     informer.pace(250)

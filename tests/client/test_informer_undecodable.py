@@ -43,7 +43,9 @@ class Script:
         self._responses: asyncio.Queue[RawWatchResponse] = asyncio.Queue()
         self._revision = 0
 
-    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
         if self.faults:
             raise self.faults.pop()
         while True:

@@ -198,11 +198,11 @@ async def test_a_stream_ends_with_its_right_and_with_its_token(guarded: Guarded)
     request = v1.WatchRequest(kinds=["Pod"], send_initial_events=True)
     short = guarded.with_token(ISSUED.token("ida", exp=time.time() + 1.5))
     with pytest.raises(Unauthorized, match="the credential has expired"):
-        async for _ in short.watch(request):
+        async for _ in short.watch_stream(request):
             pass
     admin = guarded.with_certificate("admin", "system:masters")
     with pytest.raises(Forbidden, match="cannot watch"):
-        async for response in guarded.with_token("sams").watch(request):
+        async for response in guarded.with_token("sams").watch_stream(request):
             if response.initial_events_end:
                 await admin.delete("ClusterRoleBinding", "sam-submitter")
 

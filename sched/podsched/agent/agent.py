@@ -1,7 +1,7 @@
 """The agent: watches nodes and pods, and does what ``nodes``, ``leases`` and ``pods`` decide.
 
     event                   action
-    node of ours seen       create and renew its lease, mark it as hollow, repair its conditions, handle its pods
+    node of ours seen       create and renew its lease, ``repair`` it, handle its pods
     node becomes silent     stop renewing; leave its pods as they are
     node no longer silent   make it Ready again, handle its pods
     node deleted            delete its lease; its pods are left to the pod garbage collector
@@ -58,7 +58,7 @@ _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 class AgentClient(VolumeClient, Protocol):
     """The part of ``ApiClient`` that an agent uses."""
 
-    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest]

@@ -55,6 +55,9 @@ EvaluatorOption = Annotated[
     Evaluator, typer.Option(help="Where nodes are evaluated; local does not start Ray.")
 ]
 Replicas = Annotated[int, typer.Option(min=1, metavar="N", help="Number of scheduler replicas.")]
+Nodes = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Number of hollow nodes: nothing runs on them.")
+]
 Kube = Annotated[
     str,
     typer.Option(
@@ -95,7 +98,7 @@ TlsHost = Annotated[
 
 def up(
     replicas: Replicas = 3,
-    nodes: Annotated[int, typer.Option(min=0, metavar="N", help="Number of hollow nodes.")] = 3,
+    nodes: Nodes = 3,
     node_cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="CPU of each node.")] = "4",
     node_memory: Annotated[
         str, typer.Option(metavar="QUANTITY", help="Memory of each node.")
@@ -120,10 +123,7 @@ def up(
     tls_host: TlsHost = None,
     insecure_listen: InsecureListen = False,
 ) -> None:
-    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C.
-
-    Hollow nodes only play at being nodes: their pods are shown as Running, but nothing is run.
-    """
+    """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
     secured = tls or tls_dir is not None
     check_listener("--api", api, tls=secured, insecure=insecure_listen, remedy="--tls")
     check_listener("--kube", kube, tls=secured, insecure=insecure_listen, remedy="--tls")

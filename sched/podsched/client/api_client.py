@@ -26,6 +26,7 @@ from podsched.client.channels import Channels, ClientOptions
 from podsched.client.errors import ClientError, Unavailable, Unreadable
 from podsched.client.http_terms import code_of, verb_of
 from podsched.client.informer import Informer
+from podsched.client.object_watch import Change, watch_objects
 from podsched.client.pod_stream import PodStream, open_stream
 from podsched.client.undecodable import identify, log_undecodable
 from podsched.lib.backoff import Backoff
@@ -117,7 +118,7 @@ class ApiClient:
     async def create_many(
         self, items: Iterable[AnyObject], *, dry_run: bool = False, fence: v1.Fence | None = None
     ) -> Sequence[v1.BatchResult]:
-        """Store new objects, each by itself; ``errors.of_result`` makes an error of a result."""
+        """Store new objects, each by itself; ``of_result`` makes an error of a result."""
         request = v1.CreateBatchRequest(fence=fence, dry_run=dry_run)
         for item in items:
             put(item, request.objects.add())
@@ -279,7 +280,9 @@ class ApiClient:
         raw = await self.call(method, request, repeatable=True, timeout=timeout)
         return _decoded(v1.DeleteCollectionResponse, raw).deleted
 
-    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
         """Responses of one stream, their objects still encoded, until it breaks.
 
         Raises ClientError: Compacted to list again, Unavailable to go on where it stopped (the next
@@ -310,6 +313,31 @@ class ApiClient:
             raise translated from error
         finally:
             call.cancel()
+
+    def watch(
+        self,
+        kinds: Sequence[str],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        from_revision: int = 0,
+    ) -> AsyncGenerator[Change, None]:
+        """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
+
+        kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a
+        ``Listing``; 0: first what exists, then its changes. Raises UnknownKindError, and
+        ClientErrors: Compacted when the server no longer has the changes, so that everything must
+        be listed again.
+        """
+        return watch_objects(
+            self,
+            kinds,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            from_revision=from_revision,
+        )
 
     def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
         """Follow kinds, in one stream; lists deliver them in this order."""

@@ -197,7 +197,7 @@ def _metadata_of(item: AnyObject) -> AnyObject:
 class WatchSource(Protocol):
     """Where the responses come from: an ``ApiClient``, or a fake."""
 
-    def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
 
 class Informer:
@@ -302,7 +302,7 @@ class Informer:
         request.send_initial_events = True
         self._paced.clear()
         listed = Mirror(self._mirror.stores, metadata_only=self._metadata_only)
-        responses, turn = self._source.watch(request), Turn()
+        responses, turn = self._source.watch_stream(request), Turn()
         try:
             async for response in responses:
                 await turn.wait()
@@ -341,7 +341,7 @@ class Informer:
         request.CopyFrom(self._request)
         request.from_revision = self.revision
         self._paced.clear()
-        responses = self._source.watch(request)
+        responses = self._source.watch_stream(request)
         try:
             await self._take_all(responses, handler)
         finally:

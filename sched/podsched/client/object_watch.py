@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -41,7 +41,7 @@ class Change(NamedTuple):
 class Watches(Protocol):
     """What is watched: an ``ApiClient``."""
 
-    def watch(self, request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         """Responses of one stream. Raises Compacted, Unavailable."""
 
 
@@ -54,12 +54,7 @@ async def watch_objects(
     field_selector: str = "",
     from_revision: int = 0,
 ) -> AsyncGenerator[Change, None]:
-    """Yield the changes of kinds, for ever; a broken connection is made again where it ended.
-
-    kinds: "Pod", "pods", "po". from_revision: changes after this revision, that of a ``Listing``;
-    0: first what exists, then its changes. Raises UnknownKindError, and ClientErrors: Compacted
-    when the server no longer has the changes, so that everything must be listed again.
-    """
+    """Yield the changes of kinds, as ``ApiClient.watch`` does."""
     request = v1.WatchRequest(
         kinds=[find_kind(kind).name for kind in kinds],
         namespace=namespace,
@@ -70,7 +65,7 @@ async def watch_objects(
     )
     while True:
         try:
-            async for response in client.watch(request):
+            async for response in client.watch_stream(request):
                 for change in _changes(response):
                     yield change
                 if response.revision:

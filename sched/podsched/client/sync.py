@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from podsched.api.objects import AnyObject, Pod
-from podsched.client.api_client import ApiClient, ClientOptions, Listing
-from podsched.client.object_watch import Change, watch_objects
-from podsched.v1 import api_pb2 as v1
+from podsched.client.api_client import ApiClient, ClientOptions
+from podsched.client.object_watch import Change
 
 _T = TypeVar("_T")
-_Object = TypeVar("_Object", bound=AnyObject)
+_P = ParamSpec("_P")
+
+
+def _blocking(
+    method: Callable[Concatenate[ApiClient, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[Client, _P], _T]:
+    """Return the method of ``Client`` that waits for a coroutine of ``ApiClient``."""
+
+    @wraps(method)
+    def call(client: Client, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return client._run(method(client._client, *args, **kwargs))
+
+    return call
 
 
 class Client:
@@ -51,55 +62,24 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def create(self, item: _Object, *, dry_run: bool = False) -> _Object:
-        """Store a new object; what was stored. AlreadyExists, Invalid, Forbidden, TooLarge."""
-        return self._run(self._client.create(item, dry_run=dry_run))
-
-    def create_many(self, items: Sequence[AnyObject]) -> Sequence[v1.BatchResult]:
-        """Store new objects, each by itself; ``errors.of_result`` makes an error of a result."""
-        return self._run(self._client.create_many(items))
-
-    def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """One object as it is now. NotFound."""
-        return self._run(self._client.get(kind, name, namespace))
-
-    def list(
-        self, kind: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
-    ) -> Listing:
-        """All that matches, at one revision."""
-        return self._run(
-            self._client.list(
-                kind, namespace, label_selector=label_selector, field_selector=field_selector
-            )
-        )
-
-    def update(self, item: _Object) -> _Object:
-        """Replace an object except its status. Conflict if its resourceVersion is not current."""
-        return self._run(self._client.update(item))
-
-    def patch(
-        self,
-        kind: str,
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        strategic: bool = False,
-    ) -> AnyObject:
-        """Apply a JSON merge patch, or a strategic one."""
-        return self._run(self._client.patch(kind, name, patch, namespace, strategic=strategic))
-
-    def delete(
-        self, kind: str, name: str, namespace: str = "", *, grace_period_seconds: int | None = None
-    ) -> None:
-        """Delete one object. NotFound."""
-        self._run(
-            self._client.delete(kind, name, namespace, grace_period_seconds=grace_period_seconds)
-        )
-
-    def evict(self, request: v1.EvictRequest) -> Pod:
-        """Evict a pod. DisruptionBudget when a budget does not permit it now."""
-        return self._run(self._client.evict(request))
+    create = _blocking(ApiClient.create)
+    create_many = _blocking(ApiClient.create_many)
+    create_pods = _blocking(ApiClient.create_pods)
+    get = _blocking(ApiClient.get)
+    list = _blocking(ApiClient.list)
+    update = _blocking(ApiClient.update)
+    update_status = _blocking(ApiClient.update_status)
+    patch = _blocking(ApiClient.patch)
+    patch_many = _blocking(ApiClient.patch_many)
+    delete = _blocking(ApiClient.delete)
+    delete_many = _blocking(ApiClient.delete_many)
+    delete_collection = _blocking(ApiClient.delete_collection)
+    evict = _blocking(ApiClient.evict)
+    evict_pods = _blocking(ApiClient.evict_pods)
+    bind = _blocking(ApiClient.bind)
+    bind_pods = _blocking(ApiClient.bind_pods)
+    explain = _blocking(ApiClient.explain)
+    decisions = _blocking(ApiClient.decisions)
 
     def watch(
         self,
@@ -110,9 +90,8 @@ class Client:
         field_selector: str = "",
         from_revision: int = 0,
     ) -> Iterator[Change]:
-        """Yield changes for ever; see ``watch_objects``. Close the iterator to end the watch."""
-        changes = watch_objects(
-            self._client,
+        """Yield changes as ``ApiClient.watch`` does. Close the iterator to end the watch."""
+        changes = self._client.watch(
             kinds,
             namespace,
             label_selector=label_selector,

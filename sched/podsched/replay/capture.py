@@ -134,7 +134,7 @@ class Capture:
         progress = self.progress
         request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
         request.send_initial_events = not progress.synced
-        responses = source.watch(request)
+        responses = source.watch_stream(request)
         try:
             async for response in responses:
                 # As an informer: a response that was seen before the stream broke comes again.

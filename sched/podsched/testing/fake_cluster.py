@@ -207,8 +207,10 @@ class FakeCluster:
             if ("Event", object_key(event)) in self._objects:
                 self.update(event)
 
-    async def watch(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
-        """Stream changes to an ``Informer`` as ``ApiClient.watch`` does."""
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        """Stream changes to an ``Informer`` as ``ApiClient.watch_stream`` does."""
         await self._enter()
         breaks, seen = self._breaks, request.from_revision
         if request.send_initial_events or not seen:

@@ -66,5 +66,5 @@ async def slow_watcher(system: System, pick: float) -> Doing:
 
 
 async def _watch(client: ApiClient) -> None:
-    async for _ in client.watch(WatchRequest(kinds=["Pod", "Node", "Event"])):
+    async for _ in client.watch_stream(WatchRequest(kinds=["Pod", "Node", "Event"])):
         await asyncio.sleep(_FOREVER)
