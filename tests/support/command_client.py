@@ -64,9 +64,9 @@ class CommandClient:
             ]
             return Listing(items, self.cluster.revision)
 
-    async def watch(self, request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
+    async def watch_stream(self, request: v1.WatchRequest) -> AsyncIterator[RawWatchResponse]:
         self.calls.append(f"watch {' '.join(request.kinds)} {request.field_selector}".rstrip())
-        async for response in self.cluster.watch(request):
+        async for response in self.cluster.watch_stream(request):
             yield response
 
     async def create(self, item: AnyObject) -> AnyObject:
