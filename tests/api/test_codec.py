@@ -8,7 +8,15 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.api.codec import FIRST_SECOND, LAST_SECOND, Reader, format_time, write
+from podsched.api.codec import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    MAX_ITEMS,
+    MAX_LIST,
+    Reader,
+    format_time,
+    write,
+)
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -61,3 +69,31 @@ def test_what_clients_of_kubernetes_require_is_written_though_it_is_empty(
     message: type[Message], names: set[str]
 ) -> None:
     assert names <= write(message()).keys()
+
+
+@pytest.mark.parametrize("items", [[{}] * (MAX_LIST + 1), [1] * (MAX_LIST + 1)])
+def test_a_list_or_map_that_is_too_long_is_told_and_not_unfolded(items: list[object]) -> None:
+    spec, reader = v1.PodSpec(), Reader()
+    reader.read(spec, {"containers": items}, "spec")
+    (problem,) = reader.problems
+    assert problem[::2] == ("spec.containers", "must have at most 10000 items, this has 10001")
+    assert not spec.containers
+    config, reader = v1.ConfigMap(), Reader()
+    reader.read(config, {"data": {str(key): "" for key in range(MAX_LIST + 1)}}, "")
+    assert reader.problems[0][0] == "data"
+    assert not config.data
+
+
+def test_all_lists_of_an_object_together_are_bounded() -> None:
+    spec, reader = v1.PodSpec(), Reader()
+    container = {"ports": [{}] * MAX_LIST}
+    reader.read(spec, {"containers": [container] * 20}, "spec")
+    read = sum(len(container.ports) for container in spec.containers)
+    assert read == MAX_ITEMS - MAX_LIST
+    assert "more than 50000 items in its lists" in reader.problems[0][2]
+
+
+def test_a_number_too_large_for_a_field_without_a_schema_is_a_mistake() -> None:
+    meta, reader = v1.ObjectMeta(), Reader()
+    reader.read(meta, {"managedFields": [{"f:a": 10**400}]}, "metadata")
+    assert reader.problems[0][0] == "metadata.managedFields[0]"

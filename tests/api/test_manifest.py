@@ -233,9 +233,9 @@ def test_a_merge_patch_replaces_a_list_as_a_whole() -> None:
 
 
 def test_of_many_mistakes_only_the_first_are_told() -> None:
-    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [1] * 250_000}}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [1] * 5_000}}
     with pytest.raises(ManifestError) as raised:
         from_manifest(manifest)
-    assert len(raised.value.problems) == 201
+    assert len(raised.value.problems) == 101
     assert "spec.containers[0]" in str(raised.value)
-    assert str(raised.value).endswith("and 249,800 more")
+    assert str(raised.value).endswith("and 4,900 more")

@@ -370,3 +370,26 @@ async def test_a_dry_run_of_an_eviction_asks_the_budget_and_spends_nothing(world
     (refused,) = await world.core.pods.evict([evict("b")], None, dry_run=True)
     assert isinstance(refused, ApiError)
     assert refused.code is StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_a_patch_of_more_conditions_than_a_pod_is_searched_for_is_refused(
+    world: World,
+) -> None:
+    await created(world)
+    patch = v1.PodStatusPatch(name="web")
+    for number in range(101):
+        patch.conditions.add(type=f"a{number}", status="True")
+    (refused,) = await world.core.pods.patch_statuses([patch], None)
+    assert isinstance(refused, ApiError)
+    assert "status.conditions: Too many: 101: must have at most 100 items" in refused.message
+
+
+async def test_a_pod_does_not_collect_conditions_without_end(world: World) -> None:
+    await created(world)
+    for start in range(0, 1100, 100):
+        patch = v1.PodStatusPatch(name="web")
+        for number in range(start, start + 100):
+            patch.conditions.add(type=f"a{number}", status="True")
+        (last,) = await world.core.pods.patch_statuses([patch], None)
+    assert isinstance(last, ApiError)
+    assert "Too many" in last.message

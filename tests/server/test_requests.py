@@ -7,12 +7,12 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api.codec import MAX_ITEMS, MAX_LIST
 from podsched.server.admission import MAX_OBJECT_BYTES
 from podsched.server.errors import ApiError
 from podsched.server.requests import (
     MAX_BATCH,
     MAX_BATCH_BYTES,
-    MAX_LIST,
     MAX_PLAIN_BYTES,
     batch_of,
     bounded,
@@ -21,7 +21,7 @@ from podsched.server.requests import (
     with_object,
 )
 from podsched.v1 import api_pb2 as v1
-from podsched.v1.objects_pb2 import Pod
+from podsched.v1.objects_pb2 import ContainerPort, Pod, PodCondition
 
 
 class Undecodable(Message):
@@ -104,6 +104,24 @@ def test_an_object_with_a_list_too_long_to_look_at_is_refused_with_its_path() ->
     request.object.pod.CopyFrom(pod)
     with pytest.raises(ApiError, match=r"object\.pod\.spec\.containers"):
         with_object(v1.UpdateRequest)(request.SerializeToString())
+
+
+def test_an_object_with_too_many_items_in_all_its_lists_is_refused() -> None:
+    pod = Pod()
+    for _ in range(10):
+        pod.spec.containers.add().ports.extend([ContainerPort()] * (MAX_ITEMS // 10 - 1))
+    pod.spec.init_containers.add().ports.add()
+    raw = v1.CreatePodsRequest(pods=[pod]).SerializeToString()
+    (refused,) = batch_of(v1.CreatePodsRequest, "pods", Pod.FromString)(raw).objects()
+    assert isinstance(refused, ApiError)
+    assert refused.violations[0].field == "spec.initContainers"
+
+
+def test_the_lists_of_an_item_of_a_batch_are_bounded() -> None:
+    request = v1.PatchPodStatusesRequest()
+    request.patches.add().conditions.extend([PodCondition()] * (MAX_LIST + 1))
+    with pytest.raises(ApiError, match=r"patches\[0\]\.conditions"):
+        with_items(v1.PatchPodStatusesRequest, "patches")(request.SerializeToString())
 
 
 def _length(item: bytes) -> bytes:

@@ -230,8 +230,13 @@ def _fields(descriptor: Descriptor) -> dict[str, _Field]:
 
 T = TypeVar("T")
 
+#: Items of one list or map, and of all those of an object together, that are read at all.
+#: Validation has bounds of its own, which are not higher.
+MAX_LIST: Final = 10_000
+MAX_ITEMS: Final = 50_000
+
 #: A patch of 700 kB may have 250,000 mistakes, and telling them all took 190 MB and 1.4 s.
-MOST_PROBLEMS = 200
+MOST_PROBLEMS = 100
 
 
 #: What an object within another one may say of its type, as the API's own answers do.
@@ -252,6 +257,7 @@ class Reader:
         self.problems: list[tuple[str, object, str]] = []
         self.unknown: list[str] = []
         self.left_out = 0
+        self._items = 0
 
     def read(self, message: Message, content: object, path: str, depth: int = 0) -> None:
         """Merge an object's members into a message; null clears a member."""
@@ -301,6 +307,8 @@ class Reader:
         if not isinstance(value, list):
             self._mismatch(path, value, f"expected an array, got {_got(value)}")
             return
+        if not self._takes(len(value), path):
+            return
         message.ClearField(field.name)
         target = getattr(message, field.name)
         for index, item in enumerate(value):
@@ -315,6 +323,8 @@ class Reader:
     def _read_map(self, message: Message, field: _Field, value: object, path: str) -> None:
         if not isinstance(value, Mapping):
             self._mismatch(path, value, f"expected an object, got {_got(value)}")
+            return
+        if not self._takes(len(value), path):
             return
         target = getattr(message, field.name)
         for key, item in value.items():
@@ -334,13 +344,23 @@ class Reader:
                 if stamp is not None:
                     target[key].CopyFrom(stamp)
 
+    def _takes(self, count: int, path: str) -> bool:
+        """Return whether a list or map of so many items is read; if not, note why."""
+        self._items += count
+        if count > MAX_LIST:
+            self._mismatch(path, count, f"must have at most {MAX_LIST} items, this has {count}")
+        elif self._items > MAX_ITEMS:
+            reason = f"with it, the object has more than {MAX_ITEMS} items in its lists"
+            self._mismatch(path, count, reason)
+        return count <= MAX_LIST and self._items <= MAX_ITEMS
+
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
         try:
             merged = _merged(_message_json(message), content)
             message.Clear()
             message.SetInParent()
             message.update(merged)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             self._mismatch(path, content, f"not a JSON object: {error}")
 
     def _scalar(self, read: Callable[[object], Any], value: object, path: str) -> Any:

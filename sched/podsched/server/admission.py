@@ -209,5 +209,6 @@ def _without_metadata(message: AnyObject) -> AnyObject:
 
 
 def _invalid(kind: Kind, message: AnyObject, found: Sequence[FieldError]) -> ApiError:
-    violations = [Violation.of(error) for error in found]
+    # One more than are told, by which it is known that there are more.
+    violations = [Violation.of(error) for error in found[: errors.MOST_VIOLATIONS + 1]]
     return errors.invalid(kind, message.metadata.name, violations)

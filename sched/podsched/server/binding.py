@@ -5,12 +5,14 @@ Pure: a version of the pod and the time in, a step or a refusal out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, Timestamp
 from podsched.api.reasons import StatusReason
+from podsched.api.validation.meta import bounded
 from podsched.api.validation.storable import validate_storable
 from podsched.server import errors
 from podsched.server.deletion import check_preconditions
@@ -19,6 +21,8 @@ from podsched.server.storage import Step
 from podsched.v1.api_pb2 import Binding, PodStatusPatch, Preconditions
 
 POD = KINDS["Pod"]
+#: Of one patch. Each is looked for among those that the pod has.
+_MOST_CONDITIONS: Final = 100
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
 
 
@@ -58,9 +62,9 @@ def bind_step(
     return Step(pod.SerializeToString())
 
 
-def check_conditions(name: str, conditions: Iterable[PodCondition]) -> None:
-    """Raise ApiError for a condition that no reader could use once it is stored."""
-    found = [
+def check_conditions(name: str, conditions: Sequence[PodCondition]) -> None:
+    """Raise ApiError for conditions that no reader could use once they are stored, or too many."""
+    found = bounded("status.conditions", conditions, _MOST_CONDITIONS) or [
         error
         for condition in conditions
         for error in validate_storable(condition, f"status.conditions[{condition.type}]")
@@ -78,6 +82,8 @@ def status_step(entry: Entry, patch: PodStatusPatch, now: Timestamp) -> Step | N
     changed = False
     for condition in patch.conditions:
         changed |= set_pod_condition(pod.status, condition, now)
+    if found := bounded("status.conditions", pod.status.conditions):
+        raise errors.invalid(POD, patch.name, [errors.Violation.of(error) for error in found])
     if patch.HasField("nominated_node_name"):
         changed |= pod.status.nominated_node_name != patch.nominated_node_name
         pod.status.nominated_node_name = patch.nominated_node_name

@@ -6,10 +6,10 @@ strategic patch is first turned into the merge patch that does the same to this 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from podsched.api.json_text import load_json
 from podsched.api.manifest import ManifestError, apply_merge_patch, to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode, StatusReason
@@ -26,7 +26,7 @@ MAX_PATCH_DEPTH = 100
 def parse_patch(request: PatchRequest) -> dict[str, Any]:
     """Return the patch of a request. Raises ApiError."""
     try:
-        patch = json.loads(request.merge_patch)
+        patch = load_json(request.merge_patch)
     except ValueError as error:
         raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
     except RecursionError:

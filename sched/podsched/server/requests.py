@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from podsched.api.codec import MAX_ITEMS, MAX_LIST
 from podsched.server import errors
 from podsched.server.admission import MAX_OBJECT_BYTES
 from podsched.server.errors import ApiError, Violation
@@ -30,8 +31,6 @@ MAX_PLAIN_BYTES: Final = 64 << 10
 #: Bytes of an object from which on the lengths of its lists are checked first; what is smaller
 #: cannot hold enough to matter.
 LARGE_BYTES: Final = 16 << 10
-#: Items of one list or map. Validation has bounds of its own, which are not higher.
-MAX_LIST: Final = 10_000
 #: Bytes of a batch of bindings, evictions, patches or statuses: 5,000 of 800 bytes.
 MAX_BATCH_BYTES: Final = 4 << 20
 
@@ -70,9 +69,15 @@ def with_items(message: type[M], field: str) -> Callable[[bytes], M]:
 
     def parse(raw: bytes) -> M:
         _check_size(raw, MAX_BATCH_BYTES)
-        for _ in _items(raw, number, field):
-            pass
-        return message.FromString(raw)
+        large = [
+            index
+            for index, (_, start, end) in enumerate(_items(raw, number, field))
+            if end - start > LARGE_BYTES
+        ]
+        decoded = message.FromString(raw)
+        for index in large:
+            check_lists(getattr(decoded, field)[index], f"{field}[{index}]")
+        return decoded
 
     return parse
 
@@ -122,23 +127,29 @@ def batch_of(
     return parse
 
 
-def check_lists(message: Message, path: str = "") -> None:
-    """Raise ApiError for a list or map of more than MAX_LIST items, however deep.
+def check_lists(message: Message, path: str = "", items: int = 0) -> int:
+    """Return how many items the lists and maps of an object have, in addition to ``items``.
 
-    Before defaulting and validation, which look at each item and say of each what is wrong with it.
+    Raises ApiError for more than MAX_LIST in one of them, however deep, or MAX_ITEMS in all: before
+    defaulting and validation, which look at each.
     """
     for field, value in message.ListFields():
         here = f"{path}.{field.json_name}" if path else field.json_name
         if not field.is_repeated:
             if field.message_type is not None:
-                check_lists(value, here)
+                items = check_lists(value, here, items)
             continue
+        items += len(value)
         if len(value) > MAX_LIST:
             text = f"must have at most {MAX_LIST} items, this has {len(value)}"
             raise errors.bad_request(f"{here}: {text}", here)
+        if items > MAX_ITEMS:
+            text = f"with it, the object has more than {MAX_ITEMS} items in its lists"
+            raise errors.bad_request(f"{here}: {text}", here)
         if field.message_type is not None and not isinstance(value, Mapping):
             for index, item in enumerate(value):
-                check_lists(item, f"{here}[{index}]")
+                items = check_lists(item, f"{here}[{index}]", items)
+    return items
 
 
 def _check_size(raw: bytes, most: int) -> None:

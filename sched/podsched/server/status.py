@@ -6,6 +6,8 @@ and the text says how many mistakes are missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
@@ -16,6 +18,9 @@ from podsched.v1.api_pb2 import BatchResponse, BatchResult, FieldViolation
 DOMAIN = "podsched.v1"
 _MAX_MESSAGE = 2000
 _MAX_DETAILS = 3500
+#: Of all items of a batch together; the message of each says what is wrong with it all the same.
+#: 5,000 pods with 40 mistakes each took 2.7 s to answer.
+_MOST_VIOLATIONS = 2000
 
 
 def details(error: ApiError, request_id: str = "") -> bytes:
@@ -63,15 +68,18 @@ def batch_response(outcomes: list[Outcome]) -> bytes:
     """Return a serialized BatchResponse."""
     response = BatchResponse()
     add = response.results.add
+    left = _MOST_VIOLATIONS
     for outcome in outcomes:
         if isinstance(outcome, ApiError):
-            response.results.append(_failed(outcome))
+            told = outcome.violations[:left]
+            left -= len(told)
+            response.results.append(_failed(outcome, told))
         else:
             add(resource_version=outcome.revision)
     return response.SerializeToString()
 
 
-def _failed(error: ApiError) -> BatchResult:
+def _failed(error: ApiError, violations: Sequence[Violation]) -> BatchResult:
     return BatchResult(
         code=error.code,
         message=short(error.message),
@@ -80,7 +88,7 @@ def _failed(error: ApiError) -> BatchResult:
         node_name=error.metadata.get("node", ""),
         violations=[
             FieldViolation(field=v.field, description=v.description, reason=_token(v))
-            for v in error.violations
+            for v in violations
         ],
     )
 

@@ -243,3 +243,56 @@ async def test_yaml_with_too_many_values_is_refused_before_it_is_loaded(kube: Ku
     refused = await kube.request("PATCH", f"{PODS}/applied?fieldManager=one", body.encode(), APPLY)
     assert refused.status == 400
     assert "more than 20,000 keys and values: write it as JSON" in refused.json["message"]
+
+
+def hostile(count: int) -> bytes:
+    """A pod of so many empty containers: three bytes each."""
+    items = ",".join(["{}"] * count)
+    return f'{{"metadata":{{"name":"web"}},"spec":{{"containers":[{items}]}}}}'.encode()
+
+
+@pytest.mark.parametrize("count", [900, 1100, 20_000, 97_000])
+async def test_empty_containers_by_the_thousand_are_refused_in_few_words(
+    kube: KubeClient, count: int
+) -> None:
+    response = await kube.request("POST", PODS, hostile(count))
+    assert response.status in (400, 413, 422)
+    assert len(response.body) < 50_000
+    assert len(response.json.get("details", {}).get("causes", [])) <= 100
+
+
+@pytest.mark.parametrize("headers", [MERGE, STRATEGIC, JSON_PATCH, APPLY])
+@pytest.mark.parametrize("count", [900, 1100, 20_000, 97_000])
+async def test_a_patch_to_empty_containers_by_the_thousand_is_refused_in_few_words(
+    kube: KubeClient, headers: dict[str, str], count: int
+) -> None:
+    await kube.request("POST", PODS, manifest())
+    body = hostile(count)
+    if headers is JSON_PATCH:
+        body = b'[{"op":"replace","path":"/spec/containers","value":[%s]}]' % b",".join(
+            [b"{}"] * count
+        )
+    elif headers is APPLY:
+        body = b'{"apiVersion":"v1","kind":"Pod",' + body[1:]
+    response = await kube.request("PATCH", f"{PODS}/web?fieldManager=a", body, headers)
+    assert response.status in (400, 413, 422)
+    assert len(response.body) < 50_000
+    assert len(response.json.get("details", {}).get("causes", [])) <= 100
+
+
+async def test_a_json_patch_that_copies_a_list_into_itself_is_bounded(kube: KubeClient) -> None:
+    await kube.request("POST", PODS, manifest())
+    items = [{}] * 9_000
+    patch: list[Any] = [{"op": "add", "path": "/spec/containers/0/ports", "value": items}]
+    copy = {"op": "copy", "from": "/spec/containers/0", "path": "/spec/containers/-"}
+    response = await kube.request("PATCH", f"{PODS}/web", [*patch, *[copy] * 20], JSON_PATCH)
+    assert response.status == 422
+    assert "more than 50000 items" in response.json["message"]
+
+
+async def test_doubled_keys_are_told_as_far_as_they_are_few(kube: KubeClient) -> None:
+    doubled = b",".join(b'"%d":{"a":1,"a":2}' % number for number in range(5_000))
+    body = b'{"metadata":{"name":"web"},"x":{%s}}' % doubled
+    response = await kube.request("POST", f"{PODS}?fieldValidation=Strict", body)
+    assert response.status == 400
+    assert response.json["message"].count("duplicate field") == 50

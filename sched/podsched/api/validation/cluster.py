@@ -20,7 +20,7 @@ from podsched.api.priorities import (
 )
 from podsched.api.validation.meta import (
     IMMUTABLE,
-    bounded,
+    bounded_items,
     not_negative,
     one_of,
     validate_label_name,
@@ -37,9 +37,9 @@ _UNIQUE = "taints must be unique by key and effect pair"
 
 def validate_node(node: Node) -> list[FieldError]:
     """Validate taints and resources."""
-    errors = bounded("metadata.taints", node.spec.taints)
+    errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(node.spec.taints):
+    for index, taint in bounded_items("metadata.taints", node.spec.taints, errors):
         path = f"metadata.taints[{index}]"  # the path that Kubernetes gives
         errors += validate_label_name(f"{path}.key", taint.key)
         errors += [invalid(f"{path}.value", taint.value, r) for r in label_value(taint.value)]

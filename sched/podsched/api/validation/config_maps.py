@@ -8,9 +8,12 @@ from collections.abc import Iterator
 
 from podsched.api.field_errors import FieldError, forbidden, invalid, too_long
 from podsched.api.objects import ConfigMap
+from podsched.api.validation.meta import bounded_items
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _MAX_KEY = 253
+#: Beyond Kubernetes, which bounds the bytes alone.
+_MOST_KEYS = 10_000
 #: Kubernetes' ``MaxSecretSize``: of all values together.
 MAX_CONFIG_MAP_BYTES = 1 << 20
 _IMMUTABLE = "field is immutable when `immutable` is set"
@@ -20,13 +23,15 @@ def validate_config_map(item: ConfigMap) -> list[FieldError]:
     """Validate the keys and the size of the data."""
     found: list[FieldError] = []
     size = 0
-    for key, value in item.data.items():
+    for _, key in bounded_items("data", item.data, found, _MOST_KEYS):
+        value = item.data[key]
         path = f"data[{key}]"
         found += _key_errors(path, key)
         if key in item.binary_data:
             found.append(invalid(path, key, "duplicate of key present in binaryData"))
         size += len(value.encode())
-    for key, value in item.binary_data.items():
+    for _, key in bounded_items("binaryData", item.binary_data, found, _MOST_KEYS):
+        value = item.binary_data[key]
         path = f"binaryData[{key}]"
         found += _key_errors(path, key)
         try:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from podsched.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from podsched.api.limit_ranges import CLAIM, CONTAINER, POD
 from podsched.api.objects import LimitRange, LimitRangeItem
-from podsched.api.validation.meta import bounded
+from podsched.api.validation.meta import bounded_items
 from podsched.api.validation.names import qualified_name
 from podsched.api.validation.resource_lists import (
     container_resource_name,
@@ -37,9 +37,9 @@ _Amounts = Mapping[str, Fraction]
 
 def validate_limit_range(limit_range: LimitRange) -> list[FieldError]:
     """Validate types, resources, and that the bounds and defaults of each fit together."""
-    errors = bounded("spec.limits", limit_range.spec.limits)
+    errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, item in enumerate(limit_range.spec.limits):
+    for index, item in bounded_items("spec.limits", limit_range.spec.limits, errors):
         path = f"spec.limits[{index}]"
         errors += _type_errors(f"{path}.type", item.type)
         if item.type in seen:
@@ -67,8 +67,8 @@ def _item_errors(path: str, item: LimitRangeItem) -> list[FieldError]:
                 errors.append(forbidden(f"{path}.{part}", reason))
             quantities = {}
         amounts[part] = {}
-        errors += bounded(f"{path}.{part}", quantities)
-        for name, text in quantities.items():
+        for _, name in bounded_items(f"{path}.{part}", quantities, errors):
+            text = quantities[name]
             here = f"{path}.{part}[{name}]"
             errors += _resource_errors(here, item.type, name)
             amount = parse_or_report(here, text, errors)

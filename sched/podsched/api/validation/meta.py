@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
+from typing import TypeVar
 
 from podsched.api.codec import format_time
 from podsched.api.field_errors import (
@@ -14,20 +15,50 @@ from podsched.api.field_errors import (
     too_long,
     too_many,
 )
-from podsched.api.objects import LabelSelector, ObjectMeta, OwnerReference
+from podsched.api.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    OwnerReference,
+)
 from podsched.api.owners import FOREGROUND_FINALIZER, KUBERNETES_FINALIZER, ORPHAN_FINALIZER
 from podsched.api.validation.names import NameRule, dns1123_label, label_value, qualified_name
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 MAX_ITEMS = 1000
+#: Of one requirement on labels.
+MAX_VALUES = 10_000
 _STANDARD_FINALIZERS = (KUBERNETES_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
 _NO_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"
 IMMUTABLE = "field is immutable"
+#: Mistakes of one list after which the rest of it is not looked at: whoever sends empty items by
+#: the thousand would otherwise be told three mistakes of each.
+MOST_ERRORS = 100
+
+_Item = TypeVar("_Item")
 
 
 def bounded(path: str, items: Sized, limit: int = MAX_ITEMS) -> list[FieldError]:
     """Return an error when there are more items than a reader should have to walk over."""
     return [too_many(path, len(items), limit)] if len(items) > limit else []
+
+
+def bounded_items(
+    path: str, items: Collection[_Item], errors: list[FieldError], limit: int = MAX_ITEMS
+) -> Iterator[tuple[int, _Item]]:
+    """Yield index and item of a list, or keys of a map, as long as that is worth the time.
+
+    Of one with too many items, that is told in ``errors`` and nothing is yielded; after MOST_ERRORS
+    errors, the rest is left out.
+    """
+    too_long = bounded(path, items, limit)
+    errors += too_long
+    if too_long:
+        return
+    for index, item in enumerate(items):
+        if len(errors) >= MOST_ERRORS:
+            return
+        yield index, item
 
 
 def not_negative(path: str, value: int) -> list[FieldError]:
@@ -63,7 +94,7 @@ def _finalizers(names: Sequence[str], core: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if not names:
         return errors
-    for index, name in enumerate(names):
+    for index, name in bounded_items("metadata.finalizers", names, errors):
         path = f"metadata.finalizers[{index}]"
         found = [invalid(path, name, reason) for reason in qualified_name(name)]
         if not found and core and "/" not in name and name not in _STANDARD_FINALIZERS:
@@ -87,13 +118,13 @@ def _namespace(namespace: str, namespaced: bool) -> list[FieldError]:
 def _annotations(annotations: Mapping[str, str]) -> list[FieldError]:
     if not annotations:
         return []
-    errors = bounded("metadata.annotations", annotations)
+    errors: list[FieldError] = []
     total = 0
-    for key, value in annotations.items():
+    for _, key in bounded_items("metadata.annotations", annotations, errors):
         errors += [
             invalid("metadata.annotations", key, reason) for reason in qualified_name(key.lower())
         ]
-        total += len(key.encode()) + len(value.encode())
+        total += len(key.encode()) + len(annotations[key].encode())
     if total > MAX_ANNOTATIONS_BYTES:
         errors.append(too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES))
     return errors
@@ -104,7 +135,7 @@ def _owners(owners: Sequence[OwnerReference]) -> list[FieldError]:
     if not owners:
         return errors
     controllers = []
-    for index, owner in enumerate(owners):
+    for index, owner in bounded_items("metadata.ownerReferences", owners, errors):
         path = f"metadata.ownerReferences[{index}]"
         for name, value in (
             ("apiVersion", owner.api_version),
@@ -155,8 +186,9 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
     """Validate keys and values of labels."""
     if not labels:
         return []
-    errors = bounded(path, labels)
-    for key, value in labels.items():
+    errors: list[FieldError] = []
+    for _, key in bounded_items(path, labels, errors):
+        value = labels[key]
         errors += [invalid(path, key, reason) for reason in qualified_name(key)]
         errors += [invalid(path, value, reason) for reason in label_value(value)]
     return errors
@@ -170,22 +202,28 @@ def validate_label_name(path: str, key: str) -> list[FieldError]:
 def validate_label_selector(selector: LabelSelector, path: str) -> list[FieldError]:
     """Validate matchLabels and matchExpressions."""
     errors = validate_labels(selector.match_labels, f"{path}.matchLabels")
-    errors += bounded(f"{path}.matchExpressions", selector.match_expressions)
-    for index, expression in enumerate(selector.match_expressions):
-        here = f"{path}.matchExpressions[{index}]"
-        if expression.operator in ("In", "NotIn"):
-            if not expression.values:
-                reason = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(required(f"{here}.values", reason))
-        elif expression.operator in ("Exists", "DoesNotExist"):
-            if expression.values:
-                reason = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(forbidden(f"{here}.values", reason))
-        else:
-            reason = "not a valid selector operator"
-            errors.append(invalid(f"{here}.operator", expression.operator, reason))
-        errors += validate_label_name(f"{here}.key", expression.key)
-        for position, value in enumerate(expression.values):
-            place = f"{here}.values[{position}]"
-            errors += [invalid(place, value, reason) for reason in label_value(value)]
+    found: list[FieldError] = []
+    expressions = f"{path}.matchExpressions"
+    for index, expression in bounded_items(expressions, selector.match_expressions, found):
+        found += _expression(expression, f"{expressions}[{index}]")
+    return errors + found
+
+
+def _expression(expression: LabelSelectorRequirement, here: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if expression.operator in ("In", "NotIn"):
+        if not expression.values:
+            reason = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(required(f"{here}.values", reason))
+    elif expression.operator in ("Exists", "DoesNotExist"):
+        if expression.values:
+            reason = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden(f"{here}.values", reason))
+    else:
+        reason = "not a valid selector operator"
+        errors.append(invalid(f"{here}.operator", expression.operator, reason))
+    errors += validate_label_name(f"{here}.key", expression.key)
+    for position, value in bounded_items(f"{here}.values", expression.values, errors, MAX_VALUES):
+        place = f"{here}.values[{position}]"
+        errors += [invalid(place, value, reason) for reason in label_value(value)]
     return errors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from podsched.api.field_errors import (
     FieldError,
@@ -25,7 +25,9 @@ from podsched.api.objects import (
     TopologySpreadConstraint,
 )
 from podsched.api.validation.meta import (
-    bounded,
+    MAX_ITEMS,
+    MAX_VALUES,
+    bounded_items,
     one_of,
     validate_label_name,
     validate_label_selector,
@@ -58,8 +60,7 @@ def _node_affinity(affinity: NodeAffinity, path: str) -> list[FieldError]:
             affinity.required_during_scheduling_ignored_during_execution, f"{path}.{_REQUIRED}"
         )
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    errors += bounded(f"{path}.{_PREFERRED}", preferred)
-    for index, term in enumerate(preferred):
+    for index, term in bounded_items(f"{path}.{_PREFERRED}", preferred, errors):
         here = f"{path}.{_PREFERRED}[{index}]"
         if not 1 <= term.weight <= 100:
             errors.append(invalid(f"{here}.weight", term.weight, _WEIGHT))
@@ -72,17 +73,19 @@ def validate_node_selector(selector: NodeSelector, path: str) -> list[FieldError
     here = f"{path}.nodeSelectorTerms"
     if not selector.node_selector_terms:
         return [required(here, "must have at least one node selector term")]
-    errors = bounded(here, selector.node_selector_terms)
-    for index, term in enumerate(selector.node_selector_terms):
+    errors: list[FieldError] = []
+    for index, term in bounded_items(here, selector.node_selector_terms, errors):
         errors += _node_term(term, f"{here}[{index}]")
     return errors
 
 
 def _node_term(term: NodeSelectorTerm, path: str) -> list[FieldError]:
-    errors = bounded(f"{path}.matchExpressions", term.match_expressions)
-    for index, requirement in enumerate(term.match_expressions):
+    errors: list[FieldError] = []
+    for index, requirement in bounded_items(
+        f"{path}.matchExpressions", term.match_expressions, errors
+    ):
         errors += _node_expression(requirement, f"{path}.matchExpressions[{index}]")
-    for index, requirement in enumerate(term.match_fields):
+    for index, requirement in bounded_items(f"{path}.matchFields", term.match_fields, errors):
         errors += _node_field(requirement, f"{path}.matchFields[{index}]")
     return errors
 
@@ -104,9 +107,8 @@ def _node_expression(requirement: NodeSelectorRequirement, path: str) -> list[Fi
             errors.append(required(f"{path}.values", reason))
     else:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    errors += bounded(f"{path}.values", requirement.values, 10_000)
     errors += validate_label_name(f"{path}.key", requirement.key)
-    for index, value in enumerate(requirement.values):
+    for index, value in bounded_items(f"{path}.values", requirement.values, errors, MAX_VALUES):
         here = f"{path}.values[{index}]"
         errors += [invalid(here, value, reason) for reason in label_value(value)]
     return errors
@@ -124,7 +126,7 @@ def _node_field(requirement: NodeSelectorRequirement, path: str) -> list[FieldEr
         reason = "not a valid field selector key"
         errors.append(invalid(f"{path}.key", requirement.key, reason))
         return errors
-    for index, value in enumerate(requirement.values):
+    for index, value in bounded_items(f"{path}.values", requirement.values, errors, MAX_VALUES):
         here = f"{path}.values[{index}]"
         errors += [invalid(here, value, reason) for reason in dns1123_subdomain(value)]
     return errors
@@ -133,10 +135,10 @@ def _node_field(requirement: NodeSelectorRequirement, path: str) -> list[FieldEr
 def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: str) -> list[FieldError]:
     wanted = affinity.required_during_scheduling_ignored_during_execution
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    errors = bounded(f"{path}.{_REQUIRED}", wanted) + bounded(f"{path}.{_PREFERRED}", preferred)
-    for index, term in enumerate(wanted):
+    errors: list[FieldError] = []
+    for index, term in bounded_items(f"{path}.{_REQUIRED}", wanted, errors):
         errors += _pod_term(term, f"{path}.{_REQUIRED}[{index}]")
-    for index, weighted in enumerate(preferred):
+    for index, weighted in bounded_items(f"{path}.{_PREFERRED}", preferred, errors):
         here = f"{path}.{_PREFERRED}[{index}]"
         if not 1 <= weighted.weight <= 100:
             errors.append(invalid(f"{here}.weight", weighted.weight, _WEIGHT))
@@ -150,13 +152,14 @@ def _pod_term(term: PodAffinityTerm, path: str) -> list[FieldError]:
         errors += validate_label_selector(term.label_selector, f"{path}.labelSelector")
     if term.HasField("namespace_selector"):
         errors += validate_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
-    for index, namespace in enumerate(term.namespaces):
+    for index, namespace in bounded_items(f"{path}.namespaces", term.namespaces, errors):
         here = f"{path}.namespaces[{index}]"
         errors += [invalid(here, namespace, reason) for reason in dns1123_label(namespace)]
     errors += _label_keys(term.match_label_keys, term, path, "matchLabelKeys")
     errors += _label_keys(term.mismatch_label_keys, term, path, "mismatchLabelKeys")
-    for index, key in enumerate(term.match_label_keys):
-        if key in term.mismatch_label_keys:
+    mismatched = set(term.mismatch_label_keys)
+    for index, key in enumerate(term.match_label_keys[:MAX_ITEMS]):
+        if key in mismatched:
             reason = "exists in both matchLabelKeys and mismatchLabelKeys"
             errors.append(invalid(f"{path}.matchLabelKeys[{index}]", key, reason))
     if not term.topology_key:
@@ -176,15 +179,15 @@ def _label_keys(
         reason = "must not be specified when labelSelector is not set"
         return [forbidden(f"{path}.{name}", reason)]
     errors: list[FieldError] = []
-    for index, key in enumerate(keys):
+    for index, key in bounded_items(f"{path}.{name}", keys, errors):
         errors += validate_label_name(f"{path}.{name}[{index}]", key)
     return errors
 
 
-def validate_tolerations(tolerations: Iterable[Toleration], path: str) -> list[FieldError]:
+def validate_tolerations(tolerations: Sequence[Toleration], path: str) -> list[FieldError]:
     """Validate keys, operators, values and effects."""
     errors: list[FieldError] = []
-    for index, toleration in enumerate(tolerations):
+    for index, toleration in bounded_items(path, tolerations, errors):
         errors += _toleration(toleration, f"{path}[{index}]")
     return errors
 
@@ -216,9 +219,9 @@ def _toleration(toleration: Toleration, path: str) -> list[FieldError]:
 
 def validate_spread(constraints: Sequence[TopologySpreadConstraint], path: str) -> list[FieldError]:
     """Validate topology spread constraints; each pair of key and mode occurs once."""
-    errors = bounded(path, constraints)
+    errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
-    for index, constraint in enumerate(constraints):
+    for index, constraint in bounded_items(path, constraints, errors):
         here = f"{path}[{index}]"
         errors += _constraint(constraint, here)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
@@ -273,9 +276,9 @@ def _min_domains(constraint: TopologySpreadConstraint, path: str) -> list[FieldE
 
 def validate_gates(spec: PodSpec, path: str) -> list[FieldError]:
     """Validate scheduling gates: qualified names, each once."""
-    errors = bounded(f"{path}.schedulingGates", spec.scheduling_gates)
+    errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, gate in enumerate(spec.scheduling_gates):
+    for index, gate in bounded_items(f"{path}.schedulingGates", spec.scheduling_gates, errors):
         here = f"{path}.schedulingGates[{index}]"
         if not gate.name:
             errors.append(required(f"{here}.name"))

@@ -6,8 +6,11 @@ equal the old spec; the mutable fields each have their own rule.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from podsched.api.field_errors import FieldError, forbidden, invalid
-from podsched.api.objects import NodeSelectorTerm, Pod, PodSpec, Toleration
+from podsched.api.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration
+from podsched.api.validation.meta import MOST_ERRORS
 
 _FROZEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -102,13 +105,17 @@ def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str]:
 
 def _gates(new: PodSpec, old: PodSpec) -> list[FieldError]:
     known = {gate.name for gate in old.scheduling_gates}
+    added = [
+        (index, gate.name)
+        for index, gate in enumerate(new.scheduling_gates)
+        if gate.name not in known
+    ]
     return [
         forbidden(
             f"spec.schedulingGates[{index}].name",
-            f"only deletion is allowed, but found new scheduling gate '{gate.name}'",
+            f"only deletion is allowed, but found new scheduling gate '{name}'",
         )
-        for index, gate in enumerate(new.scheduling_gates)
-        if gate.name not in known
+        for index, name in added[:MOST_ERRORS]
     ]
 
 
@@ -143,6 +150,11 @@ def _only_added(was: NodeSelectorTerm, now: NodeSelectorTerm) -> bool:
     if not was.match_expressions and not was.match_fields:
         # An empty term matches nothing; additions would make it match something.
         return was == now
-    return all(e in now.match_expressions for e in was.match_expressions) and all(
-        f in now.match_fields for f in was.match_fields
-    )
+    return _encoded(was.match_expressions) <= _encoded(now.match_expressions) and _encoded(
+        was.match_fields
+    ) <= _encoded(now.match_fields)
+
+
+def _encoded(requirements: Iterable[NodeSelectorRequirement]) -> set[bytes]:
+    """Return requirements as what can be looked up: compared one by one, they cost their square."""
+    return {each.SerializeToString(deterministic=True) for each in requirements}

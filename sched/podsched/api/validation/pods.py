@@ -20,7 +20,13 @@ from podsched.api.objects import Container, ContainerPort, Pod, PodSpec, Volume
 from podsched.api.resources import is_sidecar
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
-from podsched.api.validation.meta import bounded, one_of, validate_labels
+from podsched.api.validation.meta import (
+    MAX_ITEMS,
+    MOST_ERRORS,
+    bounded_items,
+    one_of,
+    validate_labels,
+)
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.storable import validate_storable
 
@@ -75,7 +81,6 @@ def validate_spec(spec: PodSpec) -> list[FieldError]:
     errors += placement.validate_gates(spec, "spec")
     spread = "spec.topologySpreadConstraints"
     errors += placement.validate_spread(spec.topology_spread_constraints, spread)
-    errors += bounded("spec.tolerations", spec.tolerations)
     errors += placement.validate_tolerations(spec.tolerations, "spec.tolerations")
     if spec.scheduling_gates and spec.node_name:
         reason = "cannot be set until all schedulingGates have been cleared"
@@ -136,8 +141,7 @@ def _containers(spec: PodSpec, volumes: set[str]) -> list[FieldError]:
         ("initContainers", spec.init_containers),
         ("ephemeralContainers", spec.ephemeral_containers),
     ):
-        errors += bounded(f"spec.{group}", containers)
-        for index, container in enumerate(containers):
+        for index, container in bounded_items(f"spec.{group}", containers, errors):
             path = f"spec.{group}[{index}]"
             errors += _container(container, path, spec.host_network, volumes)
             if container.name in names:
@@ -148,7 +152,7 @@ def _containers(spec: PodSpec, volumes: set[str]) -> list[FieldError]:
                 errors += _unique_host_ports(container, path, set())
             else:
                 errors += _unique_host_ports(container, path, host_ports)
-    for index, container in enumerate(spec.init_containers):
+    for index, container in enumerate(spec.init_containers[:MAX_ITEMS]):
         path = f"spec.initContainers[{index}].restartPolicy"
         if container.restart_policy and not is_sidecar(container):
             errors += one_of(path, container.restart_policy, ("Always", "OnFailure", "Never"))
@@ -174,8 +178,8 @@ def _container(
 
 
 def _environment(container: Container, path: str) -> list[FieldError]:
-    errors = bounded(f"{path}.env", container.env)
-    for index, variable in enumerate(container.env):
+    errors: list[FieldError] = []
+    for index, variable in bounded_items(f"{path}.env", container.env, errors):
         here = f"{path}.env[{index}]"
         if not variable.name:
             errors.append(required(f"{here}.name"))
@@ -186,9 +190,9 @@ def _environment(container: Container, path: str) -> list[FieldError]:
 
 
 def _mounts(container: Container, path: str, volumes: set[str]) -> list[FieldError]:
-    errors = bounded(f"{path}.volumeMounts", container.volume_mounts)
+    errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, mount in enumerate(container.volume_mounts):
+    for index, mount in bounded_items(f"{path}.volumeMounts", container.volume_mounts, errors):
         here = f"{path}.volumeMounts[{index}]"
         if not mount.name:
             errors.append(required(f"{here}.name"))
@@ -204,9 +208,9 @@ def _mounts(container: Container, path: str, volumes: set[str]) -> list[FieldErr
 
 
 def _ports(ports: Sequence[ContainerPort], path: str, host_network: bool) -> list[FieldError]:
-    errors = bounded(path, ports)
+    errors: list[FieldError] = []
     names: set[str] = set()
-    for index, port in enumerate(ports):
+    for index, port in bounded_items(path, ports, errors):
         here = f"{path}[{index}]"
         if port.name:
             if port.name in names:
@@ -241,8 +245,8 @@ def _port_number(path: str, number: int) -> list[FieldError]:
 def _unique_host_ports(
     container: Container, path: str, taken: set[tuple[str, str, int]]
 ) -> list[FieldError]:
-    errors = []
-    for index, port in enumerate(container.ports):
+    errors: list[FieldError] = []
+    for index, port in enumerate(container.ports[:MAX_ITEMS]):
         if not port.host_port:
             continue
         claim = (port.protocol, port.host_ip, port.host_port)
@@ -261,9 +265,9 @@ def _volume_names(volumes: Sequence[Volume]) -> set[str]:
 
 
 def _volumes(volumes: Sequence[Volume]) -> list[FieldError]:
-    errors = bounded("spec.volumes", volumes)
+    errors: list[FieldError] = []
     names: set[str] = set()
-    for index, volume in enumerate(volumes):
+    for index, volume in bounded_items("spec.volumes", volumes, errors):
         path = f"spec.volumes[{index}]"
         if not volume.name:
             errors.append(required(f"{path}.name"))
@@ -303,20 +307,21 @@ def validate_pod_status(pod: Pod) -> list[FieldError]:
     """Validate what an update of the status says."""
     errors: list[FieldError] = []
     status = pod.status
-    for index, condition in enumerate(status.conditions):
-        if condition.observed_generation < 0:
-            path = f"status.conditions[{index}].observedGeneration"
-            reason = "must be a non-negative integer"
-            errors.append(invalid(path, condition.observed_generation, reason))
+    conditions = status.conditions[:MAX_ITEMS]
+    negative = [index for index, each in enumerate(conditions) if each.observed_generation < 0]
+    for index in negative[:MOST_ERRORS]:
+        path = f"status.conditions[{index}].observedGeneration"
+        reason = "must be a non-negative integer"
+        errors.append(invalid(path, conditions[index].observed_generation, reason))
     if status.nominated_node_name:
         path, value = "status.nominatedNodeName", status.nominated_node_name
         errors += [invalid(path, value, reason) for reason in dns1123_subdomain(value)]
     errors += one_of("status.phase", status.phase, _PHASES)
-    errors += bounded("status.conditions", status.conditions)
-    for index, condition in enumerate(status.conditions):
+    found: list[FieldError] = []
+    for index, condition in bounded_items("status.conditions", status.conditions, found):
         path = f"status.conditions[{index}]"
-        errors += [
+        found += [
             invalid(f"{path}.type", condition.type, r) for r in qualified_name(condition.type)
         ]
-        errors += one_of(f"{path}.status", condition.status, ("True", "False", "Unknown"))
-    return errors
+        found += one_of(f"{path}.status", condition.status, ("True", "False", "Unknown"))
+    return errors + found

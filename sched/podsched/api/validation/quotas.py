@@ -19,7 +19,7 @@ from podsched.api.quota_scopes import (
     selector_expressions,
 )
 from podsched.api.resources import CPU, PODS
-from podsched.api.validation.meta import IMMUTABLE, bounded
+from podsched.api.validation.meta import IMMUTABLE, bounded, bounded_items
 from podsched.api.validation.names import qualified_name
 from podsched.api.validation.resource_lists import parse_or_report
 
@@ -63,8 +63,8 @@ def validate_resource_quota_update(item: ResourceQuota, old: ResourceQuota) -> l
 
 def _scopes(spec: ResourceQuotaSpec) -> list[FieldError]:
     path, shown = "spec.scopes", list(spec.scopes)
-    found = []
-    for scope in spec.scopes:
+    found: list[FieldError] = []
+    for scope in dict.fromkeys(spec.scopes):
         if scope not in SCOPES:
             found.append(invalid(path, shown, "unsupported scope"))
         found += _of_resources(spec, scope, path, shown)
@@ -74,15 +74,15 @@ def _scopes(spec: ResourceQuotaSpec) -> list[FieldError]:
 def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
     path = "spec.scopeSelector.matchExpressions"
     written = selector_expressions(spec)
-    found = bounded(path, written)
-    for each in written:
+    found: list[FieldError] = []
+    for _, each in bounded_items(path, written, found):
         if not (isinstance(each, Mapping) and _is_expression(each)):
             found.append(invalid(path, str(each), "must have a scopeName, an operator and values"))
     if found:
         return found
     expressions = expressions_of(spec)[len(spec.scopes) :]
     shown = [each.scope for each in expressions]
-    for each in expressions:
+    for _, each in bounded_items(path, expressions, found):
         if each.scope not in SCOPES:
             found.append(invalid(f"{path}.scopeName", each.scope, "unsupported scope"))
         found += _of_resources(spec, each.scope, path, shown)
@@ -148,8 +148,9 @@ def validate_resource_quota_status(item: ResourceQuota) -> list[FieldError]:
 
 
 def _quantities(quantities: Mapping[str, str], path: str) -> list[FieldError]:
-    found = bounded(path, quantities)
-    for name, text in quantities.items():
+    found: list[FieldError] = []
+    for _, name in bounded_items(path, quantities, found):
+        text = quantities[name]
         here = f"{path}[{name}]"
         found += [invalid(here, name, reason) for reason in qualified_name(name)]
         if not is_quota_resource(name):

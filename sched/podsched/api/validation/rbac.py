@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from podsched.api.field_errors import FieldError, invalid, not_supported, required
 from podsched.api.objects import (
@@ -13,7 +13,7 @@ from podsched.api.objects import (
     RoleBinding,
     Subject,
 )
-from podsched.api.validation.meta import bounded, validate_label_selector
+from podsched.api.validation.meta import bounded, bounded_items, validate_label_selector
 from podsched.api.validation.names import dns1123_subdomain, path_segment_name
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -31,10 +31,9 @@ def validate_cluster_role(item: ClusterRole) -> list[FieldError]:
     if item.HasField("aggregation_rule"):
         path = "aggregationRule.clusterRoleSelectors"
         selectors = item.aggregation_rule.cluster_role_selectors
-        errors += bounded(path, selectors)
         if not selectors:
             errors.append(required(path, "at least one clusterRoleSelector required"))
-        for index, selector in enumerate(selectors):
+        for index, selector in bounded_items(path, selectors, errors):
             errors += validate_label_selector(selector, f"{path}[{index}]")
     return errors
 
@@ -58,10 +57,9 @@ def validate_role_ref_update(
     return [invalid("roleRef", new.role_ref.name, "cannot change roleRef")]
 
 
-def _rules(rules: Iterable[PolicyRule], *, namespaced: bool) -> list[FieldError]:
-    found = list(rules)
-    errors = bounded("rules", found)
-    for index, rule in enumerate(found):
+def _rules(rules: Sequence[PolicyRule], *, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, rule in bounded_items("rules", rules, errors):
         errors += _rule(rule, f"rules[{index}]", namespaced=namespaced)
     return errors
 
@@ -106,9 +104,8 @@ def _binding(item: RoleBinding | ClusterRoleBinding, kinds: tuple[str, ...]) -> 
     if not ref.name:
         errors.append(required("roleRef.name"))
     errors += [invalid("roleRef.name", ref.name, reason) for reason in path_segment_name(ref.name)]
-    errors += bounded("subjects", item.subjects)
     namespaced = isinstance(item, RoleBinding)
-    for index, subject in enumerate(item.subjects):
+    for index, subject in bounded_items("subjects", item.subjects, errors):
         errors += _subject(subject, f"subjects[{index}]", namespaced=namespaced)
     return errors
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from podsched.api import quantity, resources
 from podsched.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
-from podsched.api.validation.meta import bounded
+from podsched.api.validation.meta import bounded_items
 from podsched.api.validation.names import qualified_name
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
@@ -45,8 +45,9 @@ def validate_quantities(
 
     dotted: paths end in ".cpu", as Kubernetes' of a node's status do, and not in "[cpu]".
     """
-    errors = bounded(path, quantities)
-    for name, text in quantities.items():
+    errors: list[FieldError] = []
+    for _, name in bounded_items(path, quantities, errors):
+        text = quantities[name]
         here = f"{path}.{name}" if dotted else f"{path}[{name}]"
         errors += [invalid(here, name, reason) for reason in qualified_name(name)]
         amount = parse_or_report(here, text, errors)
@@ -116,8 +117,7 @@ def _validated(
     quantities: Mapping[str, str], path: str, errors: list[FieldError]
 ) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
-    errors += bounded(path, quantities)
-    for name in sorted(quantities):
+    for _, name in bounded_items(path, sorted(quantities), errors):
         here = f"{path}[{name}]"
         errors += container_resource_name(here, name)
         amount = parse_or_report(here, quantities[name], errors)
@@ -165,7 +165,7 @@ def validate_pod_level(spec: PodSpec) -> list[FieldError]:
         ("limits", spec.resources.limits),
         ("requests", spec.resources.requests),
     ):
-        for name in quantities:
+        for _, name in bounded_items(f"{path}.{part}", quantities, errors):
             if not resources.is_pod_level_resource(name):
                 supported = ("cpu", "hugepages-*", "memory")
                 errors.append(not_supported(f"{path}.{part}[{name}]", name, supported))

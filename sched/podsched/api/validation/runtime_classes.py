@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podsched.api.field_errors import FieldError, invalid
 from podsched.api.objects import ResourceRequirements, RuntimeClass
-from podsched.api.validation.meta import IMMUTABLE, bounded, validate_labels
+from podsched.api.validation.meta import IMMUTABLE, validate_labels
 from podsched.api.validation.names import dns1123_label
 from podsched.api.validation.placement import validate_tolerations
 from podsched.api.validation.resource_lists import validate_requirements
@@ -19,7 +19,6 @@ def validate_runtime_class(item: RuntimeClass) -> list[FieldError]:
     if item.HasField("scheduling"):
         scheduling = item.scheduling
         found += validate_labels(scheduling.node_selector, "scheduling.nodeSelector")
-        found += bounded("scheduling.tolerations", scheduling.tolerations)
         found += validate_tolerations(scheduling.tolerations, "scheduling.tolerations")
     return found
 

@@ -25,6 +25,7 @@ from podsched.api.objects import (
 from podsched.api.validation.meta import (
     IMMUTABLE,
     bounded,
+    bounded_items,
     not_negative,
     one_of,
     validate_label_selector,
@@ -45,7 +46,7 @@ def _access_modes(modes: Sequence[str], path: str, reason: str = "") -> list[Fie
     errors: list[FieldError] = []
     if not modes:
         errors.append(required(path, reason))
-    for mode in modes:
+    for _, mode in bounded_items(path, modes, errors):
         errors += one_of(path, mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         reason = "may not use ReadWriteOncePod with other access modes"
@@ -177,7 +178,7 @@ def validate_csi_node(item: CSINode) -> list[FieldError]:
     """Check drivers: each once, with a name and a node id, counts not negative."""
     errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, driver in enumerate(item.spec.drivers):
+    for index, driver in bounded_items("spec.drivers", item.spec.drivers, errors):
         path = f"spec.drivers[{index}]"
         if not driver.name:
             errors.append(required(f"{path}.name"))

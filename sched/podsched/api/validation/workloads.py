@@ -12,7 +12,7 @@ from podsched.api.objects import (
 from podsched.api.selectors import compile_selector, from_labels
 from podsched.api.validation.meta import (
     IMMUTABLE,
-    bounded,
+    bounded_items,
     not_negative,
     one_of,
     validate_label_selector,
@@ -26,10 +26,9 @@ def validate_service(item: Service) -> list[FieldError]:
     """Validate ports, type and selector."""
     spec = item.spec
     errors = validate_labels(spec.selector, "spec.selector")
-    errors += bounded("spec.ports", spec.ports)
     if not spec.ports and spec.type != "ExternalName" and spec.cluster_ip != "None":
         errors.append(required("spec.ports"))
-    for index, port in enumerate(spec.ports):
+    for index, port in bounded_items("spec.ports", spec.ports, errors):
         path = f"spec.ports[{index}]"
         if not 1 <= port.port <= 65535:
             reason = "must be between 1 and 65535, inclusive"

@@ -18,6 +18,7 @@ from typing import Any, Final
 from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import DecodeError
 
+from podsched.api.json_text import load_json
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind, kind_of, unwrap
 from podsched.api.reasons import StatusCode
 from podsched.server.access.identity import Identity
@@ -334,7 +335,7 @@ def _plain(message: Any) -> Any:
         return None
     if "mergePatch" in plain:
         try:
-            plain["mergePatch"] = json.loads(message.merge_patch)
+            plain["mergePatch"] = load_json(message.merge_patch)
         except (ValueError, RecursionError):
             plain["mergePatch"] = None
     return plain

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from podsched.api import codec
+from podsched.api.json_text import load_json
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import ManifestError, load_documents
 from podsched.api.objects import AnyObject
@@ -27,6 +29,8 @@ YAML: Final = "application/yaml"
 _MOST_YAML_EVENTS: Final = 20_000
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 MOST_WARNINGS: Final = 50
+#: Characters of a key in a path.
+_MOST_SHOWN: Final = 200
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -52,7 +56,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]:
-    """Return a body as JSON, and what is doubled in it. Raises RestError 400 and 415."""
+    """Return a body as JSON, and what is doubled in it, as far as it is told.
+
+    Raises RestError 400 and 415.
+    """
     media = media_of(request)
     if media == PROTOBUF:
         try:
@@ -66,24 +73,26 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
         )
         raise RestError(415, "UnsupportedMediaType", message)
     try:
-        content = _yaml(raw) if media == YAML else json.loads(raw, object_pairs_hook=_object)
+        return (_yaml(raw), []) if media == YAML else _json(raw)
     except (ValueError, RecursionError) as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {expected}): {error}"
         ) from None
-    return content, _doubled(content, "")
+
+
+def _json(raw: bytes) -> tuple[Any, list[str]]:
+    content = load_json(raw, _object)
+    return content, list(islice(_doubled(content, ""), MOST_WARNINGS))
 
 
 def _yaml(raw: bytes) -> Any:
     # kubectl and client-go write the configurations that they apply, which are YAML, as JSON; to
     # read that as YAML takes forty times as long.
     if raw.lstrip().startswith(b"{"):
-        try:
-            content = json.loads(raw, object_pairs_hook=_object)
-        except (ValueError, RecursionError):
-            pass  # it may be YAML all the same, and if not, that is said better below
-        else:
-            if not is_deep(content):
+        # It may be YAML all the same, and if not, that is said better below.
+        with suppress(ValueError, RecursionError):
+            content, doubled = _json(raw)
+            if not doubled and not is_deep(content):
                 return content
     try:
         documents = load_documents(raw, most_events=_MOST_YAML_EVENTS)
@@ -94,19 +103,17 @@ def _yaml(raw: bytes) -> Any:
     return documents[0]
 
 
-def _doubled(content: Any, path: str) -> list[str]:
-    found: list[str] = []
+def _doubled(content: Any, path: str) -> Iterator[str]:
     if isinstance(content, dict):
         if isinstance(content, _Doubled):
-            found += [_join(path, key) for key in content.doubled]
+            yield from (_join(path, key) for key in content.doubled)
         for key, value in content.items():
             if isinstance(value, (dict, list)):
-                found += _doubled(value, _join(path, key))
+                yield from _doubled(value, _join(path, key[:_MOST_SHOWN]))
     elif isinstance(content, list):
         for index, value in enumerate(content):
             if isinstance(value, (dict, list)):
-                found += _doubled(value, f"{path}[{index}]")
-    return found
+                yield from _doubled(value, f"{path}[{index}]")
 
 
 def _join(path: str, key: str) -> str:

@@ -174,7 +174,7 @@ def of_update(error: ApiError) -> ApiError:
     """Return the error of an update, with mistakes in metadata twice: Kubernetes looks twice."""
     if error.reason == "INVALID":
         twice = tuple(v for v in error.violations if v.field.startswith("metadata."))
-        error.violations = (*twice, *error.violations)
+        error.violations = (*twice, *error.violations)[: errors.MOST_VIOLATIONS]
     return error
 
 

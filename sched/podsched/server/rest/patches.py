@@ -9,6 +9,7 @@ from typing import Any, Final
 import jsonpatch
 import jsonpointer
 
+from podsched.api.json_text import load_json
 from podsched.server.errors import Violation
 from podsched.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.server.rest.bodies import media_of
@@ -47,7 +48,7 @@ def patch_type(request: Request) -> str:
 def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
     """Return what a patch does to an object. Raises RestError; so does what it returns."""
     try:
-        patch = json.loads(raw)
+        patch = load_json(raw)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if isinstance(patch, (dict, list)) and is_deep(patch):
