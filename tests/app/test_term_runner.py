@@ -411,6 +411,56 @@ async def test_a_leader_that_goes_on_soon_knows_what_was_being_bound(
     assert world.node_of("more-important") == "n2"
 
 
+async def another_term_before_the_end_of_the_first(world: World) -> None:
+    """Return when the second term schedules; the first one ends four seconds later."""
+    world.cluster.create(node("n1"))
+    world.actors.ending = 5.0
+    world.lead()
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    world.actors.ending = 0.0
+    world.actors.failure = asyncio.get_running_loop().create_future()
+    world.lead()
+    await asyncio.sleep(1)
+
+
+async def test_a_term_that_ends_late_leaves_what_the_next_one_does_alone(world: World) -> None:
+    await another_term_before_the_end_of_the_first(world)
+    await asyncio.sleep(5)
+    world.runner.pause(True)
+    await asyncio.sleep(0.1)
+    world.cluster.create(pod("meanwhile", PENDING))
+    await asyncio.sleep(60)
+    assert world.node_of("meanwhile") == "", "the second term is told of the pause"
+
+
+async def test_another_configuration_is_waited_for_in_the_term_that_is_under_way(
+    world: World,
+) -> None:
+    await another_term_before_the_end_of_the_first(world)
+    world.actors.ending = 10.0
+    began = asyncio.get_running_loop().time()
+    await world.runner.reconfigure(default_config(), None)
+    assert asyncio.get_running_loop().time() - began >= 10.0, "not when the first term has ended"
+
+
+async def test_whoever_waits_for_another_configuration_is_told_when_the_term_ends(
+    world: World,
+) -> None:
+    world.lead()
+    await asyncio.sleep(1)
+    world.actors.ending = 5.0
+    waiting = asyncio.create_task(world.runner.reconfigure(default_config(), None))
+    await asyncio.sleep(1)
+    world.runner.end_term()
+    world.actors.ending = 0.0
+    world.actors.failure = asyncio.get_running_loop().create_future()
+    world.lead()
+    await asyncio.sleep(60)
+    assert waiting.done()
+    assert not world.running.done()
+
+
 async def test_whoever_begins_to_lead_during_a_pause_waits_for_its_end(world: World) -> None:
     world.cluster.create(node("n1"))
     world.runner.pause(True)

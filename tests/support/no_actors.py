@@ -12,7 +12,10 @@ from podsched.engine.writes.bind_queue import Binder
 
 
 class NoActors:
-    """Everything is done locally; ``failure`` ends what keeps the actors."""
+    """Everything is done locally; ``failure`` ends what keeps the actors.
+
+    Their end takes ``ending`` seconds.
+    """
 
     evaluator: RemoteEvaluator | None = None
     dry_run: RemoteDryRun | None = None
@@ -20,6 +23,7 @@ class NoActors:
     def __init__(self, binder: Binder) -> None:
         self.binder = binder
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ending = 0.0
         self.ended = False
 
     def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors:
@@ -29,4 +33,6 @@ class NoActors:
         try:
             await self.failure
         finally:
+            if self.ending:
+                await asyncio.sleep(self.ending)
             self.ended = True

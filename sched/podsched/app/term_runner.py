@@ -65,6 +65,7 @@ STANDBY_PACE_MS = 250
 #: Seconds for which a new leader only schedules. With 20,000 pods the start of the controllers
 #: takes 0.15 s, in which what has waited during the takeover would be decided on more slowly.
 _CONTROL_AFTER = 1.0
+_FINISHING = "finish what is under way"
 #: Objects put into a new state before other tasks have their turn: some 5 ms.
 _TURN = 200
 
@@ -116,6 +117,15 @@ class RunnerParts:
     """Who keeps what is decided."""
 
 
+class _Work:
+    """What a term does until it ends or begins anew; that may end after another term has begun."""
+
+    def __init__(self, owner: str, loop: SchedulingLoop) -> None:
+        self.loop = loop
+        self.tasks = TaskSet(owner)
+        self.ended = asyncio.Event()
+
+
 class TermRunner(LoopListener):
     """One replica's scheduling state and terms.
 
@@ -139,9 +149,7 @@ class TermRunner(LoopListener):
         self._resumed = asyncio.Event()
         self._resumed.set()
         #: What the present term is doing.
-        self._work: TaskSet | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._work: _Work | None = None
         #: Whether it ends to go on with another configuration.
         self._begins_anew = False
         parts.informer.pace(STANDBY_PACE_MS)
@@ -230,7 +238,8 @@ class TermRunner(LoopListener):
         if self._term is not None:
             self._term.cancel()
             self._term = None
-        self._controllers = None
+        self._work = self._controllers = None
+        self._begins_anew = False
         self._parts.informer.pace(STANDBY_PACE_MS)
         if self._loop is not None:
             self._loop = None
@@ -253,8 +262,8 @@ class TermRunner(LoopListener):
             self._resumed.set()
             return
         self._resumed.clear()
-        if self._loop is not None and self._work is not None:
-            self._work.start(self._finish(self._loop, self._work), "finish what is under way")
+        if self._work is not None:
+            self._work.tasks.start(self._finish(self._work), _FINISHING)
 
     async def reconfigure(
         self, config: SchedulerConfiguration, extenders: Extenders | None
@@ -265,19 +274,18 @@ class TermRunner(LoopListener):
         bound by then.
         """
         self._parts = replace(self._parts, config=config, extenders=extenders)
-        loop, work = self._loop, self._work
-        if loop is None or work is None:
+        work = self._work
+        if work is None:
             self._build_anew()
             return
-        finishing = work.start(self._finish(loop, work), "finish what is under way")
-        await asyncio.wait([finishing])
-        await self._idle.wait()
+        work.tasks.start(self._finish(work), _FINISHING)
+        await work.ended.wait()
 
-    async def _finish(self, loop: SchedulingLoop, work: TaskSet) -> None:
+    async def _finish(self, work: _Work) -> None:
         """End what a term does, once it is known what became of all bindings."""
-        await loop.finish()
+        await work.loop.finish()
         self._begins_anew = True
-        work.end()
+        work.tasks.end()
 
     def end(self) -> None:
         """Stop leading for good."""
@@ -382,18 +390,18 @@ class TermRunner(LoopListener):
             return
         actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
         self._loop = SchedulingLoop(self._loop_parts(fence, actors))
-        tasks = TaskSet(f"term {fence.term}")
+        work = self._work = _Work(f"term {fence.term}", self._loop)
+        tasks = work.tasks
         tasks.start(self._loop.run(), "scheduling", endless=True)
         if parts.controllers is not None:
             tasks.start(self._control(parts.controllers, fence), "controllers", endless=True)
         tasks.start(actors.run(), "actors", endless=True)
-        self._work = tasks
-        self._idle.clear()
         try:
             await tasks.run()
         finally:
-            self._work = None
-            self._idle.set()
+            if self._work is work:
+                self._work = None
+            work.ended.set()
 
     async def _control(self, parts: ControllerParts, fence: api_pb2.Fence) -> None:
         """Run the controllers, once there has been time for the first decisions."""
