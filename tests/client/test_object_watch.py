@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+
 import pytest
 
 from podsched.api.kinds import UnknownKindError
@@ -57,3 +60,28 @@ async def test_an_object_that_cannot_be_decoded_is_left_out() -> None:
 async def test_an_unknown_kind_is_the_callers_mistake() -> None:
     with pytest.raises(UnknownKindError):
         await anext(watch_objects(Streams(), ["widgets"]))
+
+
+class Ending:
+    """Ends each watch at once, in good order."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        self.asked += 1
+        if self.asked > 5000:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+        yield RawWatchResponse(revision=self.asked)
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> None:
+    server = Ending()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
+            async for _ in watch_objects(server, ["po"]):
+                pass
+    assert server.asked < 30

@@ -37,7 +37,7 @@ from podsched.api.kinds import KINDS, find_kind
 from podsched.api.objects import AnyObject
 from podsched.client.errors import Compacted, Forbidden, ServerBug, TooLarge, Unavailable
 from podsched.client.undecodable import Identity, identify, log_undecodable
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.revisions import RevisionWaiters
 from podsched.telemetry.logs import get_logger
@@ -225,7 +225,8 @@ class Informer:
             label_selector=label_selector,
             field_selector=field_selector,
         )
-        self._jitter = jitter or random.Random()
+        chance = (jitter or random.Random()).random
+        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance))
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
@@ -271,9 +272,8 @@ class Informer:
 
     async def run(self, handler: Handler) -> None:
         """Follow until cancelled; outages are waited out. What the handler raises ends it."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        clock = asyncio.get_running_loop().time
         while True:
-            before = self.revision
             try:
                 if self.synced.is_set():
                     await self._follow(handler)
@@ -288,13 +288,10 @@ class Informer:
             except Forbidden as error:
                 # Roles change, and so do tokens: not the end of who watches.
                 _log.warning("The watch is not permitted", error=str(error))
-                await asyncio.sleep(backoff.next_delay())
             except (Unavailable, ServerBug, TooLarge) as error:
                 # The latter two are no fault of this side either, and may pass.
-                if self.revision > before:
-                    backoff.reset()
                 _log.info("The watch broke", revision=self.revision, error=str(error))
-                await asyncio.sleep(backoff.next_delay())
+            await asyncio.sleep(self._waits.next_delay(clock()))
 
     async def _list_and_follow(self, handler: Handler) -> None:
         request = v1.WatchRequest()
@@ -334,6 +331,7 @@ class Informer:
         mirror.revision = revision
         handler(Batch(revision, events[last:]))
         self.synced.set()
+        self._waits.works_since(asyncio.get_running_loop().time())
         self._waiters.reached(self.revision)
 
     async def _follow(self, handler: Handler) -> None:
@@ -351,7 +349,9 @@ class Informer:
         self, responses: AsyncGenerator[RawWatchResponse, None], handler: Handler
     ) -> None:
         mirror, turn = self._mirror, Turn()
+        clock = asyncio.get_running_loop().time
         async for response in self._until_paced(responses):
+            self._waits.works_since(clock())
             if response.revision <= mirror.revision:
                 continue
             events = response.events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -13,11 +14,12 @@ from podsched.api.kinds import find_kind, unwrap
 from podsched.api.objects import AnyObject
 from podsched.client.errors import Unavailable
 from podsched.client.undecodable import identify, log_undecodable
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.v1 import api_pb2 as v1
 from podsched.v1.frames_pb2 import RawWatchResponse
 
 #: Seconds before a broken watch is restarted.
-_PAUSE = 0.5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class ChangeType(StrEnum):
@@ -63,16 +65,20 @@ async def watch_objects(
         from_revision=from_revision,
         send_initial_events=not from_revision,
     )
+    waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+    clock = asyncio.get_running_loop().time
     while True:
         try:
             async for response in client.watch_stream(request):
+                waits.works_since(clock())
                 for change in _changes(response):
                     yield change
                 if response.revision:
                     request.from_revision = response.revision
                     request.send_initial_events = False
         except Unavailable:
-            await asyncio.sleep(_PAUSE)
+            pass
+        await asyncio.sleep(waits.next_delay(clock()))
 
 
 def _changes(response: RawWatchResponse) -> list[Change]:

@@ -28,7 +28,7 @@ from podsched.config.feature_gates import VERSION
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.kube.http import KubeHttp
 from podsched.kube.writes import micro_time
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("election")
@@ -62,20 +62,21 @@ class LeaseCandidate:
 
     async def run(self) -> None:
         """Publish the candidate and answer pings until cancelled; failures are waited out."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
+        clock = asyncio.get_running_loop().time
         while True:
             try:
                 collection = await self._collection()
                 await self._renew(collection)
                 self.problem = ""
-                backoff.reset()
+                waits.works_since(clock())
                 await self._answer_pings(collection)
             except Conflict:
                 pass  # the API server pinged meanwhile
             except ClientError as error:
                 self.problem = str(error)
                 _log.warning("Could not publish the LeaseCandidate", error=str(error))
-            await asyncio.sleep(backoff.next_delay())
+            await asyncio.sleep(waits.next_delay(clock()))
 
     async def _collection(self) -> str:
         """Return the path of the candidates. Raises NotFound if the cluster has none."""

@@ -37,7 +37,7 @@ from podsched.kube.lists import Requests, pages
 from podsched.kube.objects import UnreadableObjectError, read_object
 from podsched.kube.paths import collection
 from podsched.kube.status import error_of_status
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("informer")
@@ -101,6 +101,7 @@ class Reflector:
         self._path = collection(kind)
         self._selected = {"fieldSelector": field_selector} if field_selector else {}
         self._jitter = jitter or random.Random()
+        self._waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random))
         #: Whether the server streams lists; found out by asking.
         self._streams_lists = True
         self._version = ""
@@ -111,27 +112,25 @@ class Reflector:
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        clock = asyncio.get_running_loop().time
         while True:
-            before, wait = self._version, 0.0
+            before, began, wait = self._version, clock(), 0.0
             try:
                 if not self._version:
                     await self._list()
                 else:
                     await self._follow()
-                backoff.reset()
-                continue  # the server ends each watch in the end
+                    # The server ends each watch in the end, maybe without a word.
+                    self._waits.works_since(began)
             except Compacted as error:
                 _log.info("Listing again", kind=self._kind.name, cause=str(error))
                 self._version = ""
                 self.relists += 1
             except ClientError as error:
-                if self._version != before:
-                    backoff.reset()
                 self._count_refusal(error, news=self._version != before)
                 self.problem, wait = str(error), min(error.retry_after, _LONGEST_PAUSE)
                 _log.warning("The watch broke", kind=self._kind.name, error=str(error))
-            await asyncio.sleep(max(backoff.next_delay(), wait))
+            await asyncio.sleep(max(self._waits.next_delay(clock()), wait))
 
     def _count_refusal(self, error: ClientError, *, news: bool) -> None:
         """List again when a watch is refused over and over: its resourceVersion may be the cause.
@@ -206,7 +205,9 @@ class Reflector:
             await self._take(watch)
 
     async def _take(self, watch: AsyncGenerator[_Response, None]) -> None:
+        clock = asyncio.get_running_loop().time
         async for events, version, _ in watch:
+            self._waits.works_since(clock())
             self.problem = ""
             if events:
                 self._sink.changed(self._kind.name, events)

@@ -17,7 +17,7 @@ import random
 from itertools import groupby
 
 from podsched.api import etcd_keys
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.lib.event_loop import Turn
 from podsched.server.entries import Entry
 from podsched.server.watchcache import WatchCache
@@ -59,11 +59,12 @@ class CacheReflector:
                     task.cancel()
 
     async def _follow(self) -> None:
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+        waits = StreamBackoff(Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+        clock = asyncio.get_running_loop().time
         while True:
             try:
                 await self._load()
-                backoff.reset()
+                waits.works_since(clock())
                 self.ready.set()
                 async for batch in self._store.watch(
                     etcd_keys.ROOT, start_revision=self._cache.revision + 1
@@ -75,7 +76,7 @@ class CacheReflector:
                 )
             except Unavailable as error:
                 _log.warning("etcd is unavailable, trying again", error=str(error))
-                await asyncio.sleep(backoff.next_delay())
+            await asyncio.sleep(waits.next_delay(clock()))
 
     async def _apply(self, batch: WatchBatch) -> None:
         """Take in a batch; after a pause it may have thousands of changes, which take turns."""

@@ -15,13 +15,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from aetcd.rpc import rpc_pb2
 
-from podsched.lib.backoff import Backoff
+from podsched.lib.backoff import StreamBackoff
 from podsched.store.endpoints import Connection, Endpoints
 from podsched.store.errors import (
     Closed,
@@ -94,18 +93,6 @@ def _refusal(response: Any) -> StoreError:
     return Unavailable(f"etcd ended the watch: {reason}")
 
 
-@dataclass(slots=True)
-class _Retries:
-    """What has been tried since the last response."""
-
-    backoff: Backoff
-    authenticated_anew: bool = False
-
-    def reset(self) -> None:
-        self.backoff.reset()
-        self.authenticated_anew = False
-
-
 async def follow(
     endpoints: Endpoints, prefixes: Sequence[str], start_revision: int
 ) -> AsyncIterator[WatchBatch]:
@@ -113,35 +100,37 @@ async def follow(
     if not prefixes:
         raise InvalidRequest("no prefix to watch")
     assembler = Assembler(prefixes, start_revision)
-    retries = _Retries(endpoints.backoff())
+    waits, authenticated_anew = StreamBackoff(endpoints.backoff()), False
+    clock = asyncio.get_running_loop().time
     while True:
         try:
-            async with aclosing(_one_stream(endpoints, prefixes, assembler, retries)) as batches:
+            async with aclosing(_one_stream(endpoints, prefixes, assembler, waits)) as batches:
                 async for batch in batches:
                     yield batch
         except Unauthorized:
             # etcd refuses a watch by a token it has forgotten as not permitted: ask once more.
-            if retries.authenticated_anew or not endpoints.forget_token():
+            authenticated_anew = authenticated_anew and not waits.lasted(clock())
+            if authenticated_anew or not endpoints.forget_token():
                 raise
-            retries.authenticated_anew = True
+            authenticated_anew = True
             continue
         except (Unavailable, TimeoutError):
             pass
-        await asyncio.sleep(retries.backoff.next_delay())
+        await asyncio.sleep(waits.next_delay(clock()))
 
 
 async def _one_stream(
-    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, retries: _Retries
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, waits: StreamBackoff
 ) -> AsyncGenerator[WatchBatch, None]:
     """Yield the batches of one stream, until it ends or breaks."""
     connection = await endpoints.connected()
+    clock = asyncio.get_running_loop().time
     try:
         stream = _responses(endpoints, connection, prefixes, assembler.position)
         async with aclosing(stream):
             async for response in stream:
                 batch = assembler.feed(response)
-                if not response.created:  # else a member that accepts and drops spins us
-                    retries.reset()
+                waits.works_since(clock())
                 if batch is not None:
                     yield batch
         endpoints.leave(connection)
