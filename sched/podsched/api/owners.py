@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from podsched.api.kinds import KINDS, Kind
-from podsched.api.objects import OwnerReference
+from podsched.api.objects import (
+    AnyObject,
+    OwnerReference,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 
 #: In the spec of a namespace that may have content.
 KUBERNETES_FINALIZER: Final = "kubernetes"
@@ -19,6 +25,18 @@ KEPT_KINDS: Final = frozenset({
     "Node", "PriorityClass", "StorageClass", "CSIDriver", "RuntimeClass", "ClusterRole",
     "ClusterRoleBinding",
 })  # fmt: skip
+#: What has pods made of a template by a controller. podsched keeps these as owners, and has none.
+SCALED_KINDS: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
+
+
+def is_left_alone(item: AnyObject) -> bool:
+    """Return whether a workload has pods to be made and no controller has ever looked at it.
+
+    Kubernetes' own controllers can do so, over the REST API.
+    """
+    if not isinstance(item, ReplicaSet | StatefulSet | ReplicationController):
+        return False
+    return item.status.observed_generation == 0
 
 
 def owner_kind(reference: OwnerReference) -> Kind | None:

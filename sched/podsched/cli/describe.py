@@ -14,6 +14,7 @@ from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Node
+from podsched.api.owners import is_left_alone
 from podsched.api.resources import CPU, MEMORY, requests_in_units
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, report
@@ -27,6 +28,7 @@ from podsched.client.errors import NotFound
 from podsched.lib.ages import age
 
 NONE = "<none>"
+NO_CONTROLLER = "none: podsched makes no pods of it, and no other controller has looked at it"
 
 
 def describe_command(
@@ -84,6 +86,8 @@ def describe(
     elif kind == "LimitRange":
         lines += _limits(obj)
     else:
+        if is_left_alone(obj):
+            lines.append(f"Controller:    {NO_CONTROLLER}")
         lines += _rest(obj)
     lines += _events(events, now)
     return "\n".join(lines)

@@ -11,13 +11,14 @@ import typer
 
 from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
+from podsched.api.owners import SCALED_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.client.api_client import ApiClient
-from podsched.client.errors import NotFound
+from podsched.client.errors import Forbidden, NotFound
 from podsched.lib.ages import age
 
 #: The Lease that replicas race for, unless they are configured otherwise.
@@ -61,7 +62,28 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
             "bound": sum(bool(p.spec.node_name) for p in pods),
             "pending": sum(not p.spec.node_name for p in pods),
         },
+        "withoutController": await without_controller(client),
     }
+
+
+async def without_controller(client: ApiClient) -> dict[str, int]:
+    """Return how many workloads of each kind no controller makes pods of."""
+    counts = {}
+    for kind in SCALED_KINDS:
+        try:
+            items = (await client.list(kind)).items
+        except Forbidden:
+            continue  # the rest of the state is worth showing all the same
+        if count := sum(map(is_left_alone, items)):
+            counts[kind] = count
+    return counts
+
+
+def left_alone_text(kind: str, count: int) -> str:
+    """Return what is said of workloads that no controller makes pods of."""
+    if count == 1:
+        return f"1 {kind} makes no pods: podsched has no controller for it"
+    return f"{count} {kind}s make no pods: podsched has no controller for them"
 
 
 def _whole(text: str) -> int:
@@ -144,6 +166,8 @@ def _print(state: dict[str, Any]) -> None:
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
     say(f"Nodes:   {state['nodes']}")
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
+    for kind, count in state["withoutController"].items():
+        say(f"Note:    {left_alone_text(kind, count)}")
     alive = (replica for replica in state["replicas"] if replica["state"] != "gone")
     if set_aside := max((replica["setAside"] for replica in alive), default=0):
         say(f"Ignored: {set_aside} objects that cannot be used; the replicas' logs name them")

@@ -22,6 +22,7 @@ from podsched.api.objects import (
     ReplicationController,
     StatefulSet,
 )
+from podsched.api.owners import SCALED_KINDS
 from podsched.api.selectors import Selector
 from podsched.client.informer import Event
 from podsched.controllers.controller import Instant, Objects, Writes
@@ -32,8 +33,6 @@ from podsched.controllers.disruption_status import (
     new_status,
     status_patch,
 )
-
-SCALED_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 
 
 class DisruptionController:
