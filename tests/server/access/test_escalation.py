@@ -56,17 +56,90 @@ async def test_a_role_that_is_changed_to_more_is_refused(roles: World) -> None:
         await roles.core.registry.update(changed)
 
 
-async def test_a_label_of_a_role_with_more_may_be_changed(roles: World) -> None:
-    await roles.core.creator.create(role("nodes", name="strong"))
-    patch = v1.PatchRequest(
-        kind="Role",
-        namespace="team",
-        name="strong",
-        merge_patch=b'{"metadata":{"labels":{"a":"b"}}}',
+RBAC = ("rbac.authorization.k8s.io",)
+COLLECTED = (
+    '{"metadata":{"finalizers":["example.com/a"],"ownerReferences":[{"apiVersion":"v1",'
+    '"kind":"Node","name":"n","uid":"1"}]}}'
+)
+
+
+@pytest.fixture
+async def aggregated(roles: World) -> World:
+    """Bob may write ClusterRoles, and has one that is made of those with the label mine."""
+    author, mine = ClusterRole(), ClusterRole()
+    author.metadata.name, mine.metadata.name = "author", "mine"
+    author.rules.append(rule("create get list patch update", "clusterroles", groups=RBAC))
+    mine.aggregation_rule.cluster_role_selectors.add().match_labels["mine"] = "yes"
+    for item in (author, mine, binding_of("author", "bob"), binding_of("mine", "bob")):
+        await roles.core.creator.create(item)
+    await roles.core.reflector.wait_until_fresh()
+    return roles
+
+
+async def patch(world: World, name: str, content: str, kind: str = "ClusterRole") -> object:
+    namespace = "team" if kind in ("Role", "RoleBinding") else ""
+    request = v1.PatchRequest(
+        kind=kind, namespace=namespace, name=name, merge_patch=content.encode()
     )
-    with calling(roles.core, BOB):
-        (outcome,) = await roles.core.registry.patch([patch], None)
+    (outcome,) = await world.core.registry.patch([request], None)
+    return outcome
+
+
+LABEL = '{"metadata":{"labels":{"mine":"yes"}}}'
+
+
+async def test_who_labels_a_role_with_more_into_his_own_is_refused(aggregated: World) -> None:
+    with calling(aggregated.core, BOB):
+        outcome = await patch(aggregated, "cluster-admin", LABEL)
+    assert isinstance(outcome, ApiError) and "attempting to grant" in outcome.message
+    with calling(aggregated.core, BOB) as found:
+        assert not found.permit("delete", "", "nodes", "", "n")
+
+
+async def test_an_update_that_labels_a_role_with_more_is_refused(aggregated: World) -> None:
+    entry = await aggregated.core.registry.get("ClusterRole", "", "cluster-admin")
+    changed = ClusterRole()
+    changed.CopyFrom(entry.message)  # type: ignore[arg-type]
+    changed.metadata.labels["mine"] = "yes"
+    changed.metadata.resource_version = ""
+    with calling(aggregated.core, BOB), pytest.raises(ApiError, match="attempting to grant"):
+        await aggregated.core.registry.update(changed)
+
+
+async def test_a_role_with_no_more_than_its_authors_is_labelled(aggregated: World) -> None:
+    with calling(aggregated.core, BOB):
+        outcome = await patch(aggregated, "author", LABEL)
     assert not isinstance(outcome, ApiError)
+
+
+async def test_the_scheduler_labels_no_role_though_it_collects_them(aggregated: World) -> None:
+    with calling(aggregated.core, identity("system:kube-scheduler")):
+        refused = await patch(aggregated, "cluster-admin", LABEL)
+        collected = await patch(aggregated, "cluster-admin", COLLECTED)
+    assert isinstance(refused, ApiError) and "attempting to grant" in refused.message
+    assert not isinstance(collected, ApiError)
+
+
+async def test_the_aggregation_of_a_role_is_not_taken_away_by_who_has_less(
+    aggregated: World,
+) -> None:
+    with calling(aggregated.core, BOB):
+        outcome = await patch(aggregated, "mine", '{"aggregationRule":null}')
+    assert isinstance(outcome, ApiError) and "attempting to grant" in outcome.message
+
+
+@pytest.mark.parametrize("kind", ["Role", "RoleBinding"])
+async def test_a_label_of_what_grants_more_is_refused_and_an_owner_is_not(
+    roles: World, kind: str
+) -> None:
+    await roles.core.creator.create(role("nodes", name="strong"))
+    await roles.core.creator.create(binding_of("cluster-admin", "eve", "team", "strong"))
+    await roles.core.reflector.wait_until_fresh()
+    with calling(roles.core, BOB):
+        refused = await patch(roles, "strong", LABEL, kind)
+        collected = await patch(roles, "strong", COLLECTED, kind)
+    assert isinstance(refused, ApiError) and "attempting to grant" in refused.message
+    assert not isinstance(collected, ApiError)
 
 
 async def test_a_binding_of_a_role_with_more_is_refused(roles: World) -> None:

@@ -1,7 +1,8 @@
 """Nobody grants what he does not have.
 
 As Kubernetes' (pkg/registry/rbac): who creates or changes a role must have all that it permits, or
-the verb ``escalate`` on it; who binds one, all that it permits or the verb ``bind``.
+the verb ``escalate`` on it; who binds one, all that it permits or the verb ``bind``. A role that is
+aggregated of others, before or after the change, counts as one that permits everything.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ from podsched.server.access.rules import MOST_RIGHTS, Rule, not_covered
 _MOST_SHOWN = 10
 
 
-def check_grant(rights: Rights, kind: Kind, new: AnyObject) -> None:
+def check_grant(rights: Rights, kind: Kind, new: AnyObject, old: AnyObject | None = None) -> None:
     """Raise ApiError if an RBAC object to be stored grants what its author does not have."""
     if isinstance(new, Role | ClusterRole):
-        _check_role(rights, kind, new)
+        _check_role(rights, kind, new, aggregated=_is_aggregated(new) or _is_aggregated(old))
     elif isinstance(new, RoleBinding | ClusterRoleBinding):
         _check_binding(rights, kind, new)
 
 
-def _check_role(rights: Rights, kind: Kind, new: Role | ClusterRole) -> None:
+def _is_aggregated(role: AnyObject | None) -> bool:
+    return isinstance(role, ClusterRole) and role.HasField("aggregation_rule")
+
+
+def _check_role(rights: Rights, kind: Kind, new: Role | ClusterRole, *, aggregated: bool) -> None:
     name, namespace = new.metadata.name, new.metadata.namespace
     if rights.permit("escalate", RBAC_GROUP, kind.plural, namespace, name):
         return
     rules = [Rule.of(rule) for rule in new.rules]
-    if isinstance(new, ClusterRole) and new.HasField("aggregation_rule"):
+    if aggregated:
         # It may come to permit whatever any role permits.
         every = frozenset({"*"})
         rules.append(Rule(every, every, every, frozenset(), frozenset()))

@@ -1,7 +1,8 @@
 """What depends on the object itself, beyond the verb on its kind: where it is about to be stored.
 
     a pod with a node         also needs create pods/binding: otherwise creating would be binding
-    an RBAC object            grants nothing that its author does not have (``escalation``)
+    an RBAC object            grants nothing that its author does not have (``escalation``), also by
+                              its labels, which decide what other roles are made of
     what an agent writes      is its own (``nodes``)
 
 Each is decided on the version of the object that is replaced.
@@ -54,8 +55,8 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
         return
     if own.node is not None:
         own.node.check_change(kind, old, new)
-    if isinstance(new, _RBAC) and _granted(new) != _granted(old):
-        check_grant(own, kind, new)
+    if isinstance(new, _RBAC) and _granting(new) != _granting(old):
+        check_grant(own, kind, new, old)
 
 
 def check_own(entry: Entry) -> None:
@@ -65,9 +66,13 @@ def check_own(entry: Entry) -> None:
         own.node.check_change(entry.kind, entry.message, None)
 
 
-def _granted(message: AnyObject) -> AnyObject:
-    """Return an RBAC object without what grants nothing."""
+def _granting(message: AnyObject) -> AnyObject:
+    """Return an RBAC object without what the garbage collector changes, which grants nothing.
+
+    As Kubernetes' ``IsOnlyMutatingGCFields``.
+    """
     bare = type(message)()
     bare.CopyFrom(message)  # type: ignore[arg-type]
-    bare.ClearField("metadata")
+    for field in ("owner_references", "finalizers", "managed_fields", "resource_version"):
+        bare.metadata.ClearField(field)
     return bare
