@@ -42,6 +42,7 @@ from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Chang
 from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.trial import Trial
 from podsched.framework.classify import (
     STORAGE_RESOURCES,
     node_update_actions,
@@ -81,6 +82,14 @@ class _Held:
     binding_finished: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A pod that was taken out, and the uids of those that followed it on its node."""
+
+    held: _Held
+    following: tuple[str, ...]
+
+
 class Cache:
     """Nodes, pods and all other objects, with assumptions.
 
@@ -100,6 +109,8 @@ class Cache:
         self._held: dict[str, _Held] = {}
         self._assumed: set[str] = set()
         self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
+        #: The innermost trial that is open.
+        self.open_trial: Trial | None = None
 
     # ------------------------------------------------------------------ reading
 
@@ -225,6 +236,28 @@ class Cache:
         """Remove a pod, assumed or not, and return it; None when the cache does not hold it."""
         return self._drop(uid) if uid in self._held else None
 
+    def take_out(self, uid: str) -> Removed | None:
+        """Remove a pod, assumed or not, for ``put_back``; None when the cache does not hold it."""
+        held = self._held.get(uid)
+        if held is None:
+            return None
+        row = self.columns.row_of(held.info.node_name)
+        following = () if row is None else self.columns.pods_after(row, uid)
+        self._drop(uid)
+        return Removed(held, following)
+
+    def put_back(self, removed: Removed) -> None:
+        """Count a pod again as it was, in its old place among the pods of its node."""
+        held, pod = removed.held, removed.held.info
+        self._held[pod.uid] = held
+        if held.stage is Stage.ASSUMED:
+            self._assumed.add(pod.uid)
+        row = self.columns.row_of(pod.node_name)
+        if row is None:
+            self._place(pod)
+        else:
+            self.columns.put_back_pod(row, pod, removed.following)
+
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
         self._held[pod.uid] = _Held(pod, stage)
         if stage is Stage.ASSUMED:
@@ -263,13 +296,16 @@ class Cache:
 
     # ------------------------------------------------------------------ nodes
 
-    def add_node(self, node: v1.Node) -> None:
-        """Add a node, with the pods that came before it, or update it."""
+    def add_node(self, node: v1.Node, row: int | None = None) -> None:
+        """Add a node, with the pods that came before it, or update it.
+
+        ``row``: the one that was kept when the node was removed.
+        """
         name = node.metadata.name
         if self.columns.row_of(name) is not None:
             self.columns.update_node(node)
             return
-        row = self.columns.add_node(node)
+        row = self.columns.add_node(node, row)
         for pod in self._pods_without_node.pop(name, {}).values():
             self.columns.add_pod(row, pod)
 
@@ -280,22 +316,37 @@ class Cache:
         self.columns.update_node(node)
         return None
 
-    def remove_node(self, name: str) -> Anomaly | None:
-        """Remove a node; its pods are kept until they go themselves, in case it comes back."""
+    def remove_node(self, name: str, *, keep_row: bool = False) -> Anomaly | None:
+        """Remove a node; its pods are kept until they go themselves, in case it comes back.
+
+        ``keep_row``: see ``Columns.remove_node``.
+        """
         if self.columns.row_of(name) is None:
             return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
-        pods = self.columns.remove_node(name)
+        pods = self.columns.remove_node(name, keep_row=keep_row)
         if pods:
             self._pods_without_node[name] = {pod.uid: pod for pod in pods}
         return None
 
     # ------------------------------------------------------------------ informers
 
+    def trial(self) -> Trial:
+        """Begin changes that can be undone, as a part of the trial that is open."""
+        self.open_trial = Trial(self, self.open_trial)
+        return self.open_trial
+
     def apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         """Take over an informer's event: no ``old`` means added, no ``new`` means deleted.
 
         Raises QuantityError for an amount that is not a quantity, and then changes nothing.
         """
+        if self.open_trial is None:
+            return self._apply(kind, old, new)
+        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
+        key = (kind, meta.namespace, meta.name)
+        return self.open_trial.beneath(key, lambda: self._apply(kind, old, new))
+
+    def _apply(self, kind: str, old: Any | None, new: Any | None) -> Applied:
         if kind == "Pod":
             return self._apply_pod(old, new)
         if kind == "Node":

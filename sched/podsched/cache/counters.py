@@ -23,6 +23,7 @@ import numpy as np
 
 from podsched.cache.class_usage import ClassUsage
 from podsched.cache.column import Column, wrapped
+from podsched.cache.versions import Version, Versions
 from podsched.framework.nodes import Int64s, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -37,8 +38,8 @@ MAX_SUMS = 4
 class PodCounter:
     """The sum of a query's counts over the pods of each row.
 
-    ``version`` increases with every change of a count, ``last_use`` is when it was last asked for;
-    both are ticks of the owner, which counts changes of counters.
+    ``version`` changes with every change of a count (``versions``); ``last_use`` is the latest
+    version that there was when it was last asked for.
     """
 
     __slots__ = ("_sums", "column", "last_use", "query", "reads_requests", "version")
@@ -131,18 +132,18 @@ class _Family:
 class Counters:
     """All counters of one set of columns; ``usages`` has the usage of every class."""
 
-    def __init__(self, size: int, usages: Iterable[ClassUsage]) -> None:
+    def __init__(self, size: int, usages: Iterable[ClassUsage], versions: Versions) -> None:
         self._size = size
         self._usages = usages
+        self._versions = versions
         self._counters: dict[PodQuery, PodCounter] = {}
         #: Those of queries, not of terms, by the label that pods must have to count.
         self._by_label: dict[tuple[str, str] | None, list[PodCounter]] = {}
         self._families: dict[str, _Family] = {}
-        self._tick = 0
         #: Whether some query or family that was asked for reads requests.
         self._reading_requests = False
         #: Changes whenever ``terms_in_cluster`` of some family does.
-        self.all_terms_version = 0
+        self.all_terms = Version()
 
     def __len__(self) -> int:
         return len(self._counters)
@@ -169,12 +170,11 @@ class Counters:
         if counter is None:
             self._drop_idle()
             counter = self._create(query)
-        counter.last_use = self._tick
+        counter.last_use = self._versions.tick
         return counter
 
     def _create(self, query: PodQuery) -> PodCounter:
-        self._tick += 1
-        counter = self._counters[query] = PodCounter(query, self._size, self._tick)
+        counter = self._create_empty(query)
         self._reading_requests |= counter.reads_requests
         self._by_label.setdefault(_required_label(query), []).append(counter)
         for usage in self._usages:
@@ -218,9 +218,11 @@ class Counters:
             _count_rows(counter, usage, amount)
             self._change_total(known, amount * sum(usage.rows.values()))
 
-    def _create_empty(self, query: PodQuery) -> None:
-        self._tick += 1
-        self._counters[query] = PodCounter(query, self._size, self._tick)
+    def _create_empty(self, query: PodQuery) -> PodCounter:
+        self._versions.tick += 1
+        counter = PodCounter(query, self._size, self._versions.tick)
+        self._counters[query] = counter
+        return counter
 
     def attach(self, usage: ClassUsage, like: ClassUsage | None = None) -> None:
         """Find the counters that a new usage adds to.
@@ -253,19 +255,22 @@ class Counters:
 
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
-        self._tick = tick = self._tick + 1
+        versions = self._versions
+        versions.tick = tick = versions.tick + 1
+        saved = versions.saved
         for counter, amount in usage.counters:
             counter.add(row, amount * pods)
+            if saved is not None:
+                saved.note(counter)
             counter.version = tick
         for total, amount in usage.terms:
             self._change_total(total, amount * pods)
 
     def add_one_each(self, usage: ClassUsage, rows: Rows) -> None:
         """Count one more pod of the usage on each of several distinct rows."""
-        self._tick += 1
         for counter, amount in usage.counters:
             counter.add_to_each(rows, amount)
-            counter.version = self._tick
+            self._versions.change(counter)
         for total, amount in usage.terms:
             self._change_total(total, amount * len(rows))
 
@@ -279,8 +284,8 @@ class Counters:
             family.present[term.query.term] = term.query
         else:
             del family.present[term.query.term]
-        self._tick += 1
-        family.version = self.all_terms_version = self._tick
+        self._versions.change(family)
+        self._versions.change(self.all_terms)
 
     def _drop_idle(self) -> None:
         """Drop the half asked for longest ago, if there is no room for another counter.

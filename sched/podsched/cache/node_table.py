@@ -23,6 +23,7 @@ import numpy as np
 from podsched.api.resources import PODS, allocatable_in_units
 from podsched.cache.column import Column
 from podsched.cache.images import Images, images_of
+from podsched.cache.versions import Version, Versions
 from podsched.cache.zones import ZoneTree
 from podsched.framework.classify import condition_statuses
 from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS, UNKNOWN
@@ -34,7 +35,7 @@ FIRST_SIZE = 64
 TaintKey = tuple[tuple[str, str, str], ...]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Row:
     """What is known of a row's node, in the form in which changes are found."""
 
@@ -54,8 +55,9 @@ class _Row:
 class NodeTable:
     """Node rows and the columns computed from them. ``size`` counts all rows."""
 
-    def __init__(self, size: int = FIRST_SIZE) -> None:
+    def __init__(self, size: int = FIRST_SIZE, versions: Versions | None = None) -> None:
         self.size = size
+        self._versions = versions if versions is not None else Versions()
         self.alive = Column(np.bool_, size)
         self.unschedulable = Column(np.bool_, size)
         self.taint_set = Column(np.int32, size)
@@ -65,9 +67,9 @@ class NodeTable:
         self.row_of: dict[str, int] = {}
         self.images = Images()
         #: Changes when a node comes or goes, or its labels, taints or unschedulable change.
-        self.topology_version = 0
+        self.topology = Version()
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
-        self.version = 0
+        self.nodes = Version()
         self._rows: list[_Row | None] = [None] * size
         self._free = list(range(size - 1, -1, -1))
         self._labels: dict[str, Column[np.int32]] = {}
@@ -82,9 +84,11 @@ class NodeTable:
         self._live_rows: Rows | None = None
         self._ordered_rows: Rows | None = None
 
-    def copy(self) -> NodeTable:
+    def copy(self, versions: Versions) -> NodeTable:
         """Return the same nodes in the same rows, to be changed by themselves."""
         made = copy(self)
+        made._versions = versions
+        made.topology, made.nodes = copy(self.topology), copy(self.nodes)
         for name in ("alive", "unschedulable", "taint_set", "allowed_pods", "_absent"):
             setattr(made, name, getattr(self, name).copy())
         made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
@@ -129,15 +133,15 @@ class NodeTable:
         return known.node
 
     def row_version(self, row: int) -> int:
-        """Return ``version`` as of the last change of the row's node; 0 for a row without one."""
+        """Return a number that changes with the row's node; 0 for a row without one."""
         known = self._rows[row]
         return 0 if known is None else known.version
 
     def add(self, node: v1.Node, row: int | None = None) -> int:
         """Give the node a row: a free one, or the given one.
 
-        The table must not be full, nor know the name, nor have a node in that row. A table is
-        filled in one of the two ways, not in both.
+        The table must not be full, nor know the name. A given row must have no node and must not
+        be free to be given to others: it was kept, or all rows of the table are given.
         """
         amounts = allocatable_in_units(node.status.allocatable)
         name = node.metadata.name
@@ -148,7 +152,7 @@ class NodeTable:
         self._rows[row] = _Row(v1.Node())
         self.alive.array[row] = True
         self._live_rows = None
-        self.topology_version += 1
+        self._versions.change(self.topology)
         self._take(row, node, amounts)
         return row
 
@@ -173,8 +177,8 @@ class NodeTable:
         changed |= _avoided(before) != _avoided(node)
         known.node = node
         if changed:
-            self.version += 1
-            known.version = self.version
+            self._versions.change(self.nodes)
+            self._versions.change(known)
         return changed
 
     def _update_topology(self, row: int, known: _Row, node: v1.Node) -> bool:
@@ -198,7 +202,7 @@ class NodeTable:
         self._zones.put(self.names[row], labels)
         self._ordered_rows = None
         known.labels, known.taints = labels, taints
-        self.topology_version += 1
+        self._versions.change(self.topology)
         return True
 
     def _relabel(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -236,8 +240,21 @@ class NodeTable:
             column = self.allocatable[resource] = Column(np.int64, self.size)
         return column
 
-    def remove(self, row: int) -> None:
-        """Empty the row and free it."""
+    def order(self) -> dict[str, list[str]]:
+        """Return the nodes' names by zone, both in their order."""
+        return self._zones.order()
+
+    def put_in_order(self, order: Mapping[str, list[str]]) -> None:
+        """Have the nodes in an order that they were in before."""
+        self._zones.put_in_order(order)
+        self._ordered_rows = None
+
+    def release(self, row: int) -> None:
+        """Free a row that was kept when its node was removed."""
+        self._free.append(row)
+
+    def remove(self, row: int, *, keep_row: bool = False) -> None:
+        """Empty the row and free it, unless it is kept for the node to come back."""
         known = self._rows[row]
         assert known is not None
         for values in self.allocatable.values():
@@ -255,10 +272,11 @@ class NodeTable:
         del self.row_of[name]
         self.names[row] = ""
         self._rows[row] = None
-        self._free.append(row)
+        if not keep_row:
+            self._free.append(row)
         self._live_rows = self._ordered_rows = None
-        self.topology_version += 1
-        self.version += 1
+        self._versions.change(self.topology)
+        self._versions.change(self.nodes)
 
     @property
     def live_rows(self) -> Rows:

@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from podsched.framework.pods import PodInfo
 
 #: Changes that are remembered one by one.
 JOURNAL = 4096
+
+
+class Nomination(NamedTuple):
+    """A pod's nomination, and the uids of the pods that were nominated to the node after it."""
+
+    pod: PodInfo
+    node_name: str
+    following: tuple[str, ...]
 
 
 class Nominator:
@@ -64,6 +73,25 @@ class Nominator:
             del self._pods[node_name]
         self._note(node_name)
         return True
+
+    def nomination(self, uid: str) -> Nomination | None:
+        """Return a pod's nomination, for ``put_back``."""
+        node_name = self._node_of.get(uid)
+        if node_name is None:
+            return None
+        pods = self._pods[node_name]
+        uids = list(pods)
+        return Nomination(pods[uid], node_name, tuple(uids[uids.index(uid) + 1 :]))
+
+    def put_back(self, nomination: Nomination | None) -> None:
+        """Make a nomination again that was withdrawn, in its old place."""
+        if nomination is None:
+            return
+        self.add(nomination.pod, nomination.node_name)
+        pods = self._pods[nomination.node_name]
+        for uid in nomination.following:
+            if uid in pods:
+                pods[uid] = pods.pop(uid)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Follow an update of a pod.

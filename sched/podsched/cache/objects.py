@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from podsched.cache.columns import Columns
 from podsched.cache.nominator import Nominator
+from podsched.cache.versions import Version, Versions
 from podsched.framework.pods import PodInfo
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -37,8 +38,8 @@ class _Kind:
         made.version = self.version
         return made
 
-    def changed(self) -> None:
-        self.version += 1
+    def changed(self, versions: Versions) -> None:
+        versions.change(self)
         self.lists.clear()
 
     def list(self, namespace: str | None) -> tuple[Any, ...]:
@@ -65,37 +66,55 @@ class ClusterState:
         #: Every pod that is not finished, bound or not, by "namespace/name", as the informer
         #: reported it last.
         self.pods: Mapping[str, PodInfo] = self._pods
-        self._pod_changes = 0
+        self._pod_changes = Version()
         self._kinds: dict[str, _Kind] = {}
-        self._changes = 0
+        self._objects = Version()
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
         made = ClusterState(self.columns.copy())
         made.nominator = self.nominator.copy()
         made._pods.update(self._pods)
-        made._pod_changes = self._pod_changes
+        made._pod_changes.version = self._pod_changes.version
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
-        made._changes = self._changes
+        made._objects.version = self._objects.version
         return made
 
     def put_pod(self, pod: PodInfo) -> None:
         """Add or replace a pod as the informer reports it; ``columns`` count it apart from this."""
         self._pods[pod.key] = pod
-        self._pod_changes += 1
+        self.columns.versions.change(self._pod_changes)
 
     def delete_pod(self, key: str) -> PodInfo | None:
         """Remove a pod by "namespace/name" and return it, if it was there."""
-        self._pod_changes += 1
+        self.columns.versions.change(self._pod_changes)
         return self._pods.pop(key, None)
 
-    def put(self, kind: str, message: Any) -> None:
-        """Add or replace an object of any kind but Pod and Node."""
+    def put(self, kind: str, message: Any, order: Sequence[str] = ()) -> None:
+        """Add or replace an object of any kind but Pod and Node.
+
+        ``order``: the names in its namespace, in the order in which they are to be.
+        """
         known = self._kinds.setdefault(kind, _Kind())
         meta = message.metadata
-        known.by_namespace.setdefault(meta.namespace, {})[meta.name] = message
-        known.changed()
-        self._changes += 1
+        group = known.by_namespace.setdefault(meta.namespace, {})
+        group[meta.name] = message
+        if order:
+            names = [name for name in order if name in group]
+            ordered = {name: group[name] for name in (*names, *group)}
+            group.clear()
+            group.update(ordered)
+        self._changed(known)
+
+    def _changed(self, kind: _Kind) -> None:
+        versions = self.columns.versions
+        kind.changed(versions)
+        versions.change(self._objects)
+
+    def names(self, kind: str, namespace: str) -> tuple[str, ...]:
+        """Return the names of a kind's objects in a namespace, in their order."""
+        known = self._kinds.get(kind)
+        return () if known is None else tuple(known.by_namespace.get(namespace, _NOTHING))
 
     def delete(self, kind: str, namespace: str, name: str) -> bool:
         """Remove an object; return whether it was there."""
@@ -106,8 +125,7 @@ class ClusterState:
         del group[name]
         if not group:
             del known.by_namespace[namespace]
-        known.changed()
-        self._changes += 1
+        self._changed(known)
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
@@ -137,21 +155,24 @@ class ClusterState:
         if kind == "Node":
             return self.columns.nodes_version
         if kind == "Pod":
-            return self.columns.position + self._pod_changes
+            # Two numbers that change apart: no sum of them, which might come out the same again.
+            return self.columns.position << 64 | self._pod_changes.version
         known = self._kinds.get(kind)
         return 0 if known is None else known.version
 
     @property
     def stamp(self) -> tuple[int, int, int, int]:
         """A value that changes with every change that a decision may depend on."""
-        return self.columns.position, self._pod_changes, self.nominator.version, self._changes
+        objects, nominator = self._objects.version, self.nominator.version
+        return self.columns.position, self._pod_changes.version, nominator, objects
 
     @property
     def stamp_beside_pods(self) -> tuple[int, int, int, int]:
         """The same, but for pods that come and go and bring or take no terms."""
-        columns = self.columns
+        columns, nominator = self.columns, self.nominator
         return (
-            columns.nodes_version, columns.all_terms_version, self.nominator.version, self._changes
+            columns.nodes_version, columns.all_terms_version, nominator.version,
+            self._objects.version,
         )  # fmt: skip
 
     def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:

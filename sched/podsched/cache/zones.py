@@ -57,6 +57,21 @@ class ZoneTree:
         if not nodes:
             del self._zones[zone]
 
+    def order(self) -> dict[str, list[str]]:
+        """Return the nodes by zone, both in their order; for ``put_in_order``."""
+        return {zone: list(nodes) for zone, nodes in self._zones.items()}
+
+    def put_in_order(self, order: Mapping[str, list[str]]) -> None:
+        """Sort zones and nodes as they were, with those that were not there at the end."""
+        zones = [*(zone for zone in order if zone in self._zones)]
+        zones += [zone for zone in self._zones if zone not in order]
+        sorted_zones = {}
+        for zone in zones:
+            nodes = self._zones[zone]
+            names = [name for name in order.get(zone, ()) if name in nodes]
+            sorted_zones[zone] = dict.fromkeys((*names, *nodes))
+        self._zones = sorted_zones
+
     def names(self) -> list[str]:
         """Return all names: the first of each zone, then the second of each, and so on."""
         columns = [list(nodes) for nodes in self._zones.values()]

@@ -2,7 +2,8 @@
 
 Evaluations are kept per class; choices are made one after another.
 
-``decide`` works on the live columns and assumes what it chooses, so each pod sees those before it.
+``decide`` works on the live columns and assumes what it chooses in a trial, so each pod sees those
+before it, and whoever asked may take it all back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from podsched.cache.trial import Trial
 from podsched.config.plugins import ExtensionPoint
 from podsched.engine.cycle.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.engine.evaluation.class_evaluation import ClassEvaluation
@@ -236,6 +238,7 @@ class Placer:
 
     def decide(
         self,
+        trial: Trial,
         runtime: ProfileRuntime,
         batch: Sequence[QueuedPodInfo],
         *,
@@ -244,6 +247,7 @@ class Placer:
     ) -> list[Decision]:
         """Decide for the first pods, in their order: for at least one, maybe not for all.
 
+        Each is assumed in the trial, so that those after it see it.
         Ends after a pod that fits nowhere, or that something is to be reserved for. ``enough``:
         whether the pods decided on so far are enough for now; ``details``: keep what one of the
         choices was made from, too.
@@ -254,13 +258,16 @@ class Placer:
         while goes_on and len(decisions) < len(batch):
             first = not decisions
             left = batch if first else batch[len(decisions) :]
-            more, goes_on = self._decide_some(runtime, left, enough, details=details and first)
+            more, goes_on = self._decide_some(
+                trial, runtime, left, enough, details=details and first
+            )
             decisions += more
             goes_on = goes_on and not enough()
         return decisions
 
     def _decide_some(
         self,
+        trial: Trial,
         runtime: ProfileRuntime,
         batch: Sequence[QueuedPodInfo],
         enough: Enough,
@@ -272,7 +279,7 @@ class Placer:
         Keys are asked for as late as this: those that were alike may be so no more.
         """
         key = self._latest = self.key(batch[0].info)
-        decided = self._decide_variants(runtime, batch, enough, details=details)
+        decided = self._decide_variants(trial, runtime, batch, enough, details=details)
         if decided:
             return decided, True
         selector = self.selector(runtime, batch[0].info, key)
@@ -284,7 +291,7 @@ class Placer:
         names = cache.columns.names
 
         def commit(pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
-            cache.assume_many(pods, [names[row] for row in rows])
+            trial.assume_many(pods, [names[row] for row in rows])
 
         is_new, first = not selector.has_chosen, batch[0].info
         if self._remote_evaluator is None or not self._remote_evaluator.available:
@@ -342,6 +349,7 @@ class Placer:
 
     def _decide_variants(
         self,
+        trial: Trial,
         runtime: ProfileRuntime,
         batch: Sequence[QueuedPodInfo],
         enough: Enough,
@@ -369,7 +377,7 @@ class Placer:
             found[key], last = queued, key
         decisions: list[Decision] = []
         for key, queued in found.items():
-            decision = self._variant(variants, queued, details=details and not decisions)
+            decision = self._variant(trial, variants, queued, details=details and not decisions)
             if decision is None:
                 break
             self._variants.met(key)
@@ -384,7 +392,7 @@ class Placer:
         return decisions
 
     def _variant(
-        self, variants: Variants, queued: QueuedPodInfo, *, details: bool
+        self, trial: Trial, variants: Variants, queued: QueuedPodInfo, *, details: bool
     ) -> Decision | None:
         """Decide on a pod without an evaluation of its own, if that is certain to be the same."""
         pod = queued.info
@@ -397,7 +405,7 @@ class Placer:
                 self.details = KeptDetails(0, found, time.monotonic() - began)
         cache = self._state.cache
         node_name = cache.columns.names[choice.row]
-        cache.assume(pod, node_name)
+        trial.assume(pod, node_name)
         return Decision(
             queued,
             choice.state,

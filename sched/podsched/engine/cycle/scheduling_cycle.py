@@ -179,7 +179,14 @@ class SchedulingCycle:
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
         details = self._notes.began(began)
-        decisions = self._placer.decide(runtime, pods, enough=self._enough, details=details)
+        with self._state.cache.trial() as trial:
+            try:
+                decisions = self._placer.decide(
+                    trial, runtime, pods, enough=self._enough, details=details
+                )
+            finally:
+                # After a failure, too: those decided on before it tell which pod was at fault.
+                trial.commit()
         now = self._clock()
         if not at_once and self._placer.try_some(runtime, decisions[-1], self._enough):
             decisions.pop()

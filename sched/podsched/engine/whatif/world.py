@@ -16,7 +16,7 @@ that replace pods would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.cache.pod_class import make_pod_info
+from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
 from podsched.engine.cycle.placement import Decision, PlacementKey, Placer
 from podsched.engine.cycle.reserve_permit import refused, run_reserve, run_unreserve
@@ -72,7 +73,6 @@ class World:
         """
         self._state = build_state(config, plugins, seed=_SEED)
         self._placer = Placer(self._state)
-        self._undo: list[Callable[[], object]] | None = None
         #: By what decides on a pod, and by its priority, which decides whom it may preempt.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = config.profiles[0].scheduler_name
@@ -135,67 +135,48 @@ class World:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Undo at the end of the block what was done in it; trials may be nested."""
-        outer, self._undo = self._undo, []
-        try:
+        with self._state.cache.trial():
             yield
-        finally:
-            done, self._undo = self._undo, outer
-            for undo in reversed(done):
-                undo()
 
-    def _done(self, undo: Callable[[], object]) -> None:
-        if self._undo is not None:
-            self._undo.append(undo)
+    @contextmanager
+    def _changes(self) -> Iterator[Trial]:
+        """Make changes in the trial that is open, or for good if none is."""
+        cache = self._state.cache
+        if cache.open_trial is not None:
+            yield cache.open_trial
+            return
+        with cache.trial() as trial:
+            yield trial
+            trial.commit()
 
     def submit(self, pod: Pod) -> PodInfo:
         """Add a pod without a node; its uid and name must be free. Returns what to schedule."""
         if not self.is_ours(pod):
             pod.spec.scheduler_name = self._default_profile
-        cache = self._state.cache
-        info = make_pod_info(pod, cache.classes)
-        cache.cluster.put_pod(info)
-        self._done(lambda: cache.cluster.delete_pod(info.key))
+        info = make_pod_info(pod, self._state.cache.classes)
+        with self._changes() as changes:
+            changes.submit(info)
         return info
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod away, bound or not."""
-        cache = self._state.cache
-        known = cache.cluster.delete_pod(pod.key)
-        nominated = cache.nominator.node_of(pod.uid)
-        cache.nominator.delete(pod.uid)
-        held = cache.remove_pod(pod.uid)
-
-        def undo() -> None:
-            if known is not None:
-                cache.cluster.put_pod(known)
-            if held is not None:
-                cache.add_pod(held)
-            if nominated:
-                cache.nominator.add(pod, nominated)
-
-        self._done(undo)
+        with self._changes() as changes:
+            changes.remove(pod)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Have a waiting pod tried on a node first, and its room there kept from others."""
-        self._state.cache.nominate(pod, node_name)
-        self._done(lambda: self._state.cache.nominator.delete(pod.uid))
+        with self._changes() as changes:
+            changes.nominate(pod, node_name)
 
     def put_node(self, node: Node) -> None:
         """Add or replace a node."""
-        cache = self._state.cache
-        before = cache.cluster.get("Node", "", node.metadata.name)
-        cache.add_node(node)
-        if before is None:
-            self._done(lambda: cache.remove_node(node.metadata.name))
-        else:
-            self._done(lambda: cache.add_node(before))
+        with self._changes() as changes:
+            changes.put_node(node)
 
     def remove_node(self, name: str) -> None:
         """Take a node away, on which no pod is left."""
-        cache = self._state.cache
-        node = self._node(name)
-        cache.remove_node(name)
-        self._done(lambda: cache.add_node(node))
+        with self._changes() as changes:
+            changes.remove_node(name)
 
     def cordon(self, name: str) -> None:
         """Mark a node as unschedulable."""
@@ -253,7 +234,9 @@ class World:
         runtime = self.runtime(pods[0])
         queued = [QueuedPodInfo(pod, 0.0) for pod in pods]
         outcomes = []
-        for decision in self._placer.decide(runtime, queued):
+        with self._changes() as changes:
+            decisions = self._placer.decide(changes, runtime, queued)
+        for decision in decisions:
             if decision.node_name:
                 outcomes.append(self._placed(runtime, decision))
             elif decision.error is not None:
@@ -271,15 +254,8 @@ class World:
             run_unreserve(runtime, assignment)
             self._state.cache.forget(pod)
             return _refused(pod, refused(status))
-
-        def undo() -> None:
-            run_unreserve(runtime, assignment)
-            self._state.cache.remove_pod(pod.uid)
-            pod.node_name = ""
-            if pod.nominated_node_name:
-                self._state.cache.nominator.add(pod, pod.nominated_node_name)
-
-        self._done(undo)
+        with self._changes() as changes:
+            changes.on_undo(lambda: run_unreserve(runtime, assignment))
         return Outcome(pod, node)
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
