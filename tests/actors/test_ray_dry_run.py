@@ -33,6 +33,7 @@ from podsched.engine.evaluation.dry_run import DryRunRequest, DryRunResult
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.default_preemption import dry_run_cache
+from support.deciding import decide
 from support.eventually import eventually
 from support.examples import examples
 from support.fake_ray import FakeRay
@@ -121,9 +122,9 @@ async def test_what_shards_have_found_the_leader_does_not_try_again(
         monkeypatch.setattr(dry_run_cache, "dry_run", counting)
         runtime, decider = world.remote
         queued = QueuedPodInfo(world.pending(3), 0.0)
-        [decision] = decider.decide(runtime, [queued])
+        [decision] = decide(world.cache, decider, runtime, [queued])
         assert await decider.prepare_post_filter(runtime, decision)
-        [decision] = decider.decide(runtime, [queued])
+        [decision] = decide(world.cache, decider, runtime, [queued])
         result = decider.post_filter(runtime, decision)
     assert result is not None and result.status.ok
     assert tried == [1], "only the decisive dry run is made again"

@@ -21,6 +21,7 @@ from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
+from support.deciding import decide
 from support.engine_world import World, container, pod
 
 
@@ -134,12 +135,12 @@ class PreemptionWorld(World):
         self.handle.chance = self.random.random()
         queued = QueuedPodInfo(self.pending(3), 0.0)
         runtime, decider = self.remote
-        [decision] = decider.decide(runtime, [queued])
+        [decision] = decide(self.cache, decider, runtime, [queued])
         asked = False
         if decision.diagnosis is not None:
             asked = await decider.prepare_post_filter(runtime, decision)
             if asked:
-                [decision] = decider.decide(runtime, [queued])
+                [decision] = decide(self.cache, decider, runtime, [queued])
         if decision.diagnosis is None:
             self.placed.append(queued.info)
             return None, None, asked
@@ -147,5 +148,5 @@ class PreemptionWorld(World):
             self.check_memory(runtime, decider.runner(runtime, decision), decision)
         found = decider.post_filter(runtime, decision)
         runtime, decider = self.decider(None)
-        [alone] = decider.decide(runtime, [queued])
+        [alone] = decide(self.cache, decider, runtime, [queued])
         return found, decider.post_filter(runtime, alone), asked

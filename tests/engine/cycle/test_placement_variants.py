@@ -14,6 +14,7 @@ from podsched.engine.cycle.placement import Placer
 from podsched.engine.state import build_state
 from podsched.framework.pods import QueuedPodInfo
 from podsched.plugins.registry import factories
+from support.deciding import decide
 from support.engine_world import node, pod
 from support.term_world import Script, TermWorld
 
@@ -122,6 +123,6 @@ def test_a_new_class_joins_a_batch_where_pods_like_it_have_been_decided_on() -> 
     plain, other = queued("plain", 1), queued("other", 1, **tolerating)
     assert not placer.alike([plain], other.info)
     for first in (queued("a", 0), queued("b", 0, **tolerating)):
-        assert placer.decide(runtime, [first])[0].node_name == "n"
+        assert decide(state.cache, placer, runtime, [first])[0].node_name == "n"
     # Priorities are no part of a key while no pod is nominated.
     assert placer.alike([plain], other.info)

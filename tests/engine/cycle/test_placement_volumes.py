@@ -18,6 +18,7 @@ from podsched.plugins.registry import factories
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import EvaluationMetrics, SchedulerMetrics
 from podsched.v1 import objects_pb2 as v1
+from support.deciding import decide
 from support.volume_world import Manifest, claim, storage_class, volume
 
 
@@ -59,12 +60,15 @@ class Cycles:
         self.state.cache.apply("Pod", None, message)
         return make_pod_info(message, self.state.cache.classes)
 
+    def decide(self, pods: list[QueuedPodInfo]) -> list[Decision]:
+        return decide(self.state.cache, self.decider, self.runtime, pods)
+
     def run(self, *pods: PodInfo) -> list[Decision]:
         """Decides for pods of one class and reserves, until all have been decided."""
         remaining = [QueuedPodInfo(pod, timestamp=0.0) for pod in pods]
         decisions: list[Decision] = []
         while remaining:
-            made = self.decider.decide(self.runtime, remaining)
+            made = self.decide(remaining)
             for decision in made:
                 if decision.node_name:
                     self.reserve(decision)
@@ -102,7 +106,7 @@ def test_a_volume_goes_to_one_of_two_pods_that_could_have_it() -> None:
 def test_pods_without_claims_are_still_decided_together() -> None:
     cycles = Cycles(["a", "b"])
     pods = [QueuedPodInfo(cycles.pod(f"p{i}"), timestamp=0.0) for i in range(4)]
-    assert len(cycles.decider.decide(cycles.runtime, pods)) == 4
+    assert len(cycles.decide(pods)) == 4
 
 
 def test_pods_whose_claims_are_bound_are_alike_if_their_volumes_require_the_same() -> None:
@@ -120,7 +124,7 @@ def test_pods_whose_claims_are_bound_are_decided_on_together() -> None:
     claims = [claim(n, volume=f"v{n}") for n in "abc"]
     cycles = Cycles(["x", "y"], *volumes, *claims, storage_class("local"))
     pods = [QueuedPodInfo(cycles.pod(f"pod-{n}", n), timestamp=0.0) for n in "abc"]
-    decisions = cycles.decider.decide(cycles.runtime, pods)
+    decisions = cycles.decide(pods)
     assert [decision.node_name for decision in decisions] == ["x", "y", "x"]
 
 
@@ -133,7 +137,7 @@ def test_a_reservation_of_volumes_that_goes_wrong_is_an_error_of_assuming() -> N
         ["a"], claim("c"), storage_class("local"), volume("v", zones=["a"]), state=state
     )
     pod = cycles.pod("p", "c")
-    (decision,) = cycles.decider.decide(cycles.runtime, [QueuedPodInfo(pod, timestamp=0.0)])
+    (decision,) = cycles.decide([QueuedPodInfo(pod, timestamp=0.0)])
     taken = from_manifest(claim("c")).message
     state.cache.apply("PersistentVolumeClaim", taken, None)
     assignment = Assignment(decision.queued, "a", decision.state, popped_at=0.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from podsched.cache.trial import Trial
 from podsched.engine.cycle.placement import Decision
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import QueuedPodInfo
@@ -22,12 +23,12 @@ def failing_on(name: str, decide: Decide) -> Decide:
     """Decide, but raise for a pod of this name when its turn comes."""
 
     def wrapped(
-        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
+        trial: Trial, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
     ) -> list[Decision]:
         at = next((i for i, queued in enumerate(batch) if queued.info.name == name), len(batch))
         if not at:
             raise IndexError("a bug")
-        return decide(runtime, batch[:at], **how)
+        return decide(trial, runtime, batch[:at], **how)
 
     return wrapped
 
@@ -60,10 +61,10 @@ async def test_what_was_assumed_before_it_raised_is_taken_back_and_tried_again(
     decide, faults = world.placer.decide, 1
 
     def raising_afterwards(
-        runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
+        trial: Trial, runtime: ProfileRuntime, batch: Sequence[QueuedPodInfo], **how: Any
     ) -> list[Decision]:
         nonlocal faults
-        decisions = decide(runtime, batch, **how)
+        decisions = decide(trial, runtime, batch, **how)
         if faults:
             faults -= 1
             raise RuntimeError("a bug")

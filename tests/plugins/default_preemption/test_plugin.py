@@ -23,6 +23,7 @@ from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, dry_run
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
+from support.deciding import decide
 from support.engine_world import node, pod
 from support.examples import examples
 from support.plain_preemption import (
@@ -92,7 +93,9 @@ class World:
     def decide(self, message: v1.Pod) -> Decision:
         self.cache.apply("Pod", None, message)
         info = make_pod_info(message, self.cache.classes)
-        [decision] = self.decider.decide(self.runtime, [QueuedPodInfo(info, timestamp=0.0)])
+        [decision] = decide(
+            self.state.cache, self.decider, self.runtime, [QueuedPodInfo(info, timestamp=0.0)]
+        )
         return decision
 
     def preempt(self, plain: PlainPod, **changes: Any) -> PostFilterResult:

@@ -13,6 +13,7 @@ from podsched.framework.plugin import PostFilterResult, Victims
 from podsched.plugins.default_preemption.plugin import DefaultPreemption
 from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
+from support.deciding import decide
 from support.engine_world import container, node, pod
 
 GOING = "preemption: not eligible due to a terminating pod on the nominated node."
@@ -55,7 +56,9 @@ class Room:
         self.state.queue.add(self.state.cache.cluster.pods["default/preemptor"], 1.0)
         queued = self.state.queue.pop(1.0)
         assert queued is not None
-        decisions: Sequence[Decision] = self.decider.decide(self.runtime, [queued])
+        decisions: Sequence[Decision] = decide(
+            self.state.cache, self.decider, self.runtime, [queued]
+        )
         result = self.decider.post_filter(self.runtime, decisions[0])
         self.state.queue.add_unschedulable_if_not_present(queued, 1.0)
         assert result is not None
