@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from podsched.client.informer import EventType
-from podsched.replay.recording import BadRecording, RecordingWriter, read_recording
+from podsched.replay.recording import (
+    MOST_VALUES_OF_A_LINE,
+    BadRecording,
+    RecordingWriter,
+    read_recording,
+)
 from support.recordings import BEGAN, Script, a_node, a_pod
 
 
@@ -68,16 +73,37 @@ def test_a_file_is_never_overwritten(file: Path) -> None:
     assert file.read_text() == "precious"
 
 
+START = {"recording": 1, "time": 1.0}
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
         ([], "not a recording"),
         ([{"something": 1}], "not a recording"),
         ([{"recording": 9, "time": 1.0}], "version 9"),
-        ([{"recording": 1}], "time: must be a number"),
+        ([{"recording": 1}], "line 1: time: null is no number"),
         ([{"recording": 1, "time": 1.0}, {"object": {"kind": "Teapot"}}], "line 2: kind: 'Teapot'"),
         ([{"recording": 1, "time": 1.0}, {"t": 1, "e": "X", "r": 1, "object": {}}], "line 2"),
         ([{"recording": 1, "time": 1.0}, []], "line 2: expected an object"),
+        ([{"recording": 1, "time": 1e300}], "line 1: time: 1e\\+300 is not between 0 and"),
+        ([START, {"t": 4e9, "end": ""}], "line 2: t: 4000000000.0 is not between 0 and 3456000"),
+        ([START, {"t": -1, "end": ""}], "line 2: t: -1 is not between"),
+        ([START, {"t": 10**400, "end": ""}], "line 2: t: 1000000000000000.* is not between"),
+        ([START, {"t": True, "end": ""}], "line 2: t: true is no number"),
+        ([START, {"t": [1], "end": ""}], "line 2: t: \\[1\\] is no number"),
+        ([START, {"t": 1, "decision": 7}], "line 2: decision: 7 is no object"),
+        ([START, {"t": 1, "checkpoint": [1]}], "line 2: checkpoint: \\[1\\] is no object"),
+        ([START, {"t": 1, "e": "A", "r": 1}], "line 2: object is missing"),
+        ([START, {"t": 1, "e": "A", "r": 1, "object": 7}], "line 2: object: 7 is no object"),
+        (
+            [START, {"t": 1, "e": [], "r": 1, "object": NAMESPACE}],
+            "line 2: e: \\[\\] is none of A, M, D",
+        ),
+        ([START, {"synced": {}}], "line 2: synced: {} is no number"),
+        ([START, {"t": 1, "end": "", "r": 1.5}], "line 2: r: 1.5 is no number of a revision"),
+        ([START, {"object": {"kind": ["Pod"]}}], "line 2: kind: \\['Pod'\\] is not known"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_line(
@@ -91,4 +117,20 @@ def test_a_file_that_cannot_be_used_is_refused_with_the_line(
 def test_a_file_that_is_not_gzip_is_refused(file: Path) -> None:
     file.write_text("kind: Pod\n")
     with pytest.raises(BadRecording, match="not a recording"):
+        read_recording(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"t": 1e999, "end": ""}', "line 2: t: Infinity is not between"),
+        (b'{"t": Infinity, "end": ""}', "line 2: Infinity is no number"),
+        (b"[" * 200_000, "line 2: nested too deeply"),
+        (b'{"t": 1, "end": "\xff"}', "line 2: .*can't decode"),
+        (b"[" + b"[]," * MOST_VALUES_OF_A_LINE + b"0]", "line 2: more than .* values"),
+    ],
+)
+def test_a_line_that_no_recorder_writes_is_refused(file: Path, line: bytes, told: str) -> None:
+    file.write_bytes(gzip.compress(json.dumps(START).encode() + b"\n" + line + b"\n", 1))
+    with pytest.raises(BadRecording, match=told):
         read_recording(file)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
+import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.engine.decisions.frames import FrameKind, FrameWriter, frames_in, pod_mark
+from podsched.engine.decisions.frames import (
+    MAX_PLAIN,
+    FrameKind,
+    FrameWriter,
+    frames_in,
+    pod_mark,
+)
 
 MARKS = [pod_mark("default", name) for name in ("a", "b")]
 
@@ -50,3 +58,17 @@ def test_what_nobody_wrote_is_passed_over(garbage: bytes) -> None:
             found.content()
         except ValueError:
             continue
+
+
+def test_a_frame_that_claims_to_be_huge_once_it_is_unpacked_is_refused_by_its_head() -> None:
+    bomb = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(MAX_PLAIN + 1))
+    (found,) = frames_in(frame(1))
+    with pytest.raises(ValueError, match="bytes once unpacked"):
+        replace(found, data=bomb).content()
+
+
+def test_a_frame_that_does_not_say_how_large_it_is_is_unpacked_up_to_the_bound() -> None:
+    bomb = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(MAX_PLAIN + 1))
+    (found,) = frames_in(frame(1))
+    with pytest.raises(ValueError, match="decompress"):
+        replace(found, data=bomb).content()

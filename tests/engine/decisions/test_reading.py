@@ -63,3 +63,33 @@ def test_a_garbled_frame_hides_itself_alone() -> None:
     whole = segment(row(1, "a", "n1", "Scheduled", 1.0), row(2, "b", "n1", "Scheduled", 2.0))
     bad = Frame(whole[1].index, b"garbage")
     assert [r.number for r in find([[whole[0], bad, whole[2]]], DecisionQuery())] == [2]
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        7,
+        [],
+        [[1], *row(1, "a", "n1", "Scheduled", 1.0)[1:]],
+        [*row(1, "a", "n1", "Scheduled", 1.0)[:-1], 7],
+        [2**63, *row(1, "a", "n1", "Scheduled", 1.0)[1:]],
+        [*row(1, "a", "n1", "Scheduled", 1.0)[:22], 1e308, None],
+        [*row(1, "a", "n1", "Scheduled", 1.0)[:22], "then", None],
+    ],
+)
+def test_a_row_that_is_no_decision_is_passed_over_and_told(garbled: Any) -> None:
+    whole = segment(row(2, "b", "n1", "Scheduled", 2.0))
+    bad = next(frames_in(FrameWriter().rows([garbled], (1.0, 1.0), [])))
+    told: list[str] = []
+    found = find([[*whole, bad]], DecisionQuery(), told.append)
+    assert [record.number for record in found] == [2]
+    assert len(told) == 1 and told[0].startswith("a row is no decision: ")
+
+
+@pytest.mark.parametrize("facts", [7, {"fields": 7}, {"fields": ["number"]}, {"fields": [[]]}])
+def test_facts_of_the_wrong_type_hide_no_other_segment(facts: Any) -> None:
+    writer = FrameWriter()
+    rows = writer.rows([row(1, "a", "n1", "Scheduled", 1.0)], (1.0, 1.0), [])
+    odd = list(frames_in(writer.facts(facts, 1.0) + rows))
+    found = find([odd, segment(row(2, "b", "n1", "Scheduled", 2.0))], DecisionQuery())
+    assert 2 in [record.number for record in found]

@@ -9,6 +9,7 @@ import pytest
 
 from podsched.engine.decisions.frames import FrameWriter
 from podsched.engine.decisions.stores import (
+    PATTERN,
     SEGMENTS,
     DecisionLogError,
     DirectoryStore,
@@ -17,6 +18,7 @@ from podsched.engine.decisions.stores import (
     read_segments,
     segment_paths,
 )
+from podsched.lib.files import FileTooLarge
 
 FIRST = FrameWriter().facts({"replica": "r"}, 1.0)
 FRAME = len(FrameWriter().rows([[1]], (1.0, 1.0), [b"1234"]))
@@ -83,3 +85,9 @@ def test_a_directory_that_cannot_be_made_is_refused_with_its_name(tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(DecisionLogError, match=r"--decision-log: .*file/log: Not a directory"):
         DirectoryStore(tmp_path / "file" / "log", BOUND, FIRST)
+
+
+def test_a_segment_that_never_ends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / PATTERN.replace("*", "1")).symlink_to("/dev/zero")
+    with pytest.raises(FileTooLarge):
+        list(read_segments(tmp_path))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from podsched.api.manifest import to_manifest
 from podsched.engine.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.engine.simulation import simulate
+from podsched.lib.bounded_text import MOST_VALUES
 from podsched.plugins.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
@@ -98,3 +99,19 @@ def test_a_bundle_is_the_same_file_each_time() -> None:
 def test_what_is_no_bundle_is_refused(content: bytes, why: str) -> None:
     with pytest.raises(BadBundle, match=why):
         read_bundle(content)
+
+
+def test_a_bundle_of_too_many_values_is_refused_before_they_are_made() -> None:
+    text = b'{"bundle": 1, "scenario": {"objects": [' + b"[]," * MOST_VALUES + b"0]}}"
+    with pytest.raises(BadBundle, match="more than"):
+        read_bundle(gzip.compress(text, 1))
+
+
+def test_a_bundle_that_is_nested_deeply_is_refused() -> None:
+    with pytest.raises(BadBundle, match="nested too deeply"):
+        read_bundle(gzip.compress(b"[" * 1_000_000))
+
+
+def test_a_bundle_that_is_larger_once_it_is_unpacked_is_refused() -> None:
+    with pytest.raises(BadBundle, match="more than 256 MiB"):
+        read_bundle(gzip.compress(bytes((256 << 20) + 1), 1))
