@@ -72,6 +72,50 @@ def test_a_container_can_change_nothing_but_its_volumes(service: str) -> None:
     assert "privileged" not in given and "cap_add" not in given
 
 
+def options(service: str) -> dict[str, str]:
+    """The options of a service's command."""
+    parts = [argument.partition("=") for argument in SERVICES[service]["command"]]
+    return {name: value for name, _, value in parts}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_container_has_limits_and_a_log_that_does_not_grow_for_ever(service: str) -> None:
+    given = SERVICES[service]
+    assert 0 < given["cpus"] <= 2, "Docker refuses more than the host has"
+    assert re.fullmatch(r"\d+[gm]", given["mem_limit"])
+    assert {"max-size", "max-file"} <= set(given["logging"]["options"])
+
+
+def test_api_servers_serve_kubectl_and_the_page_on_the_hosts_loopback() -> None:
+    servers = [name for name in OURS if name.startswith("apiserver")]
+    published = [port for name in servers for port in SERVICES[name]["ports"]]
+    outside = [port.split(":")[1] for port in published]
+    assert outside == ["7443", "6443", "7480", "7444", "6444", "7481"]
+    for name in servers:
+        listens = {
+            value.rpartition(":")[2]
+            for option, value in options(name).items()
+            if option in ("--listen", "--kube-listen", "--web-listen")
+        }
+        assert {port.split(":")[2] for port in SERVICES[name]["ports"]} == listens
+
+
+def test_api_servers_know_the_quota_of_etcd() -> None:
+    quotas = {options(name)["--quota-backend-bytes"] for name in ETCD}
+    quotas |= {options(n)["--etcd-quota-bytes"] for n in OURS if n.startswith("apiserver")}
+    assert len(quotas) == 1
+
+
+def test_each_scheduler_keeps_its_decisions_on_a_volume_of_its_own() -> None:
+    schedulers = [name for name in OURS if name.startswith("scheduler")]
+    kept = set()
+    for name in schedulers:
+        folder = options(name)["--decision-log"]
+        kept |= {v for v in SERVICES[name]["volumes"] if v.endswith(f":{folder}")}
+        assert f"/owned{folder} " in DOCKERFILE, "a new volume takes the directory's owner"
+    assert len(kept) == len(schedulers)
+
+
 def mounts(service: str) -> dict[str, str]:
     """Where a service sees certificates, and how."""
     parts = [volume.split(":") for volume in SERVICES[service]["volumes"]]

@@ -53,7 +53,8 @@ class Compose:
             return f"127.0.0.1:{self._ports[host, found[2]]}"
 
         text = ADDRESS.sub(address, text)
-        text = text.replace("/var/lib/etcd", str(self._directory / service))
+        for folder in ("/var/lib/etcd", "/var/lib/podsched"):
+            text = text.replace(folder, str(self._directory / service))
         return text.replace("/certs", str(self._directory / "certs"))
 
     def command(self, service: str, words: list[str]) -> list[str]:
