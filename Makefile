@@ -10,7 +10,7 @@ PROTOC := $(PYTHON) -m grpc_tools.protoc -I protos
 # Processes start often, and would compile all they import each time where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long scenarios check format bench proto check-proto lock locked sbom clean
+.PHONY: demo test test-long test-newest scenarios check format bench proto check-proto lock sbom clean
 
 # Starts everything on this machine, schedules a workload, kills the leader on the way and reports.
 demo: .venv/installed
@@ -18,16 +18,23 @@ demo: .venv/installed
 
 # All tests, several at a time, since those with real processes wait for most of theirs. Property
 # tests, models and fuzzers try a quarter of their examples; the slowest tests are named in the end.
-test: .venv/installed-test
+test: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15
 
-# The same with all examples.
-test-long: .venv/installed-test
+# All tests with all examples.
+test-long: .venv/installed-dev
 	.venv/bin/pytest -n auto --durations=15 --hypothesis-profile=thorough
+
+# All tests with the newest versions that pyproject.toml permits, in an environment of their own.
+test-newest:
+	rm -rf build/newest
+	$(SYSTEM_PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	build/newest/bin/pytest -n auto --durations=15
 
 # The behaviour scenarios alone; SCENARIO_ROUNDS=3 runs all of them three times in a row,
 # BACKEND=kubernetes through Kubernetes' REST API.
-scenarios: .venv/installed-test
+scenarios: .venv/installed-dev
 	BACKEND=$(BACKEND) .venv/bin/pytest tests/scenarios
 
 # Format, lint, types, layers, dead code, the form of modules and tests, generated code.
@@ -37,6 +44,7 @@ check: .venv/installed-dev
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/vulture
+	.venv/bin/python -m pip check
 	.venv/bin/pytest -q tests/architecture
 	@$(MAKE) --no-print-directory check-proto
 
@@ -54,34 +62,39 @@ bench: .venv/installed
 	@$(SYSTEM_PYTHON) -m venv .venv || \
 		{ rm -rf .venv; echo "this Python cannot make virtual environments (on Debian: apt install python3-venv)" >&2; exit 1; }
 
-.venv/installed: .venv/bin/python pyproject.toml
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embedded]'
+# $(call install,LOCK): installs what a lock says into .venv, each file checked against its hash. Wheels
+# alone, since what has none for this Python would be compiled for minutes and then fail. With pip and
+# not with something faster, since everyone's pip knows where they get packages from. The modules are
+# compiled by all processors afterwards, which pip does one by one.
+define install
+@echo "installing what $(1) says into .venv"
+@{ $(PIP) install --no-compile --no-deps --only-binary :all: --require-hashes -r $(1) \
+	&& $(PIP) install --no-deps --no-build-isolation -e . ; } > .venv/pip.log 2>&1 || { $(SAY_WHY); exit 1; }
+@.venv/bin/python -m compileall -qq -j 0 -x '/(ray/(data|llm|rllib|serve|train|tune)|tests?)/' .venv/lib || true
+endef
+PIP := .venv/bin/python -m pip --disable-pip-version-check --no-input
+SAY_WHY = wheel=$$(sed -n 's/^ERROR: No matching distribution found for \([^ ]*\).*/\1/p' .venv/pip.log); \
+	if tail -n 3 .venv/pip.log | grep -q 'after connection broken'; then said='pip reaches no package index'; \
+	elif [ -n "$$wheel" ]; then said="no wheel of $$wheel fits $(THIS_PYTHON); make clean, then name a Python from 3.11 to 3.14: make SYSTEM_PYTHON=python3.13 $(MAKECMDGOALS)"; \
+	else said=$$(grep -m 1 '^ERROR' .venv/pip.log); fi; \
+	echo "cannot install podsched: $$said (all that pip said: .venv/pip.log)" >&2
+THIS_PYTHON = $$(.venv/bin/python -c 'import platform as p; print("Python", p.python_version(), "on", p.system(), p.machine())')
+
+# What the demo and a whole cluster need.
+.venv/installed: .venv/bin/python pyproject.toml requirements.lock
+	$(call install,requirements.lock)
 	@touch $@
 
-.venv/installed-test: .venv/bin/python pyproject.toml
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+# What tests and checks need as well.
+.venv/installed-dev: .venv/bin/python pyproject.toml requirements-dev.lock
+	$(call install,requirements-dev.lock)
 	@touch $@ .venv/installed
-
-.venv/installed-dev: .venv/bin/python pyproject.toml
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@ .venv/installed-test .venv/installed
-
-# Makes .venv anew with the versions in requirements-dev.lock, each file checked against its hash. pip
-# would compile 10,000 modules one by one; one that does not compile is needed by nobody.
-locked:
-	rm -rf .venv
-	@$(MAKE) --no-print-directory .venv/bin/python
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
-	-.venv/bin/python -m compileall -qq -j 0 .venv/lib
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	.venv/bin/python -m pip check
-	@touch .venv/installed .venv/installed-test .venv/installed-dev
 
 # Locks the newest versions that fit, for every Python from 3.11 on: of all that development needs, and of
 # what runs, which are the same where both have it.
 lock: build/tools/installed
 	$(LOCK) --extra dev --output-file requirements-dev.lock pyproject.toml
-	$(LOCK) --extra server --extra build --constraints requirements-dev.lock --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra embedded --extra build --constraints requirements-dev.lock --output-file requirements.lock pyproject.toml
 
 # build/sbom.json: what runs, as installed from the lock, in CycloneDX.
 sbom: build/tools/installed build/locked/installed

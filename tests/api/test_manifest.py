@@ -140,7 +140,7 @@ def _bomb(levels: int) -> str:
         (_bomb(9), "aliases stand for more than 100,000 nodes"),
         ("a: &a [*a]", r"\*a refers to what it is part of"),
         ("a: &a {b: {c: *a}}", r"\*a refers to what it is part of"),
-        ("[" * 200_000, "nested more than 100 levels deep"),
+        ("[" * 200, "nested more than 100 levels deep"),
         ("{a: " * 200_000, "nested more than 100 levels deep"),
         ("- " * 200_000 + "a", "nested more than 100 levels deep"),
         ("? [a]\n: b", "a key must be a string"),
@@ -151,6 +151,11 @@ def _bomb(levels: int) -> str:
 def test_text_that_costs_more_than_its_size_says_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ManifestError, match=reason):
         load_documents(text)
+
+
+def test_lists_deeper_than_the_parser_itself_reads_are_refused_whoever_notices_first() -> None:
+    with pytest.raises(ManifestError, match="error parsing YAML: "):
+        load_documents("[" * 200_000)
 
 
 @pytest.mark.parametrize("value", ["!!binary YQ==", "!!timestamp 2026-01-01", "!!timestamp x",

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {"requirements.lock": ("server", "build"), "requirements-dev.lock": ("dev",)}
+EXTRAS = {"requirements.lock": ("embedded", "build"), "requirements-dev.lock": ("dev",)}
 ENTRY = re.compile(
     r"^([a-z0-9.-]+)==([^ ;]+)[^\n]*\\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)"
 )
