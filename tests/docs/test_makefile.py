@@ -69,7 +69,7 @@ def lines_after(text: str, heading: str) -> list[str]:
 
 
 def ci() -> list[str]:
-    return lines_after((ROOT / ".ci" / "run").read_text(), "/..\"\n")
+    return lines_after((ROOT / ".ci" / "run").read_text(), '/.."\n')
 
 
 def test_ci_runs_the_commands_of_the_readme_and_the_checks() -> None:
