@@ -19,6 +19,7 @@ from podsched.engine.explain.anonymity import Renaming
 from podsched.engine.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.engine.simulation import BadScenario, simulate
 from podsched.framework.plugin import PluginError
+from podsched.lib.files import read_file
 
 #: Bytes of a bundle as it is stored.
 _MOST_BYTES: Final = 256 << 20
@@ -60,9 +61,7 @@ def write_bundle(
 def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     """Make a bundle's decision again; return its pod, the result, and how it compares."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            fail(f"{path}: more than {_MOST_BYTES >> 20} MiB", FAILED)
-        bundle = read_bundle(path.read_bytes())
+        bundle = read_bundle(read_file(path, _MOST_BYTES))
     except OSError as error:
         fail(f"{path}: {os_error_text(error)}", FAILED)
     except BadBundle as error:

@@ -17,7 +17,7 @@ from podsched.api.codec import parse_time
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.decision_export import export
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.get import AllNamespaces
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
@@ -241,7 +241,12 @@ def _in_directory(directory: Path) -> Look:
         fail(f"--file: {directory}: not the --decision-log of a scheduler", FAILED)
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
-        return find(read_segments(directory), DecisionQuery.of(request, MOST_READ))
+        garbled: list[str] = []
+        query = DecisionQuery.of(request, MOST_READ)
+        found = find(read_segments(directory), query, garbled.append)
+        if garbled:
+            warn(f"--file: {directory}: left out {len(garbled):,} times: {garbled[0]}")
+        return found
 
     return look
 

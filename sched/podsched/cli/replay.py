@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from podsched.replay.calibration import calibrate, calibration_line
 from podsched.replay.charts import chart
 from podsched.replay.comparison import Run, compare, run_of
 from podsched.replay.history import History, large_pod
-from podsched.replay.recording import BadRecording, Recording, read_recording
+from podsched.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
 from podsched.replay.simulation import simulate_workload
 from podsched.replay.traces import alibaba2018, azure, google2011
 from podsched.replay.traces.tables import BadTrace
@@ -126,7 +125,9 @@ def _traced(
     trace: Trace, directory: Path, duration: str
 ) -> tuple[Workload, SchedulerConfiguration]:
     """Return the workload of a trace and the default configuration; exit if it is broken."""
-    seconds = seconds_or_fail("--for", duration) if duration else math.inf
+    seconds = seconds_or_fail("--for", duration) if duration else MAX_SECONDS
+    if seconds > MAX_SECONDS:
+        fail(f"--for: {duration}: at most {MAX_SECONDS / 86400:.0f} days are replayed", USAGE)
     try:
         return _READERS[trace](directory, seconds), default_config()
     except BadTrace as error:

@@ -24,6 +24,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,12 +33,19 @@ from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.client.informer import EventType
+from podsched.lib.bounded_text import TooMuch, bounded_lines, parse_json
 from podsched.lib.files import open_file
 
 VERSION: Final = 1
-#: Bytes of a line and of all lines together, uncompressed, that are read.
+#: Bytes of a line and of all lines together, uncompressed, that are read; lines; values of one.
 MAX_LINE = 8 << 20
 MAX_BYTES = 8 << 30
+MAX_LINES = 10_000_000
+MOST_VALUES_OF_A_LINE = 1_000_000
+#: Seconds that are replayed at most: the public traces have up to 30 days.
+MAX_SECONDS: Final = 40 * 86400.0
+#: The end of the year 9999, and etcd's largest revision.
+_MAX_TIME, _MAX_REVISION = 253_402_300_799.0, 2.0**63
 
 _LETTERS = {EventType.ADDED: "A", EventType.MODIFIED: "M", EventType.DELETED: "D"}
 _TYPES = {letter: type_ for type_, letter in _LETTERS.items()}
@@ -172,76 +180,117 @@ def read_recording(path: Path) -> Recording:
     """Read a recording. Raises BadRecording or OSError."""
     with open_file(path) as raw, gzip.GzipFile(fileobj=raw) as file:
         lines = _lines(file, path)
-        first = next(lines, None)
+        _, first = next(lines, (0, None))
         if first is None or "recording" not in first:
             raise BadRecording(f"{path}: not a recording (sched record makes them)")
         if first["recording"] != VERSION:
             version = first["recording"]
             raise BadRecording(f"{path}: version {version!r} of the format; this is {VERSION}")
-        if not isinstance(first.get("time"), int | float):
-            raise BadRecording(f"{path}: line 1: time: must be a number")
         recording = Recording(first)
-        for number, line in enumerate(lines, start=2):
-            try:
+        with _line_named(path, 1):
+            _number(first, "time", _MAX_TIME)
+        for number, line in lines:
+            with _line_named(path, number):
                 _take(recording, line)
-            except (KeyError, TypeError, ValueError, ManifestError, UnknownKindError) as error:
-                raise BadRecording(f"{path}: line {number}: {error}") from error
     return recording
 
 
-def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents up to the end or to where the tail is missing."""
-    total = number = 0
+@contextmanager
+def _line_named(path: Path, number: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, ManifestError, UnknownKindError) as error:
+        raise BadRecording(f"{path}: line {number}: {error}") from error
+
+
+def _lines(file: gzip.GzipFile, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the documents, with their numbers, up to the end or to where the tail is missing."""
+    number = 0
+    lines = bounded_lines(file, MAX_LINE, MAX_BYTES)
     while True:
+        number += 1
         try:
-            raw = file.readline(MAX_LINE + 1)
+            raw = next(lines, b"")
+            if not raw.endswith(b"\n"):
+                return
+            if number > MAX_LINES:
+                raise TooMuch(f"more than {MAX_LINES:,} lines")
+            document = parse_json(raw, MOST_VALUES_OF_A_LINE)
         except (EOFError, zlib.error):
             return
         except gzip.BadGzipFile as error:
-            if not number:
+            if number == 1:
                 raise BadRecording(f"{path}: not a recording: {error}") from error
             return
-        if not raw.endswith(b"\n") and len(raw) <= MAX_LINE:
-            return
-        number += 1
-        total += len(raw)
-        if len(raw) > MAX_LINE or total > MAX_BYTES:
-            raise BadRecording(
-                f"{path}: line {number}: more than {MAX_LINE >> 20} MiB in a line, "
-                f"or {MAX_BYTES >> 30} GiB in all"
-            )
-        try:
-            document = json.loads(raw)
         except ValueError as error:
             raise BadRecording(f"{path}: line {number}: {error}") from error
         if not isinstance(document, dict):
             raise BadRecording(f"{path}: line {number}: expected an object")
-        yield document
+        yield number, document
 
 
 def _take(recording: Recording, line: Mapping[str, Any]) -> None:
-    at = float(line.get("t", 0.0))
+    at = _number(line, "t", MAX_SECONDS) if "t" in line else 0.0
     recording.seconds = max(recording.seconds, at)
     if "e" in line:
-        item = _item(line["object"])
-        kind = find_kind(line["object"]["kind"]).name
-        type_, revision = _TYPES[line["e"]], int(line["r"])
+        document = _object(line, "object")
+        item = _item(document)
+        kind = find_kind(document["kind"]).name
+        type_ = _TYPES.get(line["e"]) if isinstance(line["e"], str) else None
+        if type_ is None:
+            raise ValueError(f"e: {_shown(line['e'])} is none of {', '.join(_TYPES)}")
+        revision = _revision(line, "r")
         recording.last_revision = max(recording.last_revision, revision)
         recording.changes.append(Change(at, revision, type_, kind, object_key(item), item))
     elif "object" in line:
-        recording.objects.append(_item(line["object"]))
+        recording.objects.append(_item(_object(line, "object")))
     elif "synced" in line:
-        recording.revision = recording.last_revision = int(line["synced"])
+        recording.revision = recording.last_revision = _revision(line, "synced")
     elif "decision" in line:
-        recording.decisions.append(Note(at, len(recording.changes), line["decision"]))
+        note = Note(at, len(recording.changes), _object(line, "decision"))
+        recording.decisions.append(note)
     elif "checkpoint" in line:
-        recording.checkpoints.append(Note(at, len(recording.changes), line["checkpoint"]))
+        note = Note(at, len(recording.changes), _object(line, "checkpoint"))
+        recording.checkpoints.append(note)
     elif "end" in line:
         recording.ended = str(line["end"])
-        recording.last_revision = max(recording.last_revision, int(line.get("r", 0)))
+        if "r" in line:
+            recording.last_revision = max(recording.last_revision, _revision(line, "r"))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(line: Mapping[str, Any], name: str, most: float) -> float:
+    """Return a number of at least 0. Raises ValueError."""
+    value = line.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: {_shown(value)} is no number")
+    if not 0 <= value <= most:
+        raise ValueError(f"{name}: {_shown(value)} is not between 0 and {most:.0f}")
+    return float(value)
+
+
+def _revision(line: Mapping[str, Any], name: str) -> int:
+    value = _number(line, name, _MAX_REVISION)
+    if value != line[name] or not isinstance(line[name], int):
+        raise ValueError(f"{name}: {_shown(line[name])} is no number of a revision")
+    return int(line[name])
+
+
+def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if name not in line:
+        raise ValueError(f"{name} is missing")
+    value = line[name]
+    if not isinstance(value, dict):
+        raise ValueError(f"{name}: {_shown(value)} is no object")
+    return value
 
 
 def _item(document: Mapping[str, Any]) -> AnyObject:
-    if document.get("kind") not in KINDS:
-        raise ValueError(f"kind: {document.get('kind')!r} is not known")
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"kind: {kind!r} is not known")
     return from_manifest(document).message

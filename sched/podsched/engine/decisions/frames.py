@@ -34,8 +34,9 @@ SKIPPABLE = 0x184D2A5D
 _MARK = b"PSD1"
 _HEAD = struct.Struct("<II")
 _INDEX = struct.Struct("<4sB3xIIdd")
-#: Bytes of a frame beyond which it is taken for garbage, and of what it contains.
+#: Bytes of a frame beyond which it is taken for garbage, and of what it contains: a thousand rows.
 MAX_FRAME = 64 << 20
+MAX_PLAIN = 32 << 20
 
 
 class FrameKind(IntEnum):
@@ -71,7 +72,11 @@ class Frame:
     def content(self) -> Any:
         """Return what is inside: a list of rows, or facts. Raises ValueError for garbage."""
         try:
-            plain = zstandard.ZstdDecompressor().decompress(self.data, max_output_size=MAX_FRAME)
+            # A frame that says its size is unpacked whole, whatever ``max_output_size`` says.
+            size = zstandard.frame_content_size(self.data)
+            if size > MAX_PLAIN:
+                raise ValueError(f"{size:,} bytes once unpacked, more than {MAX_PLAIN:,}")
+            plain = zstandard.ZstdDecompressor().decompress(self.data, max_output_size=MAX_PLAIN)
             return orjson.loads(plain)
         except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
             raise ValueError(str(error)) from error

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Protocol
 
 from podsched.engine.decisions.frames import Frame, frames_in
+from podsched.lib.files import read_file
 
 #: Segments that a ring consists of: so much of it is lost at a time.
 SEGMENTS = 16
+#: Bytes of a segment that is read.
+MAX_SEGMENT = 1 << 30
 PATTERN = "decisions-*.jsonl.zst"
 
 
@@ -149,11 +152,14 @@ def segment_paths(directory: Path) -> list[Path]:
 
 
 def read_segments(directory: Path) -> Iterator[list[Frame]]:
-    """Yield the frames of each segment of a directory, the newest segment first."""
+    """Yield the frames of each segment of a directory, the newest segment first.
+
+    Raises OSError: FileTooLarge for a segment of more than MAX_SEGMENT bytes.
+    """
     for path in reversed(segment_paths(directory)):
         # The ring may have dropped it by now.
         with contextlib.suppress(FileNotFoundError):
-            yield list(frames_in(path.read_bytes()))
+            yield list(frames_in(read_file(path, MAX_SEGMENT)))
 
 
 def _stamp(path: Path) -> int:

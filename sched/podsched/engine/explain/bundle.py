@@ -23,11 +23,12 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
+from podsched.lib.bounded_text import TooMuch, parse_json
 from podsched.v1 import objects_pb2 as v1
 
 FORMAT: Final = 1
-#: Bytes of a bundle once it is decompressed: 100,000 nodes with their pods.
-MAX_BYTES: Final = 1 << 30
+#: Bytes of a bundle once it is decompressed: 20,000 nodes with their pods.
+MAX_BYTES: Final = 256 << 20
 _OF_VOLUMES: Final = ".kubernetes.io/"
 #: Kinds that a decision reads, beside Node and Pod.
 _READ: Final = frozenset({
@@ -91,7 +92,9 @@ def read_bundle(content: bytes) -> Bundle:
         text = inflate.decompress(content, MAX_BYTES)
         if inflate.unconsumed_tail:
             raise BadBundle(f"more than {MAX_BYTES >> 20} MiB")
-        document = json.loads(text)
+        document = parse_json(text)
+    except TooMuch as error:
+        raise BadBundle(str(error)) from error
     except (zlib.error, ValueError) as error:
         if isinstance(error, BadBundle):
             raise

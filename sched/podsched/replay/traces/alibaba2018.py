@@ -9,10 +9,10 @@ run to begin with where they are. Either table of work may be missing.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Final
 
+from podsched.replay.recording import MAX_SECONDS
 from podsched.replay.traces.builder import GIB, TraceBuilder
 from podsched.replay.traces.tables import BadTrace, Row, rows
 from podsched.replay.workload import Workload
@@ -26,13 +26,13 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 _MILLICORES: Final = 10.0
 
 
-def read(directory: Path, seconds: float = math.inf) -> Workload:
+def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
     """Return the workload of the first seconds. Raises BadTrace or OSError."""
     builder = TraceBuilder()
     for row in rows(directory, "machine_meta"):
-        at = row.number(1)
+        at = row.time(1)
         if at <= seconds and not builder.has_node(row.text(0)):
-            cpu, memory = 1000 * row.number(4), row.number(5) / 100 * MEMORY
+            cpu, memory = 1000 * row.amount(4), row.amount(5) / 100 * MEMORY
             builder.node(at, row.text(0), cpu, memory, {_ZONE: f"domain-{row.text(2)}"})
     found = False
     for table, take in (("container_meta", _containers), ("batch_task", _tasks)):
@@ -47,7 +47,7 @@ def read(directory: Path, seconds: float = math.inf) -> Workload:
 def _containers(builder: TraceBuilder, directory: Path, seconds: float) -> None:
     known: set[str] = set()
     for row in rows(directory, "container_meta"):
-        name, at = row.text(0), row.number(2)
+        name, at = row.text(0), row.time(2)
         if name in known or at > seconds:
             continue
         known.add(name)
@@ -55,8 +55,8 @@ def _containers(builder: TraceBuilder, directory: Path, seconds: float) -> None:
         builder.pod(
             at,
             name.replace("_", "-").lower(),
-            row.number(5) * _MILLICORES,
-            row.number(7) / 100 * MEMORY,
+            row.amount(5) * _MILLICORES,
+            row.amount(7) / 100 * MEMORY,
             priority=CONTAINER_PRIORITY,
             labels={"app": row.text(3)},
             node=node,
@@ -66,10 +66,10 @@ def _containers(builder: TraceBuilder, directory: Path, seconds: float) -> None:
 
 def _tasks(builder: TraceBuilder, directory: Path, seconds: float) -> None:
     for row in rows(directory, "batch_task"):
-        began = row.number(5)
+        began = row.time(5)
         if began > seconds or began < 0:
             continue
-        ended = row.number(6)
+        ended = row.time(6)
         for instance in range(max(0, int(row.number(1)))):
             _instance(builder, row, began, ended, instance)
         builder.seen(min(max(began, ended), seconds))
@@ -80,8 +80,8 @@ def _instance(builder: TraceBuilder, row: Row, began: float, ended: float, insta
     history = builder.pod(
         began,
         name,
-        row.number(7) * _MILLICORES,
-        row.number(8) / 100 * MEMORY,
+        row.amount(7) * _MILLICORES,
+        row.amount(8) / 100 * MEMORY,
         labels={"job": row.text(2)},
     )
     if ended > began:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from podsched.replay.history import PodHistory
+from podsched.replay.recording import MAX_SECONDS
 from podsched.replay.traces.builder import GIB, TraceBuilder
-from podsched.replay.traces.tables import BadTrace, Row, rows
+from podsched.replay.traces.tables import Row, rows
 from podsched.replay.workload import Workload
 
 #: What the open buckets stand for.
@@ -27,14 +28,14 @@ FILLED: Final = 0.8
 INTERACTIVE: Final = 1000
 
 
-def read(directory: Path, seconds: float = math.inf) -> Workload:
+def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
     """Return the workload of the first seconds. Raises BadTrace or OSError."""
     builder = TraceBuilder()
     changes: list[tuple[float, float, float]] = []
     for number, row in enumerate(rows(directory, "vmtable")):
         if number == 0 and not row.text(3).replace(".", "").isdigit():
             continue  # some copies of the table have a header
-        created, deleted = row.number(3), row.number(4)
+        created, deleted = row.time(3), row.time(4)
         if created > seconds:
             continue
         cores, memory = _amount(row, 9), _amount(row, 10)
@@ -62,10 +63,7 @@ def _machine(
 
 def _amount(row: Row, place: int) -> float:
     found = _OPEN.get(row.text(place))
-    amount = row.number(place) if found is None else found
-    if amount < 0:
-        raise BadTrace(f"vmtable: {amount:g} is negative")
-    return amount
+    return row.amount(place) if found is None else found
 
 
 def _nodes(changes: list[tuple[float, float, float]]) -> int:

@@ -14,6 +14,9 @@ from podsched.replay.workload import HOSTNAME, NodeSpans, Step, Workload, reques
 
 #: Pods of one trace; a pod takes some 5 kB.
 MAX_PODS: Final = 200_000
+#: Nodes of one trace, and changes of them: the largest has 12,500.
+MAX_NODES: Final = 50_000
+MAX_STEPS: Final = 1_000_000
 #: Unix time at which a trace begins whose times are relative: 2011-05-01T23:00:00Z, Google's.
 BEGAN: Final = 1_304_290_800.0
 GIB: Final = 1 << 30
@@ -43,7 +46,12 @@ class TraceBuilder:
         memory: float,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a node, or change what it offers: ``cpu`` in millicores, ``memory`` in bytes."""
+        """Add a node, or change what it offers: ``cpu`` in millicores, ``memory`` in bytes.
+
+        Raises BadTrace when there are too many.
+        """
+        if len(self._nodes) >= MAX_NODES and name not in self._nodes:
+            raise BadTrace(f"more than {MAX_NODES:,} nodes")
         node = Node()
         node.metadata.name, node.metadata.uid = name, f"uid-{name}"
         node.metadata.labels.update({HOSTNAME: name, **(labels or {})})
@@ -141,5 +149,7 @@ class TraceBuilder:
         return Workload(BEGAN, seconds, objects, self._steps, self._run_times, recorded=recorded)
 
     def _step(self, at: float, type_: EventType, kind: str, key: str, item: AnyObject) -> None:
+        if len(self._steps) >= MAX_STEPS:
+            raise BadTrace(f"more than {MAX_STEPS:,} changes: read less of the trace (--for)")
         self.seen(at)
         self._steps.append(Step(at, type_, kind, key, item))

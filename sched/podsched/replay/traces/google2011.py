@@ -8,13 +8,13 @@ one would have run that was evicted or lost is not known.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
 from podsched.replay.history import PodHistory
+from podsched.replay.recording import MAX_SECONDS
 from podsched.replay.traces.builder import GIB, TraceBuilder
 from podsched.replay.traces.tables import Row, rows
 from podsched.replay.workload import Workload
@@ -58,16 +58,16 @@ class _Task:
     times: int = 1
 
 
-def read(directory: Path, seconds: float = math.inf) -> Workload:
+def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
     """Return the workload of the first seconds. Raises BadTrace or OSError."""
     builder = TraceBuilder()
     for row in rows(directory, "machine_events"):
-        at = row.number(0) / _MICROSECONDS
+        at = row.time(0) / _MICROSECONDS
         if at <= seconds:
             _machine(builder, row, at)
     tasks = _Tasks(builder)
     for row in rows(directory, "task_events"):
-        at = row.number(0) / _MICROSECONDS
+        at = row.time(0) / _MICROSECONDS
         if at > seconds:
             break  # parts and their rows are in the order of time
         tasks.take(row, at)
@@ -80,7 +80,7 @@ def _machine(builder: TraceBuilder, row: Row, at: float) -> None:
     if int(row.number(2)) == MachineEvent.REMOVE:
         builder.node_gone(at, name)
     else:
-        builder.node(at, name, row.number(4) * CPU, row.number(5) * MEMORY)
+        builder.node(at, name, row.amount(4) * CPU, row.amount(5) * MEMORY)
 
 
 class _Tasks:
@@ -135,8 +135,8 @@ class _Tasks:
         history = self._builder.pod(
             at,
             f"job-{job}-{index}" + (f"-{times}" if times > 1 else ""),
-            row.number(9) * CPU,
-            row.number(10) * MEMORY,
+            row.amount(9) * CPU,
+            row.amount(10) * MEMORY,
             priority=int(row.number(8)),
             labels={"job": job},
             apart=bool(row.number(12)),
