@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import yaml
 
 from podsched.cli.main import COMMANDS
 from podsched.config.load import load_config
+from support.kube_cluster import KUBECTL
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OVERLAYS = ["base", "kube-scheduler", "monitoring", "ray"]
@@ -25,13 +29,14 @@ def kustomization(overlay: str) -> dict[str, Any]:
     return found
 
 
+@cache
 def resources(overlay: str) -> list[dict[str, Any]]:
-    """Return what ``kubectl kustomize`` would, but for what patches and generators make."""
-    found = []
-    for name in kustomization(overlay)["resources"]:
-        path = (FOLDER / overlay / name).resolve()
-        found += resources(path.name) if path.is_dir() else documents(path)
-    return found
+    """What kubectl makes of an overlay."""
+    made = subprocess.run(
+        [KUBECTL, "kustomize", FOLDER / overlay], capture_output=True, text=True, timeout=60
+    )
+    assert made.returncode == 0, made.stderr
+    return [document for document in yaml.safe_load_all(made.stdout) if document]
 
 
 def one(overlay: str, kind: str) -> dict[str, Any]:
@@ -39,20 +44,17 @@ def one(overlay: str, kind: str) -> dict[str, Any]:
     return found
 
 
-def command_line(overlay: str) -> list[str]:
-    """Return the arguments of the container, with the JSON patches of the overlay applied."""
-    (container,) = one(overlay, "Deployment")["spec"]["template"]["spec"]["containers"]
-    arguments = list(container["args"])
-    for patch in kustomization(overlay).get("patches", ()):
-        for step in yaml.safe_load(patch["patch"]):
-            at = step["path"].removeprefix("/spec/template/spec/containers/0/args/")
-            if step["op"] == "add":
-                assert at == "-"
-                arguments.append(step["value"])
-            else:
-                assert arguments[int(at)].partition("=")[0] == step["value"].partition("=")[0]
-                arguments[int(at)] = step["value"]
-    return arguments
+def pod_of(overlay: str) -> dict[str, Any]:
+    """The pod of the Deployment, or the static pod."""
+    if overlay == "static-pod":
+        (pod,) = documents(FOLDER / overlay / "podsched.yaml")
+        return dict(pod["spec"])
+    return dict(one(overlay, "Deployment")["spec"]["template"]["spec"])
+
+
+def container_of(overlay: str) -> dict[str, Any]:
+    (container,) = pod_of(overlay)["containers"]
+    return dict(container)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -60,21 +62,79 @@ def test_every_file_is_used(overlay: str) -> None:
     listed = kustomization(overlay)
     files = {path.name for path in (FOLDER / overlay).iterdir()} - {"kustomization.yaml"}
     generated = [f for g in listed.get("configMapGenerator", ()) for f in g["files"]]
-    assert files == {*generated, *(r for r in listed["resources"] if not r.startswith(".."))}
+    patches = [patch["path"] for patch in listed.get("patches", ()) if "path" in patch]
+    own = [resource for resource in listed["resources"] if not resource.startswith("..")]
+    assert files == {*generated, *patches, *own}
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "static-pod"])
 def test_the_command_line_is_one_that_sched_takes(
-    overlay: str, monkeypatch: pytest.MonkeyPatch
+    overlay: str,
 ) -> None:
-    name, *arguments = command_line(overlay)
+    name, *arguments = container_of(overlay)["args"]
     command = COMMANDS[name].load(name)
     given = {argument.partition("=")[0] for argument in arguments}
     known = {option for parameter in command.params for option in parameter.opts}
     assert given <= known
     params = command.make_context(name, arguments).params
-    assert params["in_cluster"] is True
-    assert params["ray_address"] == ("podsched-ray-head-svc:6379" if overlay == "ray" else "")
+    assert params["in_cluster"] is (overlay != "static-pod")
+
+
+def test_no_patch_counts_on_the_place_of_an_argument() -> None:
+    for overlay in OVERLAYS:
+        text = (FOLDER / overlay / "kustomization.yaml").read_text()
+        assert re.findall(r"path: .*/args/(?!-$).*", text, re.M) == []
+
+
+def environment(container: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+
+def test_every_part_of_ray_has_the_token_and_each_scheduler_a_node_beside_it() -> None:
+    (node,) = pod_of("ray")["initContainers"]
+    scheduler, cluster = container_of("ray"), one("ray", "RayCluster")["spec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    rays = [node, *(group["template"]["spec"]["containers"][0] for group in groups)]
+    token = {"secretKeyRef": {"name": "podsched-ray", "key": "auth_token"}}
+    for container in (scheduler, *rays):
+        assert environment(container)["RAY_AUTH_MODE"] == "token"
+        assert environment(container)["RAY_AUTH_TOKEN"] == token
+    assert node["restartPolicy"] == "Always", "it runs as long as the scheduler"
+    address = environment(scheduler)["RAY_ADDRESS"]
+    assert f"--address={address}" in node["args"]
+    assert f"{one('ray', 'RayCluster')['metadata']['name']}-head-svc:6379" == address
+    shared = {m["name"] for m in node["volumeMounts"] if m["mountPath"] == "/tmp/ray"}
+    assert shared == {m["name"] for m in scheduler["volumeMounts"] if m["mountPath"] == "/tmp/ray"}
+    assert {container["image"] for container in rays} == {"podsched-ray:0.1.0"}
+    assert scheduler["image"] == "podsched:0.1.0"
+
+
+def test_nobody_reads_metrics_but_who_has_a_certificate_of_the_secrets_authority() -> None:
+    for overlay in (*OVERLAYS, "static-pod"):
+        assert not [a for a in container_of(overlay)["args"] if "always-allow-paths" in a]
+    (ca,) = [a for a in container_of("monitoring")["args"] if a.startswith("--client-ca-file=")]
+    folder = str(Path(ca.partition("=")[2]).parent)
+    (mount,) = [m for m in container_of("monitoring")["volumeMounts"] if m["mountPath"] == folder]
+    volumes = {v["name"]: v for v in pod_of("monitoring")["volumes"]}
+    assert volumes[mount["name"]]["secret"]["secretName"] == "podsched-clients"
+    (endpoint,) = one("monitoring", "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["tlsConfig"]["cert"]["secret"]["name"] == "podsched-metrics"
+    assert endpoint["tlsConfig"]["keySecret"]["name"] == "podsched-metrics"
+
+
+def test_the_static_pod_needs_no_scheduler_to_start() -> None:
+    (pod,) = documents(FOLDER / "static-pod" / "podsched.yaml")
+    assert pod["kind"] == "Pod" and pod["spec"]["hostNetwork"] is True
+    container = container_of("static-pod")
+    mounted = {m["mountPath"] for m in container["volumeMounts"]}
+    options = dict(a.removeprefix("--").split("=") for a in container["args"][1:])
+    for file in (options["kubeconfig"], options["config"]):
+        assert {file, str(Path(file).parent)} & mounted
+    for probe in (container[name] for name in container if name.endswith("Probe")):
+        get = probe["httpGet"]
+        assert (get["host"], str(get["port"])) == (options["bind-address"], options["secure-port"])
+    configs = [FOLDER / name / "scheduler.yaml" for name in ("static-pod", "kube-scheduler")]
+    assert len({path.read_text() for path in configs}) == 1
 
 
 @pytest.mark.parametrize("overlay", ["base", "kube-scheduler"])
@@ -113,7 +173,7 @@ def test_replicas_are_apart_and_drained_one_by_one() -> None:
 
 
 def test_probes_and_metrics_ask_where_the_process_listens() -> None:
-    (container,) = one("base", "Deployment")["spec"]["template"]["spec"]["containers"]
+    container = container_of("base")
     assert "--secure-port=10259" in container["args"]
     assert container["ports"] == [{"name": "https", "containerPort": 10259}]
     paths = {probe: container[probe]["httpGet"] for probe in container if probe.endswith("Probe")}
@@ -124,8 +184,7 @@ def test_probes_and_metrics_ask_where_the_process_listens() -> None:
 
 
 def test_the_container_can_change_nothing_but_its_temporary_files() -> None:
-    pod = one("base", "Deployment")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    pod, container = pod_of("base"), container_of("base")
     assert pod["securityContext"]["runAsNonRoot"] is True
     context = container["securityContext"]
     assert (context["readOnlyRootFilesystem"], context["capabilities"]) == (True, {"drop": ["ALL"]})
