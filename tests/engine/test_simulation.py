@@ -27,7 +27,7 @@ def scenario(identity: str = "s", **parts: Any) -> dict[str, Any]:
 
 
 def test_a_pod_that_fits_gets_its_verdicts_scores_and_best_nodes() -> None:
-    result = simulate(scenario())
+    result = simulate(scenario(), factories())
     assert result["outcome"] == "Schedulable"
     assert result["filter"]["a"] == {"code": "Success", "plugin": "", "reasons": []}
     assert result["filter"]["b"]["reasons"] == ["node(s) were unschedulable"]
@@ -37,7 +37,7 @@ def test_a_pod_that_fits_gets_its_verdicts_scores_and_best_nodes() -> None:
 
 def test_a_gated_pod_is_told_as_gated_and_what_would_make_it_fit() -> None:
     gated = pod("pending", {"schedulingGates": [{"name": "quota"}]})
-    result = simulate(scenario(pod=to_manifest(gated)), changes=True)
+    result = simulate(scenario(pod=to_manifest(gated)), factories(), changes=True)
     assert result["outcome"] == "Gated"
     assert result["gate"] == {
         "plugin": "SchedulingGates", "reasons": ["waiting for scheduling gates: [quota]"],
@@ -86,7 +86,7 @@ def test_when_scoring_fails_the_feasible_nodes_are_named_with_the_error() -> Non
 
 
 def test_a_cluster_without_nodes_has_kube_schedulers_words_for_it() -> None:
-    result = simulate(scenario(objects=[]))
+    result = simulate(scenario(objects=[]), factories())
     assert result["message"] == "no nodes available to schedule pods"
 
 
@@ -96,7 +96,7 @@ def test_the_objects_may_come_in_any_order_and_finished_pods_do_not_count() -> N
     done.status.phase = "Succeeded"
     whole = scenario()
     whole["objects"] = [to_manifest(done), *reversed(whole["objects"])]
-    assert simulate(whole) == simulate(scenario())
+    assert simulate(whole, factories()) == simulate(scenario(), factories())
 
 
 def test_a_broken_scenario_is_reported_and_the_rest_go_on() -> None:
@@ -111,7 +111,7 @@ def test_a_broken_scenario_is_reported_and_the_rest_go_on() -> None:
         "",
         json.dumps({"scenario": scenario("last")}),
     ]
-    results = list(simulate_lines(lines))
+    results = list(simulate_lines(lines, factories()))
     broken = ["line 2", "no pod", "bad quantity", "bad config"]
     assert [result["id"] for result in results] == ["first", *broken, "last"]
     assert [result["id"] for result in results if "error" in result] == broken
@@ -124,16 +124,16 @@ def test_files_are_read_plain_or_compressed(tmp_path: Path, name: str) -> None:
     content = (json.dumps(scenario("x")) + "\n").encode()
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with open_scenarios(path) as lines:
-        assert [result["id"] for result in simulate_lines(lines)] == ["x"]
+        assert [result["id"] for result in simulate_lines(lines, factories())] == ["x"]
 
 
 def test_the_nominated_node_is_reported_when_it_fits() -> None:
     pending = pod("pending")
     pending.status.nominated_node_name = "a"
-    assert simulate(scenario(pod=to_manifest(pending)))["nominatedNodeUsed"] == "a"
+    assert simulate(scenario(pod=to_manifest(pending)), factories())["nominatedNodeUsed"] == "a"
 
 
 def test_a_profile_can_switch_scores_off() -> None:
     config = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
-    result = simulate(scenario(config=config))
+    result = simulate(scenario(config=config), factories())
     assert result["score"]["a"] == {"plugins": {}, "total": 1}

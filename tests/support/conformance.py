@@ -15,6 +15,7 @@ from typing import Any
 
 from podsched.config.plugins import DEFAULT_PLUGINS, ExtensionPoint, PluginSpec
 from podsched.engine.simulation import simulate
+from podsched.plugins.registry import factories
 
 DATA = Path(__file__).parents[1] / "conformance" / "data"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))
@@ -45,7 +46,7 @@ def comparable(decision: dict[str, Any]) -> dict[str, Any]:
 @cache
 def decided(family: str, case: str) -> dict[str, Any]:
     """What podsched decides in a case."""
-    return comparable(simulate(cases(family)[case]["scenario"]))
+    return comparable(simulate(cases(family)[case]["scenario"], factories()))
 
 
 def expected(family: str, case: str) -> dict[str, Any]:

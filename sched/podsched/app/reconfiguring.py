@@ -23,6 +23,7 @@ from podsched.config.load import (
 )
 from podsched.engine.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
+from podsched.plugins.registry import factories
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ConfigMetrics
 from podsched.v1.scheduling_pb2 import Answer, ConfigOutcome, Question, ReplicaState
@@ -96,7 +97,7 @@ class Reconfiguring:
         document = dict(read_document(text))
         now = to_plain(self.config)
         kept = {key: now[key] for key in FIXED if key in now and key not in document}
-        return load_usable({**document, **kept})
+        return load_usable({**document, **kept}, factories())
 
     # ------------------------------------------------------------------ both
 

@@ -20,6 +20,7 @@ from podsched.engine.explain.bundle import BadBundle, Bundle, read_bundle, scena
 from podsched.engine.simulation import BadScenario, simulate
 from podsched.framework.plugin import PluginError
 from podsched.lib.files import read_file
+from podsched.plugins.registry import factories
 
 #: Bytes of a bundle as it is stored.
 _MOST_BYTES: Final = 256 << 20
@@ -83,7 +84,9 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
 def decided(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a scenario as JSON has it; exit if it cannot be decided."""
     try:
-        result: dict[str, Any] = json.loads(json.dumps(simulate(scenario, changes=True)))
+        result: dict[str, Any] = json.loads(
+            json.dumps(simulate(scenario, factories(), changes=True))
+        )
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as error:
         fail(str(error), FAILED)
     return result

@@ -35,6 +35,7 @@ from podsched.config.load import (
 from podsched.engine.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.files import open_file
+from podsched.plugins.registry import factories
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
 
 #: Seconds for validation and for what is under way in the leader.
@@ -62,7 +63,7 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
     name = source.name
     try:
         document = document_of(source)
-        config = load_usable(document, name)
+        config = load_usable(document, factories(), name)
     except PluginError as exc:
         fail(f"{name}: {exc}", code)
     except ConfigError as exc:
@@ -87,7 +88,7 @@ def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
         except typer.Exit:
             # What is wrong with the file has been printed.
             raise ConfigError([FieldError("", None, f"{source.name} cannot be read")]) from None
-        return load_usable(document, source.name)
+        return load_usable(document, factories(), source.name)
 
     return read
 

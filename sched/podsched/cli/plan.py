@@ -42,6 +42,7 @@ from podsched.engine.whatif.plan import (
     on_nodes,
     reference,
 )
+from podsched.plugins.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 #: Writes shown one by one, and changes named when a plan is refused.
@@ -327,7 +328,9 @@ def _other_decisions(
     """Yield which pods would go elsewhere now, and what has changed that may be the cause."""
     writes = [_write(manifest, now) for manifest in manifests]
     try:
-        loaded = load_config(config, known_plugins=user_plugin_specs()) if config else None
+        loaded = (
+            load_config(config, known_plugins=user_plugin_specs(factories())) if config else None
+        )
     except ConfigError as exc:
         fail(f"--plan: config: {exc}", FAILED)
     again = {one.pod: one for one in _foresee(now, writes, loaded or default_config()).decisions}

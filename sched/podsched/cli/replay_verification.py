@@ -38,7 +38,7 @@ def own_config(
     if document is None:
         return default_config()
     try:
-        return load_config(document, known_plugins=user_plugin_specs())
+        return load_config(document, known_plugins=user_plugin_specs(factories()))
     except ConfigError as error:
         fail(f"the configuration in the recording cannot be used: {error}")
 

@@ -35,6 +35,7 @@ from podsched.engine.simulation import (
     simulate_lines,
 )
 from podsched.framework.plugin import PluginError
+from podsched.plugins.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 
@@ -189,7 +190,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
     try:
-        result = simulate(scenario, changes=True)
+        result = simulate(scenario, factories(), changes=True)
     except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
         fail(str(exc), FAILED)
     if output is Form.JSON:
@@ -236,7 +237,7 @@ def _key(pod: Pod) -> tuple[str, str]:
 def _run_scenarios(path: Path) -> None:
     try:
         with open_scenarios(path) as lines:
-            for result in simulate_lines(_bounded(lines, path)):
+            for result in simulate_lines(_bounded(lines, path), factories()):
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     except (OSError, EOFError, zlib.error) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")

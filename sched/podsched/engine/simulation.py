@@ -42,7 +42,6 @@ from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
 from podsched.lib.files import open_file
-from podsched.plugins.registry import factories
 from podsched.v1 import objects_pb2 as v1
 
 _FINISHED = ("Succeeded", "Failed")
@@ -57,19 +56,17 @@ class BadScenario(ValueError):
 
 def simulate(
     scenario: Mapping[str, Any],
-    plugins: Mapping[str, PluginFactory] | None = None,
+    plugins: Mapping[str, PluginFactory],
     *,
     changes: bool = False,
 ) -> dict[str, Any]:
     """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 
     It has the form of ``expected`` in the conformance cases; a gated pod has its "gate" and no
-    verdicts. ``plugins``: those that may be used,
-    None for all that are installed. With ``changes``, a pod that does not fit gets the smallest
-    ones with which it would, as "changes". Raises ManifestError, ConfigError, QuantityError or
-    BadScenario for a broken scenario, PluginError for a broken plugin.
+    verdicts. ``plugins``: those that may be used. With ``changes``, a pod that does not fit gets
+    the smallest ones with which it would, as "changes". Raises ManifestError, ConfigError,
+    QuantityError or BadScenario for a broken scenario, PluginError for a broken plugin.
     """
-    plugins = factories() if plugins is None else plugins
     cluster, pod = _read(scenario)
     config = _config(scenario, plugins)
     profile = config.profile(pod.cls.scheduler_name) or config.profiles[0]
@@ -86,12 +83,13 @@ def simulate(
     return result
 
 
-def simulate_lines(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
+def simulate_lines(
+    lines: Iterable[str | bytes], plugins: Mapping[str, PluginFactory]
+) -> Iterator[dict[str, Any]]:
     """Yield one result per line of scenarios; ``{"id", "error"}`` for a broken one.
 
     A line may be a scenario or an object that holds one under "scenario".
     """
-    plugins = factories()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -1,15 +1,21 @@
-"""Look-ahead: a Filter plugin's verdicts while pods of one class are placed one after another.
+"""What plugins may offer to make decisions faster; none of it changes a decision.
 
-With this contract a batch of equal pods is placed without filtering the nodes again after each.
+Look-ahead: a Filter plugin's verdicts while pods of one class are placed one after another. With
+it a batch of equal pods is placed without filtering the nodes again after each.
+
+Joint choice: Filter, Score and the choice of the best row in one loop, for pods to which all other
+plugins of the profile say the same.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import Bools, ClusterView, JournaledColumns
 from podsched.framework.plugin import CycleState
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.verdicts import Rows, Scores
 
 
 class Lookahead(Protocol):
@@ -37,5 +43,46 @@ class LookaheadPlugin(Protocol):
         """Return a Lookahead that starts from the cluster as it is now.
 
         None where they cannot be predicted, or where the plugin's scores change as well.
+        """
+        ...
+
+
+class JointBest(NamedTuple):
+    """The best row and its total, and how many rows are feasible."""
+
+    row: int
+    total: int
+    feasible: int
+
+
+class JointChoice(Protocol):
+    """Some plugins of a profile together."""
+
+    def base(self, size: int, fits: Bools | None, total: Scores | None) -> Any:
+        """Prepare for ``best`` what the other plugins say of ``size`` rows.
+
+        ``fits`` is None where they let a pod fit everywhere, ``total`` None where they score alike.
+        """
+        ...
+
+    def best(self, cls: PodClass, nodes: JournaledColumns, base: Any) -> JointBest | None:
+        """Return the best row for a class; None: the plugins themselves have to be asked."""
+        ...
+
+    def feasible(self) -> Rows:
+        """Return the rows that were feasible for the last class."""
+        ...
+
+
+@runtime_checkable
+class JointChoicePlugin(Protocol):
+    """A plugin that can choose together with others."""
+
+    def joint_choice(
+        self, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
+    ) -> JointChoice | None:
+        """Return what chooses for plugins that filter, and that score with a weight.
+
+        None where these are not just the plugins that it can choose for.
         """
         ...

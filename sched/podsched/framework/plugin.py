@@ -14,6 +14,7 @@ rows for the next pod of the same class.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
@@ -53,6 +54,14 @@ class Plugin(Protocol):
     name: ClassVar[str]
 
 
+class Remedy(enum.Enum):
+    """What can end a rejection by a Filter plugin, beside other pods of the node that go."""
+
+    REQUESTS = "lower requests, or less that is requested on the node"
+    TAINTS = "a toleration, or a taint or cordon that goes"
+    PODS_ELSEWHERE = "a pod of another node that goes"
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What a plugin's answers depend on, so that the engine repeats no work in vain.
@@ -86,6 +95,30 @@ class Traits:
     projects_placed_pods: bool = True
     #: Bind succeeds for every pod, so that the plugin need not be asked.
     binds_every_pod: bool = False
+    #: What can end a rejection by Filter: explanations look for such changes on nodes that only
+    #: plugins with the remedy reject.
+    remedies: frozenset[Remedy] = frozenset()
+
+
+@runtime_checkable
+class ComparesRequests(Protocol):
+    """A Filter plugin that compares what pods request with what nodes have left."""
+
+    def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
+        """Return the resources that it compares, with what the pod requests of each."""
+        ...
+
+
+@runtime_checkable
+class LooksAcrossNodes(Protocol):
+    """A Filter plugin whose verdict on a node depends on pods of other nodes."""
+
+    def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+        """Return what tells of another pod whether the verdicts for ``pod`` may depend on it.
+
+        It is asked once for all pods of a class.
+        """
+        ...
 
 
 @runtime_checkable

@@ -6,15 +6,16 @@ other processes; and the plugin follows the evictions of the victims it returned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, FilterRunner, PostFilterResult, Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
+from podsched.v1 import objects_pb2 as v1
 
 
 @runtime_checkable
@@ -81,6 +82,18 @@ class DryRunPlugin(Protocol):
     ``post_filter`` then makes those that are missing or outdated.
     """
 
+    def dry_run(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        nodes: NodeColumns,
+        rows: Rows,
+        runner: FilterRunner,
+        budgets: Sequence[v1.PodDisruptionBudget],
+    ) -> DryRuns:
+        """Make the dry runs for a pod on some rows, without nominated pods."""
+        ...
+
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> DryRunPlan | None:
@@ -102,6 +115,14 @@ class DryRunPlugin(Protocol):
         They were made without nominated pods.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class DryRuns:
+    """What came of dry runs, by row: victims where evicting them makes room, else a status."""
+
+    candidates: Mapping[int, Victims]
+    rejected: Mapping[int, Status]
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Traits
+from podsched.framework.plugin import CycleState, Remedy, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts, all_pass
@@ -38,6 +38,7 @@ class NodeUnschedulable(WithoutArgs):
         reads_requests=False,
         reads_labels=False,
         reads_volumes=False,
+        remedies=frozenset({Remedy.TAINTS}),
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

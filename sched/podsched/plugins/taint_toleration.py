@@ -22,7 +22,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView, NodeColumns
-from podsched.framework.plugin import CycleState, Traits
+from podsched.framework.plugin import CycleState, Remedy, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
@@ -48,6 +48,7 @@ class TaintToleration(WithoutArgs):
         reads_requests=False,
         reads_labels=False,
         reads_volumes=False,
+        remedies=frozenset({Remedy.TAINTS}),
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_request, merged
+from podsched.engine.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
 from podsched.engine.evaluation.filtering import ProfileFilters
 from podsched.engine.evaluation.selection import Enough
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
@@ -10,7 +10,7 @@ from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DividedDryRun, DryRunPlugin
+from podsched.framework.preemption import DividedDryRun
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Rounds of remote dry runs for one pod: on as many nodes as candidates are wanted and, if these do
@@ -31,14 +31,13 @@ async def try_ahead(
 
     ``traceparent`` is the attempt's.
     """
-    first = runtime.post_filter[0] if runtime.post_filter else None
-    if first is None or not isinstance(plugin := first.plugin, DryRunPlugin):
+    plugin = dry_run_plugin(runtime)
+    if plugin is None:
         return False
+    name = runtime.post_filter[0].name
     for number in range(DRY_RUN_ROUNDS):
         try:
-            plan = guarded(
-                first.name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner
-            )
+            plan = guarded(name, POST_FILTER_WORDING, plugin.plan_dry_run, pod, cluster, runner)
         except PluginFailure:
             # PostFilter fails in the same way, and that is reported.
             return number > 0

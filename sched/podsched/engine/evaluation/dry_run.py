@@ -28,10 +28,9 @@ from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import VictimUids
+from podsched.framework.preemption import DryRunPlugin, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, dry_run
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -71,6 +70,12 @@ class RemoteDryRun(Protocol):
         ...
 
 
+def dry_run_plugin(runtime: ProfileRuntime) -> DryRunPlugin | None:
+    """Return the first PostFilter plugin, if other processes may make its dry runs."""
+    plugin = runtime.post_filter[0].plugin if runtime.post_filter else None
+    return plugin if isinstance(plugin, DryRunPlugin) else None
+
+
 def dry_run_request(
     runtime: ProfileRuntime, state: CycleState, pod: PodInfo, cluster: ClusterView
 ) -> DryRunRequest:
@@ -86,7 +91,7 @@ def dry_run_request(
 
 
 def _plain(budget: v1.PodDisruptionBudget) -> bytes:
-    """Return what ``Budgets`` reads of it."""
+    """Return what preemption reads of it."""
     plain = v1.PodDisruptionBudget()
     plain.metadata.namespace = budget.metadata.namespace
     plain.spec.selector.CopyFrom(budget.spec.selector)
@@ -109,12 +114,14 @@ def dry_run_rows(
     """
     nodes = cluster.nodes
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
-    budgets = Budgets([v1.PodDisruptionBudget.FromString(one) for one in request.budgets])
+    budgets = [v1.PodDisruptionBudget.FromString(one) for one in request.budgets]
     rows = rows[rows < nodes.size]
     rows = rows[nodes.alive[rows]]
     # The leader has the outcome; a dry run asks the filters alone.
     runner = ProfileFilters(runtime, cluster, rejected_everywhere(NO_ROWS, SUCCESS))
-    tried = dry_run(request.state, pod, nodes, rows, runner, budgets)
+    plugin = dry_run_plugin(runtime)
+    assert plugin is not None, "the leader asks only where it has one itself"
+    tried = plugin.dry_run(request.state, pod, nodes, rows, runner, budgets)
     rejected: dict[Status, list[int]] = {}
     for row, status in tried.rejected.items():
         if status.code is not Code.ERROR:

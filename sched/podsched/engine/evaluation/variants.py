@@ -44,12 +44,12 @@ from podsched.engine.evaluation.scoring import (
     score_all,
 )
 from podsched.engine.runtime.plugin_calls import PluginFailure, guarded
+from podsched.framework.lookahead import JointChoice, JointChoicePlugin
 from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.pods import PodInfo, PodShape
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Scores
-from podsched.plugins.node_resources.joint_choice import JointChoice
 
 #: Shapes of which a pod is remembered.
 _MOST_SHAPES: Final = 64
@@ -113,10 +113,7 @@ class Variants:
         self._inputs = _inputs(evaluation)
         #: A pod for each shape that was looked at, where plugins read nothing else.
         self._known: dict[PodShape, PodInfo] = {pod.cls.shape: pod}
-        self._joint = JointChoice.of(
-            {named.name: named.plugin for named in self._filter},
-            {named.name: (named.plugin, named.weight) for named in self._score},
-        )
+        self._joint = self._joint_choice()
         self._take(others)
         self._of_shape = not any(
             read.reads_requests for name, read in runtime.projecting.items() if name not in varying
@@ -136,6 +133,17 @@ class Variants:
         if others is None or (others.follows and reserves):
             return None
         return cls(evaluation, pod, others, np.flatnonzero(evaluation.cluster.nodes.alive))
+
+    def _joint_choice(self) -> JointChoice | None:
+        """Return what chooses for all varying plugins together, if one of them offers it."""
+        filters = {named.name: named.plugin for named in self._filter}
+        scores = {named.name: (named.plugin, named.weight) for named in self._score}
+        offers = (
+            plugin.joint_choice(filters, scores)
+            for plugin in filters.values()
+            if isinstance(plugin, JointChoicePlugin)
+        )
+        return next((offer for offer in offers if offer is not None), None)
 
     def _take(self, others: _Others) -> None:
         """Go on with what the others say now."""

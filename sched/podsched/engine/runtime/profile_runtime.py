@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint
 from podsched.config.profiles import Profile
 from podsched.engine.runtime.plugin_metrics import EngineMeter, PluginRuns
+from podsched.engine.runtime.unsupported_fields import UnsupportedFields
 from podsched.framework.lookahead import LookaheadPlugin
 from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.plugin import (
@@ -51,7 +52,6 @@ from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape
 from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
-from podsched.plugins.unsupported_fields import UnsupportedFields
 
 P = TypeVar("P")
 

@@ -16,17 +16,16 @@ from podsched.config.plugins import IN_TREE_PLUGINS, ExtensionPoint, PluginSpec
 from podsched.engine.runtime.profile_runtime import METHODS, ProfileRuntime
 from podsched.engine.state import Chance, PluginHandle
 from podsched.framework.plugin import PluginError, PluginFactory
-from podsched.plugins.registry import factories
 
 
-def user_plugin_specs(known: Mapping[str, PluginFactory] | None = None) -> dict[str, PluginSpec]:
+def user_plugin_specs(known: Mapping[str, PluginFactory]) -> dict[str, PluginSpec]:
     """Return by name the extension points that each of the users' plugins implements.
 
     Of a factory that is a function they are not known; it may be enabled at any point, and the
-    profile is checked again when the plugin has been made. Raises PluginError.
+    profile is checked again when the plugin has been made.
     """
     found = {}
-    for name, factory in (known if known is not None else factories()).items():
+    for name, factory in known.items():
         if name in IN_TREE_PLUGINS:
             continue
         points = {point for point, method in METHODS.items() if hasattr(factory, method)}
@@ -34,7 +33,9 @@ def user_plugin_specs(known: Mapping[str, PluginFactory] | None = None) -> dict[
     return found
 
 
-def load_usable(document: Mapping[str, Any], name: str = "") -> SchedulerConfiguration:
+def load_usable(
+    document: Mapping[str, Any], known: Mapping[str, PluginFactory], name: str = ""
+) -> SchedulerConfiguration:
     """Load a configuration for a scheduler that is to start, or to go on, with it on this machine.
 
     Beyond what ``load_config`` does, makes the plugins of every profile, on no nodes, and the
@@ -44,13 +45,13 @@ def load_usable(document: Mapping[str, Any], name: str = "") -> SchedulerConfigu
     found: list[FieldError] = []
     config = None
     try:
-        config = load_config(document, known_plugins=user_plugin_specs())
+        config = load_config(document, known_plugins=user_plugin_specs(known))
     except ConfigError as error:
         found += error.errors
     # Also where the configuration is invalid, as far as it can be read: who mends it is told once.
     found += _extender_errors(config.extenders if config else extenders_of(document), found)
     if config is not None:
-        found += _plugin_errors(config)
+        found += _plugin_errors(config, known)
     if config is None or found:
         raise ConfigError(found, name)
     return config
@@ -69,9 +70,11 @@ def _extender_errors(
         yield from (error for error in mistakes.errors if error.path not in paths)
 
 
-def _plugin_errors(config: SchedulerConfiguration) -> Iterator[FieldError]:
+def _plugin_errors(
+    config: SchedulerConfiguration, known: Mapping[str, PluginFactory]
+) -> Iterator[FieldError]:
     """Yield what keeps profiles from being run."""
-    known, handle = factories(), PluginHandle(ClusterState(), Chance(0))
+    handle = PluginHandle(ClusterState(), Chance(0))
     for profile in config.profiles:
         try:
             ProfileRuntime(profile, known, handle)

@@ -36,11 +36,12 @@ from podsched.framework.plugin import (
     Victims,
 )
 from podsched.framework.pods import PodInfo
-from podsched.framework.preemption import DryRunPlan, PreemptionReport, VictimUids
+from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
 from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache, Found
+from podsched.v1 import objects_pb2 as v1
 
 REASON_NEVER = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -165,6 +166,18 @@ class DefaultPreemption:
             tuple(sorted(names[row] for row in best)),
             untried,
         )
+
+    def dry_run(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        nodes: NodeColumns,
+        rows: Rows,
+        runner: FilterRunner,
+        budgets: Sequence[v1.PodDisruptionBudget],
+    ) -> DryRuns:
+        tried = dry_run(state, pod, nodes, rows, runner, Budgets(budgets))
+        return DryRuns(tried.candidates, tried.rejected)
 
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner

@@ -8,7 +8,7 @@ keys. A pod without terms that no other pod's term matches is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 
@@ -37,6 +37,7 @@ from podsched.framework.plugin import (
     CycleState,
     Handle,
     PreFilterResult,
+    Remedy,
     Traits,
 )
 from podsched.framework.pods import PodInfo
@@ -50,6 +51,7 @@ from podsched.plugins.inter_pod_affinity.terms import (
     REPELLING,
     AffinityTerm,
     AllTerms,
+    Concern,
     RepelledBy,
     SomeTerms,
     TermTarget,
@@ -134,6 +136,7 @@ class InterPodAffinity:
         reads_requests=False,
         reads_volumes=False,
         projects_placed_pods=False,
+        remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
@@ -156,6 +159,10 @@ class InterPodAffinity:
         nodes = cluster.nodes
         counts = [nodes.counter_version(query) for query in relations.queries]
         return (serial, nodes.topology_version, nodes.size, *counts)
+
+    def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+        """Return whether the pod's terms match another pod, or that pod's repel it."""
+        return Concern(pod, cluster).has
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Add up counts over domains; skip where neither the pod nor others require anything."""

@@ -238,6 +238,26 @@ class TermTarget:
         return term.matches(self.namespace, dict(self.labels), dict(self.namespace_labels))
 
 
+class Concern:
+    """Which pods may matter to a pod wherever they run."""
+
+    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
+        cls, own = pod.cls, terms_of(pod.cls)
+        terms = (*own.required_affinity, *own.required_anti_affinity)
+        self._terms = [resolved(term, cluster) for term in terms]
+        labels = namespace_labels(cls.namespace, cluster)
+        self._target = TermTarget(
+            cls.namespace, frozenset(cls.labels.items()), frozenset(labels.items())
+        )
+
+    def has(self, other: PodInfo) -> bool:
+        """Return whether a required term of one of the two matches the other."""
+        if any(term.matches_pod(other) for term in self._terms):
+            return True
+        repelling = terms_of(other.cls).required_anti_affinity
+        return any(self._target.matched_by(term) for term in repelling)
+
+
 @dataclass(frozen=True, slots=True)
 class RepelledBy:
     """Counts for each pod its required anti-affinity terms of a topology key that match the target.

@@ -21,7 +21,14 @@ from podsched.api.resources import (
 from podsched.config.plugin_args import NodeResourcesFitArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
-from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    CycleState,
+    Handle,
+    PreFilterResult,
+    Remedy,
+    Traits,
+)
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
@@ -35,6 +42,7 @@ from podsched.framework.verdicts import (
     all_pass,
 )
 from podsched.plugins.node_resources.fit_events import FitEvents
+from podsched.plugins.node_resources.joint_choice import JointChoice
 from podsched.plugins.node_resources.node_amounts import (
     NodeAmounts,
     SharedAmounts,
@@ -76,6 +84,7 @@ class NodeResourcesFit:
         projects_class=True,
         reads_labels=False,
         reads_volumes=False,
+        remedies=frozenset({Remedy.REQUESTS}),
     )
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
@@ -105,13 +114,20 @@ class NodeResourcesFit:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
+        state.data[self.name] = self._wanted(pod)
+        return PreFilterResult()
+
+    def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
+        """Return the resources that Filter compares, with what the pod requests of each."""
+        return dict(self._wanted(pod))
+
+    def _wanted(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
         requests = pod.cls.requests
         wanted = [(name, requests[name]) for name in _FIRST if requests.get(name, 0) > 0]
         if len(requests) > len(wanted):
             others = ((name, requests[name]) for name in sorted(requests.keys() - NATIVE))
             wanted += [(name, n) for name, n in others if n > 0 and self._compares(name)]
-        state.data[self.name] = tuple(wanted)
-        return PreFilterResult()
+        return tuple(wanted)
 
     def _compares(self, name: str) -> bool:
         return name in NATIVE or (is_scalar(name) and not self._ignores(name))
@@ -185,6 +201,12 @@ class NodeResourcesFit:
         """Store the pod's requests, with 100m and 200Mi for containers without any."""
         state.data[self.score_key] = pod.cls.amounts.scored
         return SUCCESS
+
+    def joint_choice(
+        self, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
+    ) -> JointChoice | None:
+        """Choose together with NodeResourcesBalancedAllocation, where that loop is compiled."""
+        return JointChoice.of(self, filters, scores) if self.is_plain else None
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the configured strategy's score."""

@@ -8,28 +8,20 @@ pod requests, or nodes with amounts that are not exact in float64, are left to t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from podsched.api.resources import CPU, MEMORY, PODS
+from podsched.framework.lookahead import JointBest
 from podsched.framework.nodes import Bools, JournaledColumns
+from podsched.framework.plugin import Plugin
 from podsched.framework.pods import PodClass
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.loops import ChooseLoop, Floats, choose_loop
 from podsched.plugins.node_resources.node_amounts import SharedAmounts, exact_amounts
 
 _NO_TOTALS: Floats = np.zeros(0)
-
-
-class JointBest(NamedTuple):
-    """The best row and its total, and how many rows are feasible."""
-
-    row: int
-    total: int
-    feasible: int
 
 
 class JointChoice:
@@ -43,14 +35,17 @@ class JointChoice:
 
     @classmethod
     def of(
-        cls, filters: Mapping[str, object], scores: Mapping[str, tuple[object, int]]
+        cls,
+        fit: Plugin,
+        filters: Mapping[str, object],
+        scores: Mapping[str, tuple[object, int]],
     ) -> JointChoice | None:
-        """Return it for plugins that filter, and that score with a weight; None: it cannot."""
-        loop, fit, balanced = choose_loop(), NodeResourcesFit.name, NodeResourcesBalancedAllocation
-        if loop is None or filters.keys() != {fit} or scores.keys() != {fit, balanced.name}:
+        """Return it if ``fit``, which is plain, filters, and the two score; None: it cannot."""
+        loop, balanced = choose_loop(), NodeResourcesBalancedAllocation
+        if loop is None or scores.keys() != {fit.name, balanced.name}:
             return None
-        (one, fit_weight), (other, balance_weight) = scores[fit], scores[balanced.name]
-        if not (isinstance(one, NodeResourcesFit) and one is filters[fit] and one.is_plain):
+        (one, fit_weight), (other, balance_weight) = scores[fit.name], scores[balanced.name]
+        if filters != {fit.name: fit} or one is not fit:
             return None
         if not (isinstance(other, balanced) and other.is_plain):
             return None

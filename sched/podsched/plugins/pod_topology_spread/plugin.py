@@ -8,7 +8,7 @@ adding these counts up over the domains.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -34,6 +34,7 @@ from podsched.framework.plugin import (
     GroupScores,
     Handle,
     PreFilterResult,
+    Remedy,
     Traits,
 )
 from podsched.framework.pods import PodClass, PodInfo
@@ -116,7 +117,11 @@ class PodTopologySpread:
 
     name: ClassVar[str] = "PodTopologySpread"
     traits: ClassVar[Traits] = Traits(
-        reads_pods=False, reads_requests=False, reads_volumes=False, projects_placed_pods=False
+        reads_pods=False,
+        reads_requests=False,
+        reads_volumes=False,
+        projects_placed_pods=False,
+        remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
@@ -142,6 +147,10 @@ class PodTopologySpread:
         nodes = cluster.nodes
         counts = [nodes.counter_version(query) for query in entry.constraints.queries]
         return (entry.serial, nodes.topology_version, nodes.size, *counts)
+
+    def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+        """Return whether another pod is of the namespace: only such pods are counted."""
+        return lambda other: other.namespace == pod.namespace
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Add up counts over domains; skip pods without DoNotSchedule constraints."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.question import MOST_TRIES, Question, copy_of
-from podsched.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE
 from podsched.v1 import objects_pb2 as v1
+
+_DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 
 
 class _Dropped(NamedTuple):
@@ -146,7 +147,7 @@ def _affinity_terms(pod: v1.Pod) -> Iterator[_Dropped]:
 
 def _constraints(pod: v1.Pod) -> Iterator[_Dropped]:
     for index, constraint in enumerate(pod.spec.topology_spread_constraints):
-        if constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
+        if constraint.when_unsatisfiable != _DO_NOT_SCHEDULE:
             continue
         copy = copy_of(pod)
         del copy.spec.topology_spread_constraints[index]

@@ -25,10 +25,9 @@ from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE
 from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.question import MOST_TRIES, Question
+from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
-from podsched.plugins.node_unschedulable import NodeUnschedulable
-from podsched.plugins.taint_toleration import TaintToleration
 from podsched.v1 import objects_pb2 as v1
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -61,7 +60,7 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
     cordoned = nodes.live_rows[nodes.unschedulable[nodes.live_rows]]
     if rejections is None or not len(cordoned):
         return
-    about = rejections.by_none_but([NodeUnschedulable.name, TaintToleration.name])
+    about = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     likely = rejections.rows[about]
     first, rest = np.intersect1d(cordoned, likely), np.setdiff1d(cordoned, likely)
     honoured = any(

@@ -28,15 +28,9 @@ from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.question import MOST_TRIES, Question, Rejections
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ForkedColumns
+from podsched.framework.plugin import LooksAcrossNodes, Remedy
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
-from podsched.plugins.inter_pod_affinity.terms import (
-    TermTarget,
-    namespace_labels,
-    resolved,
-    terms_of,
-)
-from podsched.plugins.node_resources.fit import NodeResourcesFit
 
 #: Nobody deletes more pods to make room for one.
 MOST_PODS: Final = 16
@@ -49,8 +43,6 @@ _MOST_STEPS: Final = 2000
 _MOST_STUBBORN: Final = 64
 #: Pods that a description names.
 _NAMED: Final = 4
-#: Plugins for which pods on other nodes matter.
-_ACROSS_NODES: Final = ("InterPodAffinity", "PodTopologySpread")
 
 
 @dataclass(slots=True)
@@ -143,7 +135,7 @@ def _tried(question: Question, candidate: _Set) -> Change | None:
 def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[_Node]:
     """Return the nodes on which pods could go, those that need least first."""
     possible = ~rejections.unresolvable
-    simple = rejections.by_none_but([NodeResourcesFit.name])
+    simple = rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))
     columns = question.cluster.columns
     found = [n for n in _described(question, rejections.rows[possible & simple]) if n.groups]
     stubborn = [n for n in _described(question, rejections.rows[possible & ~simple]) if n.groups]
@@ -216,7 +208,9 @@ def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node
                         fork.remove_pod(at, pod)
             at += 1
     outcome = _outcome(question, fork)
-    near = bool(terms_of(question.pod.cls).required_affinity)
+    affinity = question.pod.cls.spec.affinity.pod_affinity
+    near = bool(affinity.required_during_scheduling_ignored_during_execution)
+    about_requests = question.with_remedy(Remedy.REQUESTS)
     kept, at = [], 0
     for node in nodes:
         emptied = outcome.plugin[at]
@@ -226,7 +220,7 @@ def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node
                 status = outcome.status(offset)
                 before = rejections.reasons(status.plugin, places[node.row])
                 same = bool(before.intersection(status.reasons))
-                group.must_go = same and status.plugin != NodeResourcesFit.name
+                group.must_go = same and status.plugin not in about_requests
         at += len(node.groups) + 1
         if emptied == PASSED or near:
             forced = sum(len(group.pods) for group in node.groups if group.must_go)
@@ -326,10 +320,10 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
 
     Only where some node is rejected for pods on other nodes alone.
     """
-    if not rejections.by_none_but(_ACROSS_NODES).any():
+    if not rejections.by_none_but(question.with_remedy(Remedy.PODS_ELSEWHERE)).any():
         return []
     columns = question.cluster.columns
-    concern = _Concern(question, bool(rejections.of("PodTopologySpread").any()))
+    concern = _Concern(question, rejections)
     found = [
         _Set(row, (pod,))
         for row in columns.live_rows.tolist()
@@ -348,31 +342,19 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
 
 
 class _Concern:
-    """Which pods have to do with a pod wherever they run: by terms, or by being spread with it."""
+    """Which pods may matter to a pod wherever they run, as the plugins say that reject it."""
 
-    def __init__(self, question: Question, spread: bool) -> None:
-        cls, cluster = question.pod.cls, question.cluster
-        own = terms_of(cls)
-        terms = (*own.required_affinity, *own.required_anti_affinity)
-        self._terms = [resolved(term, cluster) for term in terms]
-        labels = namespace_labels(cls.namespace, cluster)
-        self._target = TermTarget(
-            cls.namespace, frozenset(cls.labels.items()), frozenset(labels.items())
-        )
-        self._namespace = cls.namespace if spread else None
+    def __init__(self, question: Question, rejections: Rejections) -> None:
+        self._asked = [
+            named.plugin.concern(question.pod, question.cluster)
+            for named in question.runtime.filter
+            if isinstance(named.plugin, LooksAcrossNodes) and rejections.of(named.name).any()
+        ]
         self._known: dict[PodClass, bool] = {}
 
     def has(self, other: PodInfo) -> bool:
         """Return whether the other pod's going may matter on other nodes."""
         known = self._known.get(other.cls)
         if known is None:
-            known = self._known[other.cls] = self._has(other)
+            known = self._known[other.cls] = any(ask(other) for ask in self._asked)
         return known
-
-    def _has(self, other: PodInfo) -> bool:
-        if other.namespace == self._namespace:
-            return True
-        if any(term.matches_pod(other) for term in self._terms):
-            return True
-        repelling = terms_of(other.cls).required_anti_affinity
-        return any(self._target.matched_by(term) for term in repelling)

@@ -21,11 +21,10 @@ from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools, ForkedColumns, Int64s
-from podsched.framework.plugin import CycleState
+from podsched.framework.plugin import ComparesRequests, CycleState, Remedy
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicts, status_of
-from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.v1 import objects_pb2 as v1
 
 #: Changes of a kind that are tried by an evaluation of all nodes (2 ms each at 5,000 nodes).
@@ -187,10 +186,18 @@ class Question:
         )
         return fork.allowed_pod_number - fork.pod_count
 
-    @property
+    @cached_property
     def demand(self) -> dict[str, int]:
-        """What NodeResourcesFit compares for the pod; nothing where the profile is without it."""
-        return dict(self.state.data.get(NodeResourcesFit.name, ()))
+        """What the profile's filters compare for the pod, by resource."""
+        found: dict[str, int] = {}
+        for named in self.runtime.filter:
+            if isinstance(named.plugin, ComparesRequests):
+                found |= named.plugin.compared_requests(self.pod)
+        return found
+
+    def with_remedy(self, remedy: Remedy) -> list[str]:
+        """Return the filters whose rejections may end in this way."""
+        return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
 
     # ------------------------------------------------------------------ answers
 

@@ -4,7 +4,7 @@ On one node the answer is unique: each resource that is short is lowered to what
 cost is the sum of the shares given up, ``sum((request - left) / request)``, and the cheapest node
 wins; so no request that is lowered may be a unit larger, and no other combination costs less.
 
-Only nodes that nothing but NodeResourcesFit rejects, and that have room for one more pod, can be
+Only nodes that nothing but a lack of resources rejects, and that have room for one more pod, can be
 won in this way. A resource that is overcommitted is lowered to 0: a pod that asks for nothing of it
 is not rejected for it.
 """
@@ -27,7 +27,7 @@ from podsched.api.resources import (
 from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.question import MOST_TRIES, Question, copy_of
 from podsched.framework.nodes import Int64s
-from podsched.plugins.node_resources.fit import NodeResourcesFit
+from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -36,7 +36,7 @@ def lower_requests(question: Question) -> Change | None:
     rejections = question.rejections
     if rejections is None or not question.demand:
         return None
-    rows = rejections.rows[rejections.by_none_but([NodeResourcesFit.name])]
+    rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))]
     rows = rows[question.room_for_pods(rows) > 0]
     if not len(rows):
         return None

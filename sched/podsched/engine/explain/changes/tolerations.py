@@ -23,11 +23,9 @@ import numpy as np
 from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
 from podsched.engine.explain.changes.change import Change, Kind
 from podsched.engine.explain.changes.question import MOST_TRIES, Question, Rejections, copy_of
-from podsched.plugins.node_unschedulable import NodeUnschedulable
-from podsched.plugins.taint_toleration import TaintToleration
+from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
 
-_ABOUT_TAINTS: Final = (TaintToleration.name, NodeUnschedulable.name)
 _CORDON: Final = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 Taints = frozenset[tuple[str, str, str]]
@@ -66,7 +64,7 @@ def add_toleration(question: Question) -> Change | None:
 def _standing(question: Question, rejections: Rejections, *, everywhere: bool) -> dict[Taints, int]:
     """Return the sets of taints in the way, and on how many nodes they alone are."""
     nodes, tolerations = question.cluster.columns, question.pod.cls.spec.tolerations
-    alone = rejections.by_none_but(_ABOUT_TAINTS)
+    alone = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     rows = rejections.rows if everywhere else rejections.rows[alone]
     found: dict[Taints, int] = {}
     kinds, counts = np.unique(

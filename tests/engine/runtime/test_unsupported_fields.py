@@ -11,10 +11,7 @@ from podsched.config.load import default_config, load_config
 from podsched.config.policy_profile import provider_configuration
 from podsched.engine.runtime.profile_runtime import ProfileRuntime
 from podsched.engine.runtime.simulated_handle import SimulatedHandle
-from podsched.engine.simulation import simulate_pod
-from podsched.framework.status import Code
-from podsched.plugins.registry import factories
-from podsched.plugins.unsupported_fields import (
+from podsched.engine.runtime.unsupported_fields import (
     HONOURED_FIELDS,
     MESSAGES,
     UNSUPPORTED,
@@ -23,6 +20,9 @@ from podsched.plugins.unsupported_fields import (
     UnsupportedFields,
     unsupported_fields,
 )
+from podsched.engine.simulation import simulate_pod
+from podsched.framework.status import Code
+from podsched.plugins.registry import factories
 from support.engine_world import node, pod
 from support.plugin_world import cluster, info, pre_filtered
 

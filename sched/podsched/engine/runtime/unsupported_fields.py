@@ -18,7 +18,6 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, unresolvable
-from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
 REASON: Final = "the scheduler does not support {} of the pod"
@@ -111,7 +110,7 @@ def unsupported_fields(spec: v1.PodSpec) -> Iterator[str]:
     return (field for field, uses in UNSUPPORTED.items() if uses(spec))
 
 
-class UnsupportedFields(WithoutArgs):
+class UnsupportedFields:
     """PreFilter: rejects pods that use a field which would be ignored."""
 
     name: ClassVar[str] = "UnsupportedFields"
