@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import aclosing
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from podsched.client.api_client import ApiClient, ClientOptions
 from podsched.client.object_watch import Change
+
+#: Seconds in which calls have ended that were told to.
+_ENDING = 1.0
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -32,12 +36,17 @@ class Client:
     """Talks to one of several API servers; its methods are those of ``ApiClient``.
 
     Calls may come from any thread; they share connections, which a thread of its own serves.
-    Every method raises ``ClientError``s. Close it, or use it in a ``with`` statement.
+    Every method raises ``ClientError``s, and RuntimeError once the client is closed. Close it, or
+    use it in a ``with`` statement.
     """
 
     def __init__(
         self, endpoints: str | Sequence[str], options: ClientOptions | None = None
     ) -> None:
+        #: Held by whoever changes what follows it.
+        self._lock = threading.Lock()
+        self._closed = False
+        self._under_way: set[Future[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="podsched-client", daemon=True
@@ -50,10 +59,15 @@ class Client:
             raise
 
     def close(self) -> None:
-        """Close the connections. Calls that are under way fail."""
-        if self._loop.is_closed():
-            return
-        self._run(self._client.close())
+        """Close the connections. Calls that are under way, in other threads, fail."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            under_way = list(self._under_way)
+        for call in under_way:
+            call.cancel()
+        asyncio.run_coroutine_threadsafe(_close(self._client), self._loop).result()
         self._end()
 
     def __enter__(self) -> Client:
@@ -102,14 +116,24 @@ class Client:
             while True:
                 yield self._run(_next(changes))
         finally:
-            if not self._loop.is_closed():
+            if not self._closed:
                 self._run(_closed(changes))
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        if self._loop.is_closed():
-            work.close()
-            raise RuntimeError("the client is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        # A call that the loop has been given is one that ``close`` knows of.
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise RuntimeError("the client is closed")
+            call = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._under_way.add(call)
+        try:
+            return call.result()
+        except CancelledError:
+            raise RuntimeError("the client is closed") from None
+        finally:
+            with self._lock:
+                self._under_way.discard(call)
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -120,6 +144,16 @@ class Client:
 async def _open(endpoints: str | Sequence[str], options: ClientOptions | None) -> ApiClient:
     """Return a client that belongs to the running loop."""
     return ApiClient(endpoints, options)
+
+
+async def _close(client: ApiClient) -> None:
+    """Close the connections, and wait for the end of the calls, which have been cancelled."""
+    await client.close()
+    loop = asyncio.get_running_loop()
+    calls = asyncio.all_tasks() - {asyncio.current_task()}
+    if calls:
+        await asyncio.wait(calls, timeout=_ENDING)
+    await loop.shutdown_asyncgens()
 
 
 async def _next(changes: AsyncIterator[Change]) -> Change:
