@@ -160,6 +160,30 @@ async def test_what_is_dropped_while_a_batch_is_being_searched_is_not_sent() -> 
     assert choosy.written == ["good"]
 
 
+async def test_what_sends_can_leave_out_what_has_been_dropped_since_it_was_called() -> None:
+    written: list[str] = []
+    answers: list[str] = []
+
+    async def send(items: Sequence[str]) -> Sequence[BatchResult | None]:
+        await asyncio.sleep(1)
+        wanted = [outbox.is_wanted(item) for item in items]
+        written.extend(item for item, kept in zip(items, wanted, strict=True) if kept)
+        return [BatchResult() if kept else None for kept in wanted]
+
+    outbox = Outbox(send, lambda key, item, result: answers.append(key))
+    for item in ("dropped", "kept", "renewed"):
+        outbox.put(item, f"the {item}")
+    flush = asyncio.create_task(outbox.flush(3))
+    await asyncio.sleep(0.5)
+    outbox.drop("dropped")
+    outbox.drop("renewed")
+    outbox.put("renewed", "the new one")
+    await flush
+    assert (written, answers) == (["the kept"], ["kept"])
+    await outbox.flush(3)
+    assert written == ["the kept", "the new one"]
+
+
 async def test_a_failed_call_goes_on_with_what_comes_later(
     server: Server, outbox: Outbox[str]
 ) -> None:

@@ -145,6 +145,28 @@ async def test_evictions_are_rate_limited(term: Term) -> None:
     assert not term.cluster.objects("Pod")
 
 
+async def test_an_eviction_that_is_cancelled_while_it_waits_for_its_turn_is_not_carried_out(
+    term: Term,
+) -> None:
+    term.cluster.create(ready_node("n1"))
+    for index in range(45):
+        term.cluster.create(bound_pod(f"p{index}", "n1"))
+    await asyncio.sleep(1)
+    term.taint("n1", "maint")
+    await asyncio.sleep(0.1)
+    left = len(term.cluster.objects("Pod"))
+    assert left == 25, "the burst; the next call waits for its turn"
+    node = term.cluster.object("Node", "n1")
+    assert isinstance(node, Node)
+    del node.spec.taints[:]
+    term.cluster.update(node)
+    await asyncio.sleep(2)
+    assert len(term.cluster.objects("Pod")) == left
+    term.taint("n1", "maint")
+    await asyncio.sleep(2)
+    assert not term.cluster.objects("Pod"), "another eviction of the same pods is"
+
+
 async def test_a_term_that_is_over_writes_nothing_and_ends(term: Term) -> None:
     term.cluster.create(ready_node("n1"))
     term.cluster.create(bound_pod("p", "n1"))

@@ -62,10 +62,11 @@ class Outbox(Generic[T]):
         """Keep what the workers need; nothing is sent before ``run``.
 
         ``send`` writes a batch of at most ``most`` items and returns a result for each, which
-        ``answered`` is called with, by key and item. It raises ClientError when it fails as a
-        whole. ``given_up`` gets the items that are not tried again, since the error is not
-        retryable or ``retry_for`` seconds have passed; without it ``answered`` gets a result that
-        says so. ``merge`` makes one item of two for the same key, the earlier and the later.
+        ``answered`` is called with, by key and item; None for what it has left out since it is not
+        wanted any more. It raises ClientError when it fails as a whole. ``given_up`` gets the items
+        that are not tried again, since the error is not retryable or ``retry_for`` seconds have
+        passed; without it ``answered`` gets a result that says so. ``merge`` makes one item of two
+        for the same key, the earlier and the later.
         """
         self._send = send
         self._answered = answered
@@ -98,6 +99,10 @@ class Outbox(Generic[T]):
         self._waiting.pop(key, None)
         for batch in self._under_way:
             batch.pop(key, None)
+
+    def is_wanted(self, item: T) -> bool:
+        """Whether an item that is being sent has not been dropped since ``send`` was called."""
+        return any(item is kept for batch in self._under_way for kept in batch.values())
 
     def drop_oldest(self) -> None:
         """Drop what has waited longest; something must be waiting."""
@@ -163,7 +168,8 @@ class Outbox(Generic[T]):
                 continue
             if self._answered is not None:
                 for (key, item), result in zip(sent, results, strict=True):
-                    self._answered(key, item, result)
+                    if result is not None:
+                        self._answered(key, item, result)
             return None
         return None
 

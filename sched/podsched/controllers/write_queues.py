@@ -154,12 +154,16 @@ class WriteQueues:
 
     # ------------------------------------------------------------------ sending
 
-    async def _patch(self, batch: Sequence[_QueuedWrite[PatchRequest]]) -> Sequence[BatchResult]:
+    async def _patch(
+        self, batch: Sequence[_QueuedWrite[PatchRequest]]
+    ) -> Sequence[BatchResult | None]:
         return await self._unless_there(
             batch, lambda due: self._cluster.patch_many(due, fence=self._fence)
         )
 
-    async def _delete(self, batch: Sequence[_QueuedWrite[DeleteRequest]]) -> Sequence[BatchResult]:
+    async def _delete(
+        self, batch: Sequence[_QueuedWrite[DeleteRequest]]
+    ) -> Sequence[BatchResult | None]:
         return await self._unless_there(
             batch, lambda due: self._cluster.delete_many(due, fence=self._fence)
         )
@@ -168,10 +172,12 @@ class WriteQueues:
         items = [write.request for write in batch]
         return await self._cluster.create_many(items, fence=self._fence)
 
-    async def _evict(self, batch: Sequence[_QueuedWrite[EvictRequest]]) -> Sequence[BatchResult]:
+    async def _evict(
+        self, batch: Sequence[_QueuedWrite[EvictRequest]]
+    ) -> Sequence[BatchResult | None]:
         await asyncio.sleep(self._limit.reserve(len(batch), self._clock()))
         return await self._unless_there(
-            batch, lambda due: self._cluster.evict_pods(due, fence=self._fence)
+            batch, lambda due: self._cluster.evict_pods(due, fence=self._fence), self.evictions
         )
 
     async def _empty(self, batch: Sequence[_QueuedWrite[DeleteRequest]]) -> Sequence[BatchResult]:
@@ -193,16 +199,24 @@ class WriteQueues:
         self,
         batch: Sequence[_QueuedWrite[T]],
         send: Callable[[list[T]], Awaitable[Sequence[BatchResult]]],
-    ) -> Sequence[BatchResult]:
+        queue: Outbox[_QueuedWrite[T]] | None = None,
+    ) -> Sequence[BatchResult | None]:
+        """Send what depends on nothing that is there, nor has been dropped from its queue."""
         there: dict[Absentee, BatchResult] = {}
         for absentee in dict.fromkeys(absentee for write in batch for absentee in write.without):
             found = await self._not_gone(absentee)
             if found is not None:
                 there[absentee] = found
         kept = [next((there[a] for a in write.without if a in there), None) for write in batch]
-        due = [w.request for w, instead in zip(batch, kept, strict=True) if instead is None]
+        # Time has passed since the batch was taken; from here to the call none does.
+        wanted = [queue is None or queue.is_wanted(write) for write in batch]
+        sent = [want and instead is None for want, instead in zip(wanted, kept, strict=True)]
+        due = [write.request for write, send_it in zip(batch, sent, strict=True) if send_it]
         answers = iter(await send(due) if due else ())
-        return [next(answers) if instead is None else instead for instead in kept]
+        return [
+            next(answers) if send_it else instead if want else None
+            for want, instead, send_it in zip(wanted, kept, sent, strict=True)
+        ]
 
     async def _not_gone(self, absentee: Absentee) -> BatchResult | None:
         """Return what becomes of a write that depends on it; None if it is gone."""
