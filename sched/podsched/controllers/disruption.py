@@ -4,6 +4,9 @@ Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are
 that a change of one pod costs the same whatever the number of pods; a status is written for the
 version of the budget it was computed on, since evictions spend from it at the same time.
 
+Budgets that are new, or select others than before, are counted together: one pass over all pods,
+in turns, puts each pod to those that ask for its labels. They get no status before it is over.
+
 Pods without a controller count for an integer minAvailable alone; percentages and maxUnavailable
 are of the replicas their controllers ask for (ReplicaSet, StatefulSet, ReplicationController). A
 controller that does not exist makes the status one of failure that allows no disruption.
@@ -12,6 +15,8 @@ controller that does not exist makes the status one of failure that allows no di
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final
 
 from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import (
@@ -23,7 +28,6 @@ from podsched.api.objects import (
     StatefulSet,
 )
 from podsched.api.owners import SCALED_KINDS
-from podsched.api.selectors import Selector
 from podsched.client.informer import Event
 from podsched.controllers.controller import Instant, Objects, Writes
 from podsched.controllers.disruption_status import (
@@ -33,6 +37,54 @@ from podsched.controllers.disruption_status import (
     new_status,
     status_patch,
 )
+
+#: Pods looked at, or statuses computed, before others have a turn: 1 ms.
+_STEP: Final = 100
+#: What a pod costs whose namespace has no budget to be counted.
+_PASSED_OVER: Final = 0.05
+#: Steps in which a call of ``work`` counts.
+_STEPS_A_WORK: Final = 5
+
+#: The counts of some budgets, by the budget's key.
+_Group = dict[str, Counts]
+
+
+class _Budgets:
+    """The budgets of one namespace, by what they ask of a pod's labels."""
+
+    def __init__(self) -> None:
+        self.counts: _Group = {}
+        self._by_label: dict[tuple[str, str], _Group] = {}
+        """By a label without which a pod is not selected."""
+        self._others: _Group = {}
+
+    def put(self, key: str, counts: Counts) -> None:
+        """Add a budget, or have other counts for it."""
+        self.remove(key)
+        self.counts[key] = counts
+        label = counts.selector.required_label
+        group = self._others if label is None else self._by_label.setdefault(label, {})
+        group[key] = counts
+
+    def remove(self, key: str) -> None:
+        counts = self.counts.pop(key, None)
+        if counts is None:
+            return
+        label = counts.selector.required_label
+        if label is None:
+            del self._others[key]
+            return
+        group = self._by_label[label]
+        del group[key]
+        if not group:
+            del self._by_label[label]
+
+    def asking_for(self, *labels: Mapping[str, str]) -> _Group:
+        """Return the budgets that may select pods with one of these sets of labels."""
+        found = dict(self._others)
+        for pair in (pair for some in labels for pair in some.items()):
+            found |= self._by_label.get(pair, {})
+        return found
 
 
 class DisruptionController:
@@ -44,8 +96,13 @@ class DisruptionController:
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
         self._writes = writes
-        self._counts: dict[str, dict[str, Counts]] = {}
-        """By namespace and the budget's key."""
+        self._budgets: dict[str, _Budgets] = {}
+        """By namespace."""
+        self._uncounted: dict[str, None] = {}
+        """Budgets that the next pass counts."""
+        self._counted_now: dict[str, None] = {}
+        """Those that the present pass counts."""
+        self._passing: Iterator[None] | None = None
         self._dirty: dict[str, None] = {}
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget changes by itself."""
@@ -58,6 +115,7 @@ class DisruptionController:
                 self._budget_changed(key, self._objects.get("PodDisruptionBudget", key))
             except Exception as error:
                 self._writes.skipped("PodDisruptionBudget", key, error)
+        yield from self._pass()
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a change of a budget, a pod or a controller."""
@@ -67,7 +125,8 @@ class DisruptionController:
             self._budget_changed(event.key, event.new)
         else:
             namespace = event.key.partition("/")[0]
-            self._dirty.update(dict.fromkeys(self._counts.get(namespace, ())))
+            if (budgets := self._budgets.get(namespace)) is not None:
+                self._dirty.update(dict.fromkeys(budgets.counts))
 
     def work(self, now: Instant) -> float | None:
         """Write the statuses that have changed."""
@@ -75,12 +134,15 @@ class DisruptionController:
             if at <= now.wall:
                 del self._rechecks[key]
                 self._dirty[key] = None
-        dirty, self._dirty = self._dirty, {}
-        for key in dirty:
+        self._go_on_counting()
+        for key in list(islice(self._dirty, _STEP)):
+            del self._dirty[key]
             try:
                 self._sync(key, now)
             except Exception as error:
                 self._writes.skipped("PodDisruptionBudget", key, error)
+        if self._dirty or self._uncounted or self._passing is not None:
+            return now.monotonic
         if not self._rechecks:
             return None
         return now.monotonic + max(0.0, min(self._rechecks.values()) - now.wall)
@@ -88,8 +150,11 @@ class DisruptionController:
     def _sync(self, key: str, now: Instant) -> None:
         budget = self._objects.get("PodDisruptionBudget", key)
         namespace = key.partition("/")[0]
-        counts = self._counts.get(namespace, {}).get(key)
+        budgets = self._budgets.get(namespace)
+        counts = budgets.counts.get(key) if budgets is not None else None
         if not isinstance(budget, PodDisruptionBudget) or counts is None:
+            return
+        if key in self._uncounted or key in self._counted_now:
             return
         status, recheck = new_status(budget, counts, self._scale_in(namespace), now.wall)
         if recheck is not None:
@@ -114,37 +179,70 @@ class DisruptionController:
 
     def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
         namespace = key.partition("/")[0]
-        of_namespace = self._counts.setdefault(namespace, {})
+        budgets = self._budgets.setdefault(namespace, _Budgets())
         if not isinstance(budget, PodDisruptionBudget):
-            of_namespace.pop(key, None)
+            budgets.remove(key)
             self._rechecks.pop(key, None)
-            if not of_namespace:
-                del self._counts[namespace]
+            self._uncounted.pop(key, None)
+            if not budgets.counts:
+                del self._budgets[namespace]
             return
         selector = selector_of(budget)
-        known = of_namespace.get(key)
+        known = budgets.counts.get(key)
         if known is None or known.selector != selector:
-            of_namespace[key] = self._counted(namespace, selector)
+            budgets.put(key, Counts(selector))
+            self._uncounted[key] = None
         self._dirty[key] = None
 
-    def _counted(self, namespace: str, selector: Selector) -> Counts:
-        counts = Counts(selector)
-        for item in self._objects.objects("Pod").values():
-            metadata = item.metadata
-            if metadata.namespace == namespace and selector.matches(metadata.labels):
-                assert isinstance(item, Pod)
-                counts.put(metadata.name, member_of(item))
-        return counts
+    # ------------------------------------------------------------------ counting
+
+    def _go_on_counting(self) -> None:
+        if self._passing is None and self._uncounted:
+            self._passing = self._pass()
+        if self._passing is None:
+            return
+        # The last step ends the generator instead of coming to another one.
+        if len(list(islice(self._passing, _STEPS_A_WORK))) < _STEPS_A_WORK:
+            self._passing = None
+
+    def _pass(self) -> Iterator[None]:
+        """Count the budgets that have not been counted, all at once; a step looks at some pods.
+
+        A pod that changes meanwhile, before or after its turn, is counted as it has become.
+        """
+        self._counted_now, self._uncounted = self._uncounted, {}
+        namespaces = {key.partition("/")[0] for key in self._counted_now}
+        cost = 0.0
+        for key in list(self._objects.objects("Pod")):
+            namespace, _, name = key.partition("/")
+            cost += 1.0 if namespace in namespaces else _PASSED_OVER
+            if namespace in namespaces:
+                try:
+                    self._count(namespace, name, self._objects.get("Pod", key))
+                except Exception as error:
+                    self._writes.skipped("Pod", key, error)
+            if cost >= _STEP:
+                cost = 0.0
+                yield
+        counted, self._counted_now = self._counted_now, {}
+        self._dirty.update(counted)
 
     def _pod_changed(self, event: Event) -> None:
         namespace, _, name = event.key.partition("/")
-        of_namespace = self._counts.get(namespace)
-        if not of_namespace:
+        self._count(namespace, name, event.new, event.old)
+
+    def _count(
+        self, namespace: str, name: str, pod: AnyObject | None, before: AnyObject | None = None
+    ) -> None:
+        """Put a pod, as it is and as it was before, to the budgets that ask for its labels."""
+        budgets = self._budgets.get(namespace)
+        if budgets is None:
             return
-        pod = event.new
         labels: Mapping[str, str] = pod.metadata.labels if pod is not None else {}
-        member = member_of(pod) if isinstance(pod, Pod) else None
-        for key, counts in of_namespace.items():
+        former: Mapping[str, str] = before.metadata.labels if before is not None else {}
+        asking = budgets.asking_for(labels, former)
+        member = member_of(pod) if asking and isinstance(pod, Pod) else None
+        for key, counts in asking.items():
             counted = member if member is not None and counts.selector.matches(labels) else None
             if counts.put(name, counted):
                 self._dirty[key] = None
