@@ -64,9 +64,15 @@ async def test_a_second_volume_that_a_claim_was_given_is_free_once_the_claim_has
     claim.spec.volume_name, claim.status.phase = "first", "Bound"
     for annotation in ("pv.kubernetes.io/bind-completed", BY_CONTROLLER):
         claim.metadata.annotations[annotation] = "yes"
-    world = Objects(claim, bound_volume("first"), bound_volume("second"))
+    world = Objects(pending, bound_volume("first"), bound_volume("second"))
     controller = VolumeController(cast(Any, world), cast(Informer, world))
     running = asyncio.create_task(controller.run())
+    for kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        for key, item in world.objects(kind).items():
+            controller.changed(Event(EventType.ADDED, kind, key, None, item))
+    await asyncio.sleep(1)
+    world.patched.clear()
+    world.objects("PersistentVolumeClaim")["default/data"] = claim
     controller.changed(
         Event(EventType.MODIFIED, "PersistentVolumeClaim", "default/data", pending, claim)
     )

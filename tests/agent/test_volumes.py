@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from podsched.agent.volume_index import VolumeIndex
 from podsched.agent.volumes import CreateVolume, DeleteVolume, Effect, Round, View
 from podsched.api.objects import (
     CSINode,
@@ -57,7 +58,7 @@ def node(name: str, **labels: str) -> Node:
 
 
 def view(*items: Any) -> View:
-    found = View({}, {}, {}, {}, {})
+    found = View({}, {}, {}, {}, {}, VolumeIndex())
     places: dict[type[Any], Any] = {
         PersistentVolumeClaim: found.claims,
         PersistentVolume: found.volumes,
@@ -69,6 +70,10 @@ def view(*items: Any) -> View:
         namespaced = isinstance(item, PersistentVolumeClaim)
         key = f"default/{item.metadata.name}" if namespaced else item.metadata.name
         places[type(item)][key] = item
+        if namespaced:
+            found.index.put_claim(key, item)
+        elif isinstance(item, PersistentVolume):
+            found.index.put_volume(key, item)
     return found
 
 
@@ -136,6 +141,7 @@ def test_binding_is_volume_first_claim_second() -> None:
     assert patch["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
     free.spec.claim_ref.name, free.spec.claim_ref.namespace = "data", "default"
     free.spec.claim_ref.uid, free.status.phase = "uid-data", "Bound"
+    world.index.put_volume("v", free)
     patch = patch_of(Round(world).sync_claim("default/data"))
     assert patch["name"] == "data"
     assert patch["spec"] == {"volumeName": "v"}

@@ -1,18 +1,19 @@
 """Watches claims, volumes and classes, and writes what ``volumes`` decides.
 
 Guarantees: every write carries the version that it was decided on, and a failed write is decided
-again. Several agents may do this at the same time.
+again. Several agents may do this at the same time. A change costs what it concerns, however many
+claims and volumes there are, and decisions give way to others: agents renew leases beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, cast
 
+from podsched.agent.volume_index import VolumeIndex
 from podsched.agent.volumes import (
-    BIND_COMPLETED,
     PROVISIONER,
     CreateVolume,
     DeleteVolume,
@@ -34,6 +35,7 @@ from podsched.client.errors import AlreadyExists, ClientError, Conflict, NotFoun
 from podsched.client.informer import Event, Informer
 from podsched.client.outbox import Outbox
 from podsched.lib.backoff import Backoff
+from podsched.lib.event_loop import Turn
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
 
@@ -81,6 +83,11 @@ class VolumeController:
         self._provisioners = provisioners
         self._claims: dict[str, None] = {}
         self._volumes: dict[str, None] = {}
+        #: Classes all of whose unbound claims are to be decided on, and those of which a volume has
+        #: become available.
+        self._classes: dict[str, None] = {}
+        self._with_volumes: dict[str, None] = {}
+        self._index = VolumeIndex()
         self._work = asyncio.Event()
         self._patches = Outbox(client.patch_many, self._patched)
         self._creations = Outbox(client.create_many, self._created)
@@ -94,13 +101,14 @@ class VolumeController:
         elif event.kind == "PersistentVolume":
             self._volume_changed(event)
         elif event.kind == "StorageClass":
-            self._queue_unbound(cast(StorageClass, event.new or event.old).metadata.name)
+            self._classes |= {event.key: None, "": None}
         else:
             return
         self._work.set()
 
     def _claim_changed(self, event: Event) -> None:
         self._claims[event.key] = None
+        self._index.put_claim(event.key, cast(PersistentVolumeClaim | None, event.new))
         before, after = (_volume_name(item) for item in (event.old, event.new))
         for name in (before, after):
             if name:
@@ -108,30 +116,19 @@ class VolumeController:
         if event.new is None or before != after:
             # A volume may refer to a claim that does not name it: it is free again. Decisions
             # on objects older than the last writes give one claim two volumes.
-            for name, volume in self._view().volumes.items():
-                ref = volume.spec.claim_ref
-                if f"{ref.namespace}/{ref.name}" == event.key:
-                    self._volumes[name] = None
+            self._volumes |= self._index.volumes_for(event.key)
 
     def _volume_changed(self, event: Event) -> None:
         self._volumes[event.key] = None
+        self._index.put_volume(event.key, cast(PersistentVolume | None, event.new))
         volume = cast(PersistentVolume, event.new or event.old)
         ref = volume.spec.claim_ref
         if volume.spec.HasField("claim_ref"):
             self._claims[f"{ref.namespace}/{ref.name}"] = None
         if event.new is None:
-            for key, claim in self._view().claims.items():
-                if claim.spec.volume_name == event.key:
-                    self._claims[key] = None
+            self._claims |= self._index.claims_of(event.key)
         elif volume.status.phase == "Available":
-            self._queue_unbound(volume.spec.storage_class_name)
-
-    def _queue_unbound(self, class_name: str) -> None:
-        for key, claim in self._view().claims.items():
-            if BIND_COMPLETED in claim.metadata.annotations:
-                continue
-            if claim.spec.storage_class_name in ("", class_name):
-                self._claims[key] = None
+            self._with_volumes[volume.spec.storage_class_name] = None
 
     # ------------------------------------------------------------------ writes
 
@@ -146,21 +143,39 @@ class VolumeController:
         while True:
             await self._work.wait()
             self._work.clear()
-            claims, self._claims = self._claims, {}
-            volumes, self._volumes = self._volumes, {}
-            decisions = Round(self._view())
             effects: list[Effect] = []
-            for keys, sync in ((volumes, decisions.sync_volume), (claims, decisions.sync_claim)):
-                for key in keys:
-                    try:
-                        effects += sync(key)
-                    except Exception as error:
-                        # Only this object is at fault; it is left alone until it changes.
-                        _log.warning(
-                            "Skipped an object that cannot be handled", name=key, exc_info=error
-                        )
+            turn = Turn()
+            for sync, key in self._due(Round(self._view())):
+                try:
+                    effects += sync(key)
+                except Exception as error:
+                    # Only this object is at fault; it is left alone until it changes.
+                    _log.warning(
+                        "Skipped an object that cannot be handled", name=key, exc_info=error
+                    )
+                if turn.is_over:
+                    await turn.give_way()
             for effect in effects:
                 await self._perform(effect)
+
+    def _due(self, decisions: Round) -> Iterator[tuple[Callable[[str], Iterable[Effect]], str]]:
+        """Yield what is to be decided in a round; what comes meanwhile is for the next one."""
+        claims, self._claims = self._claims, {}
+        volumes, self._volumes = self._volumes, {}
+        classes, self._classes = self._classes, {}
+        with_volumes, self._with_volumes = self._with_volumes, {}
+        for name in classes:
+            claims |= self._index.unbound(name)
+        for key in volumes:
+            yield decisions.sync_volume, key
+        for key in claims:
+            yield decisions.sync_claim, key
+        for name in with_volumes:
+            for key in list(self._index.unbound(name)):
+                if not decisions.has_available(name):
+                    break
+                if key not in claims:
+                    yield decisions.sync_claim, key
 
     def _view(self) -> View:
         objects = self._informer.objects
@@ -170,6 +185,7 @@ class VolumeController:
             classes=cast(Mapping[str, StorageClass], objects("StorageClass")),
             nodes=cast(Mapping[str, Node], objects("Node")),
             csi_nodes=cast(Mapping[str, CSINode], objects("CSINode")),
+            index=self._index,
             provisioners=self._provisioners,
         )
 
@@ -210,13 +226,10 @@ class VolumeController:
         volume = patch.kind == "PersistentVolume"
         self._later(self._volumes if volume else self._claims, key)
         if volume:
-            # Its intended claim is not known here, so queue all unbound claims of its class.
-            self._queue_unbound_of(key)
-
-    def _queue_unbound_of(self, name: str) -> None:
-        volume = self._informer.get("PersistentVolume", name)
-        if isinstance(volume, PersistentVolume):
-            self._queue_unbound(volume.spec.storage_class_name)
+            # Its intended claim is not known here, so decide on all unbound claims of its class.
+            failing = self._informer.get("PersistentVolume", key)
+            if isinstance(failing, PersistentVolume):
+                self._classes[failing.spec.storage_class_name] = None
 
     def _created(self, _: str, volume: PersistentVolume, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

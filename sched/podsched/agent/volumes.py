@@ -22,10 +22,12 @@ Non-goals: storage, resizing, protection finalizers, attaching.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from podsched.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_available, size_of
 from podsched.api import quantity
 from podsched.api.objects import (
     CSINode,
@@ -44,7 +46,6 @@ from podsched.v1.api_pb2 import PatchRequest
 PROVISIONER = "podsched.io/hollow"
 """The provisioner that agents play by default."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -70,23 +71,27 @@ Effect = PatchRequest | CreateVolume | DeleteVolume
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The current objects; claims and volumes by key."""
+    """The current objects; claims and volumes by key, and indexed."""
 
     claims: Mapping[str, PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
     nodes: Mapping[str, Node]
     csi_nodes: Mapping[str, CSINode]
+    index: VolumeIndex
     provisioners: Collection[str] = (PROVISIONER,)
 
 
 @dataclass(slots=True)
 class Round:
-    """Decides about claims and volumes one after another, and gives no volume away twice."""
+    """Decides about claims and volumes one after another, and gives no volume away twice.
+
+    Objects may change between two decisions.
+    """
 
     view: View
     _given: set[str] = field(default_factory=set)
-    _available: dict[str, list[tuple[int, str]]] | None = None
+    _available: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ volumes
 
@@ -166,10 +171,11 @@ class Round:
         self, claim: PersistentVolumeClaim, *, only_prebound: bool
     ) -> PersistentVolume | None:
         """Return the volume that names the claim already, else the smallest that fits."""
+        named = self.view.index.volumes_for(f"{claim.metadata.namespace}/{claim.metadata.name}")
         prebound = [
             volume
-            for volume in self.view.volumes.values()
-            if volume.spec.claim_ref.name == claim.metadata.name
+            for name in named
+            if (volume := self.view.volumes.get(name)) is not None
             and _is_for(volume, claim)
             and _fits(volume, claim)
         ]
@@ -182,25 +188,28 @@ class Round:
         except SelectorError:
             return None
         anything = not claim.spec.HasField("selector")
-        for _, name in self._by_class().get(claim.spec.storage_class_name, ()):
-            volume = self.view.volumes[name]
-            if name in self._given or not _fits(volume, claim):
+        available = self._available_of(claim.spec.storage_class_name)
+        for place in range(bisect_left(available, (_wanted(claim), "")), len(available)):
+            name = available[place][1]
+            volume = self.view.volumes.get(name)
+            if volume is None or name in self._given or not is_available(volume):
                 continue
-            if anything or selector.matches(volume.metadata.labels):
+            if _fits(volume, claim) and (anything or selector.matches(volume.metadata.labels)):
+                del available[place]
                 return volume
         return None
 
-    def _by_class(self) -> Mapping[str, Sequence[tuple[int, str]]]:
-        """Return the available volumes of each class, from the smallest to the largest."""
-        if self._available is None:
-            self._available = {}
-            for volume in self.view.volumes.values():
-                if volume.status.phase == "Available" and not volume.spec.HasField("claim_ref"):
-                    name = volume.spec.storage_class_name
-                    self._available.setdefault(name, []).append(_size_and_name(volume))
-            for found in self._available.values():
-                found.sort()
-        return self._available
+    def has_available(self, class_name: str) -> bool:
+        """Whether a claim of a class may be given a volume that this round has not given away."""
+        return bool(self._available_of(class_name))
+
+    def _available_of(self, class_name: str) -> list[tuple[int, str]]:
+        """Return the available volumes of a class, from the smallest to the largest."""
+        found = self._available.get(class_name)
+        if found is None:
+            sizes = self.view.index.available(class_name)
+            found = self._available[class_name] = sorted((s, name) for name, s in sizes.items())
+        return found
 
     # ------------------------------------------------------------------ provisioning
 
@@ -315,20 +324,16 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return False
     if not set(wanted.access_modes) <= set(offered.access_modes):
         return False
-    request = wanted.resources.requests.get("storage", "0")
-    return _size(volume) >= quantity.value(request)
+    return size_of(volume) >= _wanted(claim)
 
 
-def _size(volume: PersistentVolume) -> int:
-    """Return a volume's capacity in bytes; -1, too small for any claim, if it is malformed."""
-    try:
-        return quantity.value(volume.spec.capacity.get("storage", "0"))
-    except quantity.QuantityError:
-        return -1
+def _wanted(claim: PersistentVolumeClaim) -> int:
+    """Return the bytes that a claim asks for. Raises QuantityError."""
+    return quantity.value(claim.spec.resources.requests.get("storage", "0"))
 
 
 def _size_and_name(volume: PersistentVolume) -> tuple[int, str]:
-    return _size(volume), volume.metadata.name
+    return size_of(volume), volume.metadata.name
 
 
 # ---------------------------------------------------------------------------------- writes

@@ -1,0 +1,95 @@
+"""Claims and volumes by what the volume controller looks for, so that it need not look at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar
+
+from podsched.api import quantity
+from podsched.api.objects import PersistentVolume, PersistentVolumeClaim
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+
+T = TypeVar("T")
+
+
+class _Grouped(Generic[T]):
+    """Keys with a value each, by the one group that a key is in."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, T]] = {}
+        self._group_of: dict[str, str] = {}
+
+    def put(self, key: str, group: str | None, value: T) -> None:
+        """Put a key into a group; None: into none."""
+        before = self._group_of.pop(key, None)
+        if before is not None and before != group:
+            del self._groups[before][key]
+            if not self._groups[before]:
+                del self._groups[before]
+        if group is not None:
+            self._group_of[key] = group
+            self._groups.setdefault(group, {})[key] = value
+
+    def of(self, group: str) -> Mapping[str, T]:
+        return self._groups.get(group, {})
+
+
+class VolumeIndex:
+    """What is there, as it was last put; the key of a claim is its namespace/name."""
+
+    def __init__(self) -> None:
+        self._claims_by_volume: _Grouped[None] = _Grouped()
+        self._unbound: _Grouped[None] = _Grouped()
+        self._volumes_by_claim: _Grouped[None] = _Grouped()
+        self._available: _Grouped[int] = _Grouped()
+
+    def put_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
+        """Take in a claim as it is now; None: it is gone."""
+        volume = unbound = None
+        if claim is not None:
+            volume = claim.spec.volume_name or None
+            if BIND_COMPLETED not in claim.metadata.annotations:
+                unbound = claim.spec.storage_class_name
+        self._claims_by_volume.put(key, volume, None)
+        self._unbound.put(key, unbound, None)
+
+    def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """Take in a volume as it is now; None: it is gone."""
+        claim = available = None
+        if volume is not None and volume.spec.HasField("claim_ref"):
+            claim = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
+        if volume is not None and is_available(volume):
+            available = volume.spec.storage_class_name
+        self._volumes_by_claim.put(name, claim, None)
+        size = size_of(volume) if volume is not None and available is not None else 0
+        self._available.put(name, available, size)
+
+    def claims_of(self, volume: str) -> Mapping[str, None]:
+        """Return the keys of the claims that name a volume."""
+        return self._claims_by_volume.of(volume)
+
+    def unbound(self, class_name: str) -> Mapping[str, None]:
+        """Return the keys of a class's claims whose binding is not complete."""
+        return self._unbound.of(class_name)
+
+    def volumes_for(self, claim: str) -> Mapping[str, None]:
+        """Return the names of the volumes whose claimRef names a claim."""
+        return self._volumes_by_claim.of(claim)
+
+    def available(self, class_name: str) -> Mapping[str, int]:
+        """Return a class's available volumes, with their sizes in bytes."""
+        return self._available.of(class_name)
+
+
+def is_available(volume: PersistentVolume) -> bool:
+    """Whether a volume may be given to any claim."""
+    return volume.status.phase == "Available" and not volume.spec.HasField("claim_ref")
+
+
+def size_of(volume: PersistentVolume) -> int:
+    """Return a volume's capacity in bytes; -1, too small for any claim, if it is malformed."""
+    try:
+        return quantity.value(volume.spec.capacity.get("storage", "0"))
+    except quantity.QuantityError:
+        return -1
