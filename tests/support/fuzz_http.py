@@ -27,6 +27,7 @@ from support.fuzz_requests import (
 )
 from support.fuzz_values import SELECTORS, odd_text, odd_value
 
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 _METHODS = (*("GET", "POST", "PUT", "PATCH", "PATCH", "DELETE") * 5, "HEAD", "OPTIONS", "TRACE")
 _RESOURCES = [
     (group, version, resource)
@@ -49,7 +50,7 @@ _ACCEPTS = (
 )  # fmt: skip
 _APPLY = "application/apply-patch+yaml"
 _TYPES = {
-    "POST": ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"),
+    "POST": ("application/json", "application/json", "application/yaml", PROTOBUF),
     "PUT": ("application/json", "application/yaml"),
     "DELETE": ("application/json", ""),
     "PATCH": (
@@ -58,7 +59,20 @@ _TYPES = {
     ),
 }  # fmt: skip
 _ODD_TYPES = ("application/json; charset=x", "text/plain", "application/cbor", "multipart/x", "//")
-_NUMBERS = ("", "0", "1", "-1", "5", "9223372036854775808", "1e3", "x", "0x1", "9" * 5000)
+_NUMBERS = (
+    "",
+    "0",
+    "1",
+    "-1",
+    "5",
+    "9223372036854775808",
+    "1e3",
+    "x",
+    "0x1",
+    "9" * 5000,
+    "\u00b2",
+    "\u0663",
+)
 _FLAGS = ("true", "false", "1", "", "x")
 _QUERY: dict[str, tuple[str, ...]] = {
     "labelSelector": SELECTORS, "fieldSelector": SELECTORS, "limit": _NUMBERS, "continue": TOKENS,
@@ -75,6 +89,16 @@ _POINTERS = (
     "/spec/containers/99999999999", "/spec", "/status", "/metadata/name", "/~2", "a", "/spec/-1",
     "/metadata/finalizers/0", "/metadata/managedFields", "/spec/nodeName",
 )  # fmt: skip
+
+
+def _member(number: int, content: bytes | str) -> bytes:
+    """A field of bytes in the form of the wire."""
+    raw = content.encode() if isinstance(content, str) else content
+    size, length = len(raw), []
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([number << 3 | 2, *length, size]) + raw
 
 
 class HttpRequest(NamedTuple):
@@ -119,6 +143,7 @@ class HttpFuzzer:
         group, version, resource = rng.choice(_RESOURCES)
         self._resource: Resource = resource
         parts = ["apis", group, version] if group else ["api", version]
+        parts += ["watch"] * rng.choice((0,) * 40 + (1, 2, 1000))
         own = [seed.metadata for seed in SEEDS if seed.DESCRIPTOR.name == resource.kind.name]
         named = rng.choice(own) if own and rng.random() < 0.93 else None
         if resource.kind.namespaced and rng.random() < 0.95:
@@ -140,6 +165,7 @@ class HttpFuzzer:
         if "?" in path:
             return ""
         chosen = rng.sample(sorted(_QUERY), rng.choice((0, 0, 1, 1, 2, 3, 5)))
+        chosen += [name for name in chosen if rng.random() < 0.05]
         pairs = [(name, self._value(name)[:6000]) for name in chosen]
         if "watch" in chosen and "timeoutSeconds" not in chosen:
             pairs.append(("timeoutSeconds", "1"))
@@ -157,6 +183,10 @@ class HttpFuzzer:
             return rng.choice(RAW_JSON).encode("utf-8", "surrogatepass")
         if rng.random() < 0.02:
             return rng.randbytes(rng.choice((1, 30, 3000)))
+        if content_type == PROTOBUF:
+            return self._protobuf()
+        if rng.random() < 0.03:
+            return self._bulky(content_type)
         document = self._document(method, content_type)
         for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
             self._change(document)
@@ -164,6 +194,52 @@ class HttpFuzzer:
         text = yaml.safe_dump(document) if is_yaml else json.dumps(document)
         raw = text.encode("utf-8", "surrogatepass")
         return raw[: rng.randrange(len(raw))] if rng.random() < 0.03 else raw
+
+    def _protobuf(self) -> bytes:
+        """A body in the form of the wire, mostly of a kind that is read so, of odd fields."""
+        rng = self._rng
+        kinds = (
+            "ConfigMap",
+            "Lease",
+            "Event",
+            "ResourceQuota",
+            "PodDisruptionBudget",
+            "Role",
+            "Pod",
+        )
+        meta = _member(1, rng.choice(("v1", "policy/v1", "x"))) + _member(2, rng.choice(kinds))
+        raw = _member(1, meta) + _member(2, self._wire(0))
+        return b"k8s\x00" + (raw[: rng.randrange(len(raw))] if rng.random() < 0.1 else raw)
+
+    def _wire(self, depth: int) -> bytes:
+        rng = self._rng
+        found = b""
+        for _ in range(rng.choice((0, 1, 2, 4))):
+            number, form = rng.choice((1, 1, 2, 2, 3, 4, 8, 12)), rng.random()
+            if form < 0.2:
+                found += bytes([number << 3]) + rng.choice(
+                    (b"\x01", b"\xff" * 9 + b"\x01", b"\xff" * 8 + b"\x7f")
+                )
+            elif form < 0.3:
+                found += bytes([number << 3 | rng.choice((1, 3, 5))]) + b"\x00" * 8
+            elif form < 0.6 or depth > 3:
+                found += _member(number, rng.choice(("a", "default", "1Gi", "", "\u00e4")))
+            else:
+                found += _member(number, self._wire(depth + 1))
+        is_bulky = depth == 1 and found and rng.random() < 0.03
+        return found * (300_000 // len(found)) if is_bulky else found
+
+    def _bulky(self, content_type: str) -> bytes:
+        """Small items by the thousand, which unfold to much more than they are."""
+        rng = self._rng
+        item = rng.choice(("{}", "[]", "0", '""', '{"name":"a"}', '{"ports":[{},{}]}'))
+        items = f"[{','.join([item] * rng.choice((200, 900, 1100, 11_000, 50_500)))}]"
+        name = rng.choice(("containers", "tolerations", "volumes", "taints", "ports", "rules", "x"))
+        if content_type == "application/json-patch+json":
+            return f'[{{"op":"add","path":"/spec/{name}","value":{items}}}]'.encode()
+        if rng.random() < 0.3:
+            return f'{{"metadata":{{"name":"a"}},"{name}":{items}}}'.encode()
+        return f'{{"metadata":{{"name":"a"}},"spec":{{"{name}":{items}}}}}'.encode()
 
     def _document(self, method: str, content_type: str) -> Any:
         rng = self._rng

@@ -96,6 +96,10 @@ _Loader.add_implicit_resolver(
 )
 
 
+#: Of a number: as many as JSON's largest. Hexadecimal ones may be longer than can be printed.
+_MOST_BITS = 1024
+
+
 def _refuse(loader: Any, node: yaml.Node) -> Any:
     """Refuse what has no counterpart in JSON: bytes, dates, sets, ordered maps."""
     raise yaml.constructor.ConstructorError(
@@ -108,7 +112,10 @@ def _fitting(construct: Any) -> Any:
 
     def constructed(loader: Any, node: yaml.Node) -> Any:
         try:
-            return construct(loader, node)
+            value = construct(loader, node)
+            if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+                raise ValueError
+            return value
         except (ValueError, LookupError):
             problem = f"the value does not fit its type {node.tag}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None

@@ -84,7 +84,10 @@ def of_a_stranger(request: web.Request, hosts: frozenset[str]) -> str:
     hosts: names by which the process may be called, beside addresses. Over TLS any will do: the
     certificate says whose name it is.
     """
-    host = urlsplit(f"//{request.host}").hostname or ""
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return "the Host header is no name and no address"
     if not request.secure and host.lower() not in hosts and not _is_address(host):
         return f"the page is not called {host[:100]} here: use the address it listens on, or TLS"
     site = request.headers.get("Sec-Fetch-Site", "none")
@@ -92,9 +95,16 @@ def of_a_stranger(request: web.Request, hosts: frozenset[str]) -> str:
     if site not in _SAME and not navigates:
         return "requests of other sites are refused"
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.host.lower():
+    if origin is not None and not _is_of(origin, request.host):
         return "requests of other sites are refused"
     return ""
+
+
+def _is_of(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
 
 
 def own_names(listening: str) -> frozenset[str]:

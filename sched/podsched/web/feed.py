@@ -135,7 +135,9 @@ class Feed:
         self.clients += 1
         try:
             epoch, _, number = position.partition("-")
-            after = int(number) if number.isdigit() else -1
+            after = (
+                int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
+            )
             yield _STILL_HERE
             while (found := self._after(epoch, after)) is not None:
                 if found:

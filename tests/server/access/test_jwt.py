@@ -41,6 +41,9 @@ def test_a_token_is_checked_once(tmp_path: Path) -> None:
     [
         ({"exp": time.time() - 60}, "expired"),
         ({"exp": None}, "exp"),
+        ({"exp": 10**4000}, '"exp" is no time'),
+        ({"sub": "\ud800"}, "no Unicode text"),
+        ({"groups": ["a", "\udfff"]}, "no Unicode text"),
         # A day: the tests are collected long before they run.
         ({"nbf": time.time() + 86_400}, "not yet valid"),
         ({"iss": "https://other.example"}, "issuer"),
@@ -61,6 +64,13 @@ def test_a_token_that_claims_anything_else_is_rejected(
 ) -> None:
     with pytest.raises(TokenRejected, match=says):
         verifier(tmp_path).identity_of(GOOD.token(**claims))
+
+
+@pytest.mark.parametrize("header", ["[" * 6000, "1" * 6000, "{", '"a"'])
+def test_a_header_that_cannot_be_read_is_rejected(tmp_path: Path, header: str) -> None:
+    encoded = base64.urlsafe_b64encode(header.encode()).decode().rstrip("=")
+    with pytest.raises(TokenRejected):
+        verifier(tmp_path).identity_of(f"{encoded}.e30.AA")
 
 
 def test_a_service_accounts_token_is_accepted(tmp_path: Path) -> None:

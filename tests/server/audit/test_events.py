@@ -150,6 +150,25 @@ def test_content_is_written_without_what_might_be_a_secret() -> None:
     assert "hunter2" not in event_line(audited("CreatePods", batch(secret)), Level.REQUEST)
 
 
+@pytest.mark.parametrize(
+    ("uri", "written"),
+    [
+        ("/api/v1/pods", "/api/v1/pods"),
+        ("/api/v1/pods?limit=5&continue=abc", "/api/v1/pods?limit=5&continue=abc"),
+        ("/api?access_token=abc&watch", "/api?access_token=REDACTED&watch"),
+        ("/api?a=1&PASSWORD=x%20y&b=", "/api?a=1&PASSWORD=REDACTED&b="),
+        ("/api?access%5Ftoken=abc", "/api?access%5Ftoken=REDACTED"),
+        (
+            "/api?client_secret=a=b&Authorization=c",
+            "/api?client_secret=REDACTED&Authorization=REDACTED",
+        ),
+    ],
+)
+def test_secrets_in_a_query_are_not_written(uri: str, written: str) -> None:
+    found = event_of(audited("List", v1.ListRequest(kind="Pod"), uri=uri), Level.METADATA)
+    assert found["requestURI"] == written
+
+
 def test_the_bytes_of_a_patch_are_written_masked() -> None:
     patch = b'{"metadata": {"annotations": {"password": "hunter2"}}, "spec": {"replicas": 3}}'
     request = v1.PatchRequest(kind="Pod", name="web", merge_patch=patch)

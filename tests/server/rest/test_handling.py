@@ -13,7 +13,13 @@ from support.api_world import World
 from support.kube_client import KubeClient
 
 PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 JSON_PATCH = {"content-type": "application/json-patch+json"}
+MERGE_PATCH = {"content-type": "application/merge-patch+json"}
+YAML = {"content-type": "application/yaml"}
+PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
+LEASE = b"k8s\x00\x0a\x20\x0a\x16coordination.k8s.io/v1\x12\x05Lease"
 
 
 async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
@@ -43,6 +49,29 @@ async def test_nobody_acts_as_another_with_rights_of_his_own(kube: KubeClient) -
         ("PATCH", f"{PODS}/a", [1], JSON_PATCH),
         ("PATCH", f"{PODS}/a", b"[" * 5000, JSON_PATCH),
         ("DELETE", f"{PODS}/a", {"preconditions": 1}, {}),
+        ("DELETE", f"{PODS}/a", {"preconditions": {"resourceVersion": "²"}}, {}),
+        ("GET", "/api/v1" + "/watch" * 1000 + "/pods", None, {}),
+        ("GET", f"{PODS}?resourceVersion=%C2%B2", None, {}),
+        ("PUT", f"{PODS}/a", {"metadata": {"resourceVersion": "²"}}, {}),
+        ("POST", PODS, b'{"kind":"\\ud800"}', {}),
+        ("POST", PODS, b'{"apiVersion":"\\udfff"}', {}),
+        ("PATCH", f"{PODS}/a", b'{"kind":"\\ud800"}', MERGE_PATCH),
+        (
+            "PATCH",
+            f"{PODS}/a",
+            b'{"metadata":{"managedFields":[{"a":1%s}]}}' % (b"0" * 400),
+            MERGE_PATCH,
+        ),
+        ("PUT", f"{PODS}/a", b'{"metadata":{"managedFields":[{"a":1%s}]}}' % (b"0" * 400), {}),
+        ("POST", PODS, b"spec: {priority: 0x" + b"f" * 9000 + b"}", YAML),
+        ("POST", PODS, b"metadata: {managedFields: [{a: 0x" + b"f" * 9000 + b"}]}", YAML),
+        (
+            "POST",
+            CONFIG_MAPS,
+            b"k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x02\x10\x01",
+            PROTOBUF,
+        ),
+        ("POST", LEASES, LEASE + b"\x12\x0e\x12\x0c\x1a\x0a\x08" + b"\xff" * 8 + b"\x7f", PROTOBUF),
     ],
 )
 async def test_what_makes_no_sense_is_the_clients_fault(

@@ -75,6 +75,39 @@ async def test_a_dry_run_stores_nothing(kube: KubeClient) -> None:
     assert (await kube.get(f"{PODS}/web")).status == 404
 
 
+@pytest.mark.parametrize(
+    ("query", "body", "status"),
+    [
+        ("dryRun=All", None, 200),
+        ("dryRun=All&dryRun=All", None, 200),
+        ("dryRun=&dryRun=All", None, 422),
+        ("dryRun=All&dryRun=", None, 422),
+        ("dryRun=", None, 422),
+        ("dryRun=all", None, 422),
+        ("dryRun=All", {"dryRun": []}, 200),
+        ("dryRun=none", {}, 422),
+        ("gracePeriodSeconds=30&gracePeriodSeconds=0", None, 400),
+        ("propagationPolicy=Orphan&propagationPolicy=Background", None, 400),
+    ],
+)
+async def test_who_may_have_meant_a_dry_run_deletes_nothing(
+    kube: KubeClient, query: str, body: Any, status: int
+) -> None:
+    await kube.request("POST", PODS, manifest())
+    assert (await kube.request("DELETE", f"{PODS}/web?{query}", body)).status == status
+    kept = await kube.get(f"{PODS}/web")
+    assert kept.status == 200
+    assert "deletionTimestamp" not in kept.json["metadata"]
+
+
+async def test_a_selector_that_stands_twice_selects_nothing_for_deletion(kube: KubeClient) -> None:
+    await kube.request("POST", PODS, manifest())
+    query = "labelSelector=&labelSelector=app%3Dother"
+    assert (await kube.request("DELETE", f"{PODS}?{query}")).status == 400
+    assert (await kube.get(f"{PODS}/web")).status == 200
+    assert (await kube.get(f"{PODS}?limit=1&limit=1")).status == 200
+
+
 async def test_who_replaces_an_old_version_meets_a_conflict(world: World, kube: KubeClient) -> None:
     first = (await kube.request("POST", PODS, manifest())).json
     first["metadata"]["labels"] = {"round": "1"}

@@ -112,7 +112,7 @@ class JwtVerifier:
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "aud", settings.user_claim]},
             )
-        except (pyjwt.PyJWTError, OverflowError, TypeError) as error:
+        except (pyjwt.PyJWTError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise TokenRejected(str(error)) from None
         return self._identity(claims)
 
@@ -136,10 +136,16 @@ class JwtVerifier:
         if len(groups) > _MOST_GROUPS:
             raise TokenRejected(f"it has more than {_MOST_GROUPS} groups")
         for name in (user, *groups):
+            if not _is_text(name):
+                raise TokenRejected("it claims a name that is no Unicode text")
             if name.startswith("system:") and not name.startswith(SERVICE_ACCOUNT_PREFIX):
                 raise TokenRejected(f'no token of an issuer may claim the name "{name[:100]}"')
         names = frozenset({*groups, AUTHENTICATED})
-        return Identity(user, names, Authentication.JWT, float(claims["exp"]))
+        try:
+            expires = float(claims["exp"])
+        except (OverflowError, ValueError):
+            raise TokenRejected('its claim "exp" is no time') from None
+        return Identity(user, names, Authentication.JWT, expires)
 
     # ------------------------------------------------------------------ keys
 
@@ -174,6 +180,15 @@ class JwtVerifier:
             except TimeoutError:
                 pass
             self._wanted.clear()
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down: JSON may hold half a surrogate pair."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def fetch(url: str) -> bytes:

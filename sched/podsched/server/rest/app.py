@@ -14,7 +14,7 @@ from podsched.server.errors import ApiError
 from podsched.server.pipeline import Call
 from podsched.server.rest.failures import RestError, failure
 from podsched.server.rest.handling import Handler
-from podsched.server.rest.messages import MAX_BODY_BYTES, Answer, Request, query_of
+from podsched.server.rest.messages import DRY_RUN, MAX_BODY_BYTES, Answer, Request, query_of
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -185,13 +185,17 @@ def _request(scope: Mapping[str, Any], body: Callable[[], Awaitable[bytes]]) -> 
     query: bytes = scope["query_string"]
     path = unquote(raw_path.decode("latin-1"))
     uri = raw_path.decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
+    values = query_of(query)
+    dry_run = values.get(DRY_RUN, [])
     return Request(
         method=scope["method"],
         path=path,
-        query=query_of(query),
+        query={name: found[0] for name, found in values.items()},
         headers=headers,
         uri=uri[:2000],
         connection=scope["state"]["peer"],
         certificate=scope["state"]["certificate"],
         receive=body,
+        dry_run=dry_run,
+        contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
     )

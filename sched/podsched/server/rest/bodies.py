@@ -18,7 +18,7 @@ from podsched.server.patching import is_deep
 from podsched.server.rest.failures import RestError, bad_request, failed_options
 from podsched.server.rest.messages import JSON, Request
 from podsched.server.rest.protobuf_bodies import MEDIA as PROTOBUF
-from podsched.server.rest.protobuf_bodies import ProtobufError, decode
+from podsched.server.rest.protobuf_bodies import ProtobufError, UnreadKindError, decode
 from podsched.server.rest.quantities import make_canonical
 from podsched.server.rest.resources import Resource
 from podsched.server.rest.shapes import micro_time_problem
@@ -64,8 +64,10 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
     if media == PROTOBUF:
         try:
             return decode(raw), []
-        except ProtobufError as error:
+        except UnreadKindError as error:
             raise RestError(415, "UnsupportedMediaType", str(error)) from None
+        except ProtobufError as error:
+            raise bad_request(f"the object provided is unrecognized: {error}") from None
     if media not in ("", JSON, YAML):
         message = (
             "the body of the request was in an unknown format - accepted media types include: "
@@ -207,4 +209,4 @@ def dry_run(values: Sequence[str], options: str) -> bool:
 
 def asks_dry_run(request: Request, options: str) -> bool:
     """Return whether the query asks for a dry run. Raises RestError 422."""
-    return dry_run([request.query["dryRun"]] if request.query.get("dryRun") else [], options)
+    return dry_run(request.dry_run, options)

@@ -21,6 +21,7 @@ from podsched.server.rest.bodies import YAML, check_kind, parsed, read_object
 from podsched.server.rest.failures import RestError, about, bad_request, causes_of, failed_options
 from podsched.server.rest.fieldsets import MOST_FIELDS, is_large
 from podsched.server.rest.messages import Request
+from podsched.server.rest.options import is_version
 from podsched.server.rest.resources import EVENTS_GROUP, Resource
 from podsched.server.rest.routes import Target
 
@@ -111,8 +112,8 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     metadata.name = target.name
     _check_namespace(target, message)
     version = metadata.resource_version
-    if version and not version.isdigit():
-        text = f'Invalid value: "{version}": must be a number'
+    if version and not is_version(version):
+        text = f'Invalid value: "{version[:100]}": must be a number'
         raise errors.invalid(
             kind, target.name, [Violation("metadata.resourceVersion", text, "Invalid value")]
         )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from podsched.server.errors import Violation
-from podsched.server.rest.bodies import dry_run, parsed
+from podsched.server.rest.bodies import asks_dry_run, dry_run, parsed
 from podsched.server.rest.failures import bad_request, failed_options
 from podsched.server.rest.messages import Request
-from podsched.server.rest.options import flag, number
+from podsched.server.rest.options import flag, is_version, number
 from podsched.v1 import api_pb2 as v1
 
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
@@ -36,7 +36,10 @@ class DeleteOptions:
         content, _ = parsed(request, raw, _OPTIONS)
         if not isinstance(content, dict):
             raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
-        return options_of(content)
+        options = options_of(content)
+        # Kubernetes does not look at the query beside a body, and deletes; who asks for a dry run
+        # in either place surely means it.
+        return replace(options, dry_run=asks_dry_run(request, _OPTIONS) or options.dry_run)
 
     @classmethod
     def _of_query(cls, request: Request) -> DeleteOptions:
@@ -44,7 +47,7 @@ class DeleteOptions:
         found: dict[str, Any] = {
             "gracePeriodSeconds": number(query, "gracePeriodSeconds"),
             "propagationPolicy": query.get("propagationPolicy"),
-            "dryRun": [query["dryRun"]] if query.get("dryRun") else [],
+            "dryRun": [*request.dry_run],
         }
         if "orphanDependents" in query:
             found["orphanDependents"] = flag(query, "orphanDependents")
@@ -83,7 +86,7 @@ def options_of(content: dict[str, Any]) -> DeleteOptions:
     return DeleteOptions(
         grace=grace,
         uid=str(found.get("uid") or ""),
-        version=int(version) if version.isdigit() and len(version) < 19 else -1,
+        version=int(version) if is_version(version) else -1,
         policy=policy,
         dry_run=dry_run([str(value) for value in values], _OPTIONS),
     )

@@ -13,6 +13,7 @@ from podsched.server.rest import openapi
 from podsched.server.rest.discovery import discovered, version
 from podsched.server.rest.failures import (
     RestError,
+    bad_request,
     method_not_allowed,
     no_such_resource,
     page_not_found,
@@ -90,6 +91,10 @@ class Handler:
             if any(name.startswith(_ACTS_AS) for name in request.headers):
                 raise _forbidden(_NO_IMPERSONATION)
             await call.enter(0)
+            if request.contradiction:
+                # Kubernetes takes the first, and the client may have meant the other one.
+                shown = request.contradiction[:100]
+                raise bad_request(f"{shown}: several different values in the query, give one")
             if isinstance(found, Exception):
                 raise found
             if isinstance(found, Target):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 import orjson
 
 JSON: Final = "application/json"
+#: The one parameter that is a list.
+DRY_RUN: Final = "dryRun"
 TEXT: Final = "text/plain; charset=utf-8"
 
 #: The largest body, as kube-apiserver's.
@@ -23,7 +25,11 @@ def encode(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``path`` is decoded; ``query`` has the first value of each name."""
+    """One request. ``path`` is decoded.
+
+    query: the first value of each name; dry_run: all values of ``dryRun``, which is a list;
+    contradiction: the name of another one that has several different values, "" for none.
+    """
 
     method: str
     path: str
@@ -34,6 +40,8 @@ class Request:
     certificate: bytes
     receive: Callable[[], Awaitable[bytes]]
     """Returns the body. Raises ApiError for one that is too large."""
+    dry_run: Sequence[str] = ()
+    contradiction: str = ""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
         """See ``CallContext``."""
@@ -60,9 +68,6 @@ class Answer:
     seconds: float = 0.0
 
 
-def query_of(text: bytes) -> dict[str, str]:
-    """Return the first value of each name in a query."""
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
-        found.setdefault(name, value)
-    return found
+def query_of(text: bytes) -> dict[str, list[str]]:
+    """Return the values of each name in a query."""
+    return parse_qs(text.decode("latin-1"), keep_blank_values=True)

@@ -90,12 +90,17 @@ def checked_labels(text: str) -> str:
     return text
 
 
+def is_version(text: str) -> bool:
+    """Whether a text is a resourceVersion that there may be. Not every digit is one of ours."""
+    return text.isascii() and text.isdigit() and len(text) <= 18
+
+
 def version_of(query: Query, *, watch: bool = False) -> int | None:
     """Return the resourceVersion of a query, None without one. Raises RestError 400 or 500."""
     text = query.get("resourceVersion", "")
     if not text:
         return None
-    if not text.isdigit() or len(text) > 18:
+    if not is_version(text):
         why = f'resourceVersion: Invalid value: "{text[:100]}": must be a number'
         if watch:
             raise RestError(500, "", why)

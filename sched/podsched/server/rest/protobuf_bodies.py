@@ -90,95 +90,144 @@ _MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
 }
 
 
+#: Fields that one body may have in all its messages.
+_MOST_FIELDS: Final = 50_000
+_WORD: Final = 1 << 64
+
+
 class ProtobufError(ValueError):
-    """Bytes that are no such message, or a kind that is not read in this form."""
+    """Bytes that are no such message."""
+
+
+class UnreadKindError(ValueError):
+    """A kind that is not read in this form."""
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """Return the object in a body of Kubernetes' protobuf as JSON. Raises ProtobufError."""
+    """Return the object in a body of Kubernetes' protobuf as JSON.
+
+    Raises ProtobufError and UnreadKindError.
+    """
     if not raw.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message")
     try:
-        version, kind, content = _envelope(raw[len(_MAGIC) :])
-        # Events have another form in each of their groups.
-        message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
-        if not message:
-            raise ProtobufError(f"{kind} is not read as protobuf here, only as JSON")
-        return {"apiVersion": version, "kind": kind, **_message(content, message, 0)}
+        return _Decoder().decode(raw[len(_MAGIC) :])
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtobufError(f"the message cannot be decoded: {error}") from None
 
 
-def _envelope(raw: bytes) -> tuple[str, str, bytes]:
-    """Return apiVersion, kind and bytes of a ``runtime.Unknown``."""
-    parts: dict[int, Any] = dict(_fields(raw))
-    meta = dict(_fields(parts.get(1, b"")))
-    return meta.get(1, b"").decode(), meta.get(2, b"").decode(), parts.get(2, b"")
+class _Decoder:
+    """Decodes one body, of so many fields at most."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_FIELDS
+
+    def decode(self, raw: bytes) -> dict[str, Any]:
+        """Return the object in a ``runtime.Unknown``."""
+        parts = self._parts(raw)
+        meta = self._parts(_bytes(parts.get(1)))
+        version, kind = _text(meta.get(1)), _text(meta.get(2))
+        # Events have another form in each of their groups.
+        message = next((name for name in (f"{version} {kind}", kind) if name in _MESSAGES), "")
+        if not message:
+            raise UnreadKindError(f"{kind[:100]} is not read as protobuf here, only as JSON")
+        content = self._message(_bytes(parts.get(2)), message, 0)
+        return {"apiVersion": version, "kind": kind, **content}
+
+    def _message(self, raw: bytes, message: str, depth: int) -> dict[str, Any]:
+        if depth > _MAX_DEPTH:
+            raise ProtobufError("nested too deeply")
+        known = _MESSAGES[message]
+        found: dict[str, Any] = {}
+        for number, value in self._fields(raw):
+            if number not in known:
+                continue
+            name, form = known[number]
+            if form.endswith("*"):
+                found.setdefault(name, []).append(self._value(value, form[:-1], depth))
+            elif form.endswith("%"):
+                entry = self._parts(_bytes(value))
+                inner = self._value(entry.get(2, b""), form[:-1], depth)
+                found.setdefault(name, {})[_text(entry.get(1))] = inner
+            else:
+                found[name] = self._value(value, form, depth)
+        return found
+
+    def _value(self, value: Any, form: str, depth: int) -> Any:
+        if form == "i":
+            return _number(value)
+        if form == "b":
+            return bool(_number(value))
+        if form == "s":
+            return _text(value)
+        raw = _bytes(value)
+        if form == "y":
+            return base64.b64encode(raw).decode()
+        if form == "q":
+            return _text(self._parts(raw).get(1))
+        if form == "n":
+            parts = self._parts(raw)
+            is_text = _number(parts.get(1))
+            return _text(parts.get(3)) if is_text else _number(parts.get(2))
+        if form in ("t", "u"):
+            return self._time(raw, micros=form == "u") if raw else None  # Go's zero time is empty
+        return self._message(raw, form, depth + 1)
+
+    def _time(self, raw: bytes, *, micros: bool) -> str:
+        parts = self._parts(raw)
+        seconds, nanos = _number(parts.get(1)), _number(parts.get(2))
+        if not codec.FIRST_SECOND <= seconds <= codec.LAST_SECOND or not 0 <= nanos < 10**9:
+            raise ProtobufError("a time is not one of the years 1 to 9999")
+        text = codec.format_time(Timestamp(seconds=seconds, nanos=nanos // 1000 * 1000))
+        return text if "." in text or not micros else f"{text[:-1]}.000000Z"
+
+    def _parts(self, raw: bytes) -> dict[int, Any]:
+        """Return the last value of each field."""
+        return dict(self._fields(raw))
+
+    def _fields(self, raw: bytes) -> Iterator[tuple[int, Any]]:
+        """Yield number and value of each field: an int of a varint, bytes, or a float.
+
+        That stands for a number of fixed size, which no field of these messages is.
+        """
+        at = 0
+        while at < len(raw):
+            self._left -= 1
+            if self._left < 0:
+                raise ProtobufError(f"the message has more than {_MOST_FIELDS:,} fields")
+            tag, at = _varint(raw, at)
+            number, wire = tag >> 3, tag & 7
+            if wire == 0:
+                value, at = _varint(raw, at)
+                yield number, value
+                continue
+            size, at = _varint(raw, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+            if size < 0 or at + size > len(raw):
+                raise ProtobufError("the message is cut short")
+            yield number, raw[at : at + size] if wire == 2 else float("nan")
+            at += size
 
 
-def _message(raw: bytes, message: str, depth: int) -> dict[str, Any]:
-    if depth > _MAX_DEPTH:
-        raise ProtobufError("nested too deeply")
-    known = _MESSAGES[message]
-    found: dict[str, Any] = {}
-    for number, value in _fields(raw):
-        if number not in known:
-            continue
-        name, form = known[number]
-        if form.endswith("*"):
-            found.setdefault(name, []).append(_value(value, form[:-1], depth))
-        elif form.endswith("%"):
-            entry = dict(_fields(value))
-            key = entry.get(1, b"").decode()
-            found.setdefault(name, {})[key] = _value(entry.get(2, b""), form[:-1], depth)
-        else:
-            found[name] = _value(value, form, depth)
-    return found
-
-
-def _value(value: Any, form: str, depth: int) -> Any:
-    if isinstance(value, int) != (form in ("i", "b")):
+def _bytes(value: Any) -> bytes:
+    """Return the bytes of a field, none where it is absent."""
+    if value is None:
+        return b""
+    if not isinstance(value, bytes):
         raise ProtobufError("a value does not fit its field")
-    if form == "i":
-        return value - (1 << 64) if value >= 1 << 63 else value
-    if form == "b":
-        return bool(value)
-    if form == "s":
-        return value.decode()
-    if form == "y":
-        return base64.b64encode(value).decode()
-    if form == "q":
-        return dict(_fields(value)).get(1, b"").decode()
-    if form == "n":
-        parts = dict(_fields(value))
-        return parts.get(3, b"").decode() if parts.get(1, 0) else parts.get(2, 0)
-    if form in ("t", "u"):
-        return _time(value, micros=form == "u") if value else None  # Go's zero time is empty
-    return _message(value, form, depth + 1)
+    return value
 
 
-def _time(raw: bytes, *, micros: bool) -> str:
-    parts = dict(_fields(raw))
-    stamp = Timestamp(seconds=parts.get(1, 0), nanos=parts.get(2, 0) // 1000 * 1000)
-    text = codec.format_time(stamp)
-    return text if "." in text or not micros else f"{text[:-1]}.000000Z"
+def _text(value: Any) -> str:
+    return _bytes(value).decode()
 
 
-def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each field: an int of a varint, else bytes."""
-    at = 0
-    while at < len(raw):
-        tag, at = _varint(raw, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == 0:
-            value, at = _varint(raw, at)
-            yield number, value
-            continue
-        size, at = _varint(raw, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
-        if size < 0 or at + size > len(raw):
-            raise ProtobufError("the message is cut short")
-        yield number, raw[at : at + size]
-        at += size
+def _number(value: Any) -> int:
+    """Return the number of a field, zero where it is absent."""
+    if value is None:
+        return 0
+    if not isinstance(value, int):
+        raise ProtobufError("a value does not fit its field")
+    return value - _WORD if value >= _WORD >> 1 else value
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
@@ -188,7 +237,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value % _WORD, at
         shift += 7
         if shift > 63:
             raise ProtobufError("a number is too long")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,13 +65,17 @@ def group_of(segments: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
 def target_of(request: Request, group: str, version: str, rest: Sequence[str]) -> Target:
     """Return what a request below a group and version is about. Raises RestError."""
     resources = GROUPS.get((group, version), {})
-    namespace = ""
     if rest[0] == "watch" and len(rest) > 1:
         # The old way to ask for a watch.
-        found = target_of(request, group, version, rest[1:])
+        found = _target_of(request, resources, rest[1:])
         if found.verb != "list":
             raise no_such_resource()
         return replace(found, verb="watch")
+    return _target_of(request, resources, rest)
+
+
+def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequence[str]) -> Target:
+    namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and (rest[2] in resources or rest[2] == _BINDINGS):
         namespace, rest = rest[1], rest[2:]
     resource = resources.get(rest[0])
