@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.client.errors import ClientError, Forbidden, Unavailable
+from podsched.client.errors import ClientError, Compacted, Forbidden, Unavailable
 from podsched.client.informer import Batch, Event, EventType, Informer
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2 as v1
@@ -206,3 +206,31 @@ async def test_another_pace_begins_at_once_where_the_stream_was(
     assert followed.events() == [("ADDED", "n"), *(("ADDED", key) for key in keys)]
     assert asked == [250, 0]
     assert informer.relists == 0
+
+
+class Restored:
+    """A server that has come to revision 9, and is at 4 when it is asked again."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def watch_stream(
+        self, request: v1.WatchRequest
+    ) -> AsyncGenerator[RawWatchResponse, None]:
+        self.asked += 1
+        if self.asked == 1:
+            yield RawWatchResponse(revision=9, initial_events_end=True)
+            await asyncio.sleep(0.01)
+            raise Compacted("required revision has been compacted")
+        yield RawWatchResponse(revision=4, initial_events_end=True)
+        await asyncio.Event().wait()
+
+
+async def test_an_informer_goes_back_with_a_server_that_was_restored() -> None:
+    """Who waits for a revision of the lost history waits no longer."""
+    informer = Informer(Restored(), ["Pod"])
+    following = asyncio.create_task(informer.run(lambda batch: None))
+    await informer.synced.wait()
+    await asyncio.wait_for(informer.wait_for_revision(20), 5)
+    assert informer.revision == 4
+    following.cancel()

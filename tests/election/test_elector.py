@@ -267,3 +267,24 @@ async def test_without_release_the_record_keeps_its_holder(replicas: Replicas) -
     await asyncio.sleep(1)
     await leader.elector.stop()
     assert (await replicas.lease()).spec.holder_identity == "a"
+
+
+async def test_a_store_that_is_restored_from_a_backup_has_a_leader_again(
+    replicas: Replicas,
+) -> None:
+    """Though its revisions are less than those that the candidates have seen."""
+    for name in "abc":
+        replicas.add(name)
+    await asyncio.sleep(10)
+    backup = replicas.store.backup()
+    await asyncio.sleep(300)
+    (leader,) = replicas.leaders()
+    replicas.store.restore(backup)
+    await asyncio.sleep(1)
+    assert not replicas.leaders()
+    await asyncio.sleep(20)
+    (now,) = replicas.leaders()
+    assert "deposed" in leader.history
+    assert sum(len(r.terms) for r in replicas.all) == 2
+    kv = (await replicas.store.get(KEYS.term)).kv
+    assert kv is not None and now.terms[-1] == kv.mod_revision

@@ -15,6 +15,7 @@ from podsched.election.events import (
     Event,
     Halt,
     HandOverRequested,
+    HistoryLost,
     LeaderConnectionBroken,
     NewLeader,
     Observed,
@@ -377,6 +378,19 @@ def test_a_release_that_fails_is_given_up_after_a_retry_period() -> None:
     assert effects == (Halt(),)
 
 
+def test_who_led_in_a_history_that_is_lost_stops_and_reads_the_lock_anew() -> None:
+    state, effects = run(renewing(), (103, HistoryLost()))
+    assert effects[0] == StopLeading(StopReason.DEPOSED)
+    assert only(effects, ReadRecord)
+    earlier = Observed(seen(OTHERS, 4, live_holder=""))
+    state, effects = run(state, (103.1, earlier))
+    assert not only(effects, TryAcquire), "informers list again first"
+    _, effects = run(state, (105, TimerFired()))
+    (claim,) = only(effects, TryAcquire)
+    assert isinstance(claim, TryAcquire)
+    assert claim.expected_revision == 4
+
+
 def _every_event(state: State) -> list[Event]:
     attempt = state.view.attempt
     record = replace(OTHERS, holder_identity="me")
@@ -402,6 +416,7 @@ def _every_event(state: State) -> list[Event]:
         HandOverRequested("other"),
         TermOver(Term(10)),
         TermOver(Term(5)),
+        HistoryLost(),
     ]
 
 

@@ -64,7 +64,11 @@ class Etcd:
         self.asked += 1
         if self.asked > 5000:
             await asyncio.Event().wait()
-        return SimpleNamespace(watch=SimpleNamespace(Watch=lambda metadata: Stream(self)))
+        kv = SimpleNamespace(Range=self._range)
+        return SimpleNamespace(watch=SimpleNamespace(Watch=lambda metadata: Stream(self)), kv=kv)
+
+    async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
+        return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))
 
     async def metadata(self, connection: Any) -> Any:
         return ()

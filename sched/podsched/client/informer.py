@@ -328,6 +328,13 @@ class Informer:
             handler(Batch(self.revision, events[start : start + _CHUNK], partial=True))
             if turn.is_over:
                 await turn.give_way()
+        if revision < mirror.revision:
+            _log.error(
+                "The server was restored from a backup: changes since then are lost",
+                seen=mirror.revision,
+                revision=revision,
+            )
+            self._waiters.release()
         mirror.revision = revision
         handler(Batch(revision, events[last:]))
         self.synced.set()

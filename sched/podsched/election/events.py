@@ -101,6 +101,11 @@ class TermOver:
     term: Term
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryLost:
+    """The store was restored from a backup: revisions and terms that were seen mean nothing."""
+
+
 Event = (
     Started
     | Observed
@@ -112,6 +117,7 @@ Event = (
     | StopRequested
     | HandOverRequested
     | TermOver
+    | HistoryLost
 )
 
 

@@ -24,7 +24,7 @@ from podsched.election.events import (
 )
 from podsched.election.lock_view import learned_own_write, tenure_in
 from podsched.election.racing import HAND_OVER_GRACE
-from podsched.election.record import NO_TERM, whole_seconds
+from podsched.election.record import NO_REVISION, NO_TERM, whole_seconds
 from podsched.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
 from podsched.election.transition import Transition
 from podsched.lib.ids import Term
@@ -144,6 +144,19 @@ def _stop_leading(state: Leading, reason: StopReason, transition: Transition) ->
     """Go back to racing; StopLeading comes first, before anything that takes time."""
     transition.effects.insert(0, StopLeading(reason))
     return Standby(view=state.view, poll_at=transition.now, not_before=state.not_before)
+
+
+def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
+    """Forget what was seen of the lock, and race anew a retryPeriod later, or leave the race."""
+    view = replace(state.view, snapshot=None, suspected=NO_REVISION)
+    if isinstance(state, Withdrawing | Stopped) or (
+        isinstance(state, Releasing) and not state.stays
+    ):
+        return transition.halt(view)
+    if isinstance(state, Leading):
+        transition.emit(StopLeading(StopReason.DEPOSED))
+    not_before = transition.now + view.settings.retry_period
+    return Standby(view=view, poll_at=transition.now, not_before=not_before)
 
 
 # -- WITHDRAWING, RELEASING ------------------------------------------------------------------

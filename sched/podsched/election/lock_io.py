@@ -13,6 +13,7 @@ from typing import Any
 from podsched.election.election_lock import ElectionLock, Stored
 from podsched.election.events import (
     Event,
+    HistoryLost,
     Observed,
     Refused,
     Release,
@@ -21,7 +22,7 @@ from podsched.election.events import (
     Unanswered,
     Written,
 )
-from podsched.store.errors import Compacted, StoreError
+from podsched.store.errors import Compacted, Restored, StoreError
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("election")
@@ -133,6 +134,10 @@ class LockIO:
             try:
                 async for _ in changes():
                     self.read()
+            except Restored as error:
+                if name == "record":  # once, whatever else is watched
+                    _log.error("etcd was restored from a backup, racing anew", error=str(error))
+                    self._post(HistoryLost())
             except Compacted:
                 continue  # from now on; the read that this causes sees what was missed
             except StoreError as error:

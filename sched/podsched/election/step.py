@@ -57,6 +57,9 @@ others; ``states`` says what is known in each phase.
 | RELEASING   | Unanswered   | of the release                   | STOPPED: Halt                   |
 | both        | any          | retryPeriod has passed           | STOPPED: Halt                   |
 | RELEASING   | any of these | the lock was handed over         | STANDBY instead of STOPPED      |
+| STANDBY, ACQUIRING | HistoryLost |                            | STANDBY: ReadRecord, back off   |
+| LEADING     | HistoryLost  |                                  | STANDBY: StopLeading, ReadRecord |
+| others      | HistoryLost  |                                  | STOPPED: Halt                   |
 | STOPPED     | any          |                                  | nothing                         |
 
 A claim is justified when the record is absent, empty or (left by a lost answer or an earlier life)
@@ -71,6 +74,10 @@ A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule
 its claim is justified when the record names it as holder, which the API server has written, and
 prefers no other. A holder stops leading as soon as the record prefers another one, and lets its
 lease run out; the API server then appoints that one.
+
+When the store was restored from a backup (HistoryLost), what was seen of the lock is forgotten, or
+snapshots of the restored store would be taken for old ones. Nobody claims it for a retryPeriod, in
+which informers list again.
 
 While an empty record names a successor, the others leave it to him for half a second.
 
@@ -100,6 +107,7 @@ from dataclasses import replace
 from podsched.election.events import (
     Effect,
     Event,
+    HistoryLost,
     Observed,
     Refused,
     ScheduleTimer,
@@ -107,7 +115,7 @@ from podsched.election.events import (
     Unanswered,
     Written,
 )
-from podsched.election.holding import hold, on_leading, on_releasing, on_withdrawing
+from podsched.election.holding import begin_anew, hold, on_leading, on_releasing, on_withdrawing
 from podsched.election.lock_view import learned
 from podsched.election.racing import (
     answer_due,
@@ -146,7 +154,10 @@ def step(
     transition = Transition(now, chance)
     if isinstance(event, Observed):
         state = replace(state, view=learned(state.view, event.snapshot, now))
-    state = _on_event(state, event, transition)
+    if isinstance(event, HistoryLost):
+        state = begin_anew(state, transition)
+    else:
+        state = _on_event(state, event, transition)
     if isinstance(state, Leading):
         state = hold(state, transition)
     if isinstance(state, Standby):

@@ -21,6 +21,10 @@ class RevisionWaiters:
         heapq.heappush(self._waiting, (revision, self._tickets, waiter))
         await waiter
 
+    def release(self) -> None:
+        """Wake all: the revisions that they wait for will never come."""
+        self.reached(max((revision for revision, _, _ in self._waiting), default=0))
+
     def reached(self, revision: int) -> None:
         """Wake all who wait for this revision or an earlier one."""
         while self._waiting and self._waiting[0][0] <= revision:

@@ -60,6 +60,10 @@ class BindGuard:
         #: What a decision must have seen at least.
         self._since = 0
 
+    def forget(self) -> None:
+        """Learn the list of locks anew: the revisions known of it are of another history."""
+        self._locks, self._revision, self._since = (), 0, 0
+
     async def admit(self, fence: Fence | None) -> None:
         """See that the lock, or ``UNLOCKED``, is in the list.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 from itertools import groupby
 
 from podsched.api import etcd_keys
@@ -21,7 +22,7 @@ from podsched.lib.backoff import Backoff, StreamBackoff
 from podsched.lib.event_loop import Turn
 from podsched.server.entries import Entry
 from podsched.server.watchcache import WatchCache
-from podsched.store.errors import Compacted, StoreError, Unavailable
+from podsched.store.errors import Compacted, Restored, StoreError, Unavailable
 from podsched.store.protocol import Put, Store, WatchBatch, Write
 from podsched.telemetry.logs import get_logger
 
@@ -42,12 +43,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 class CacheReflector:
     """Fills the cache from a list and one watch of everything podsched keeps in etcd."""
 
-    def __init__(self, store: Store, cache: WatchCache) -> None:
+    def __init__(
+        self, store: Store, cache: WatchCache, on_restored: Callable[[], None] = lambda: None
+    ) -> None:
+        """on_restored: called when etcd's history turns out to be another one."""
         self._store = store
         self._cache = cache
         self._reading: asyncio.Task[int] | None = None
         self._queued: asyncio.Task[int] | None = None
         self.ready = asyncio.Event()
+        self._on_restored = on_restored
 
     async def run(self) -> None:
         """Follow etcd until cancelled or until the store is closed."""
@@ -70,6 +75,12 @@ class CacheReflector:
                     etcd_keys.ROOT, start_revision=self._cache.revision + 1
                 ):
                     await self._apply(batch)
+            except Restored as error:
+                self._on_restored()
+                _log.error(
+                    "etcd was restored from a backup, listing again: changes since then are lost",
+                    error=str(error),
+                )
             except Compacted as error:
                 _log.warning(
                     "The watch fell behind etcd's compaction, listing again", error=str(error)

@@ -57,7 +57,8 @@ class ServerCore:
         self.cache = WatchCache(
             max_events=settings.watch_cache_events, max_bytes=settings.watch_cache_bytes
         )
-        self.reflector = CacheReflector(store, self.cache)
+        guard = BindGuard(store)
+        self.reflector = CacheReflector(store, self.cache, guard.forget)
         self.storage = storage = ObjectStorage(store, self.cache, self.reflector)
         sources = AdmissionSources(self.cache, self.reflector)
         namespaces = Namespaces(
@@ -78,7 +79,6 @@ class ServerCore:
         self.submission = PodSubmission(self.creator)
         self.compactor = Compactor(store, settings.compaction_interval_seconds)
         self.etcd = EtcdMonitor(store, settings.etcd_quota_bytes)
-        guard = BindGuard(store)
         growth = GrowthCharging(quotas, self.quota_recounter, now=now)
         self.registry = Registry(storage, self.lister, sources, guard, namespaces, growth, now=now)
         self.rewriter = Rewriter(storage, sources, growth, now=now)

@@ -1,10 +1,11 @@
 """The objects and their latest changes in memory: what lists and watches are answered from.
 
-Guarantees: ``revision`` only grows; the objects are exactly those of etcd at ``revision``; the ring
-holds every change after ``floor``, in order, and no revision is ever seen in part, because changes
-come and go by whole revisions. Watchers hold a position in the ring and no queue of their own, so
-a slow one costs no memory: the ring moves on and the watcher learns that it has to list again.
-Entries that cannot be read are kept out: to readers, an object that becomes unreadable is deleted.
+Guarantees: ``revision`` only grows, unless etcd is restored from a backup (``load``); the objects
+are exactly those of etcd at ``revision``; the ring holds every change after ``floor``, in order,
+and no revision is ever seen in part, because changes come and go by whole revisions. Watchers hold
+a position in the ring and no queue of their own, so a slow one costs no memory: the ring moves on
+and the watcher learns that it has to list again. Entries that cannot be read are kept out: to
+readers, an object that becomes unreadable is deleted.
 
 Not here: where changes come from (``feed``), who may see what.
 """
@@ -157,7 +158,14 @@ class WatchCache:
     # ------------------------------------------------------------------ writing
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
-        """Start anew from all objects as of a revision; watchers must list again."""
+        """Start anew from all objects as of a revision; watchers must list again.
+
+        An earlier revision than before is one of another history: who waits for a later one of the
+        old history would wait for nothing.
+        """
+        if revision < self.revision:
+            self._waiters.release()
+        self.revision = revision
         for name in KINDS:
             self._objects[name].clear()
             self._unreadable[name].clear()

@@ -142,6 +142,8 @@ class Watcher:
     ) -> AsyncIterator[bytes]:
         if request.from_revision and not request.send_initial_events:
             seen = request.from_revision
+            if seen > self._cache.revision:
+                await self._check_reached(seen)
             position = self._cache.position_after(seen)
         else:
             await self._reflector.wait_until_fresh()
@@ -156,6 +158,15 @@ class Watcher:
         pace = request.pace_ms / 1000
         async for response in self._follow(scope, encoding, position, seen, pace):
             yield response
+
+    async def _check_reached(self, revision: int) -> None:
+        """Raise ExpiredError for a revision to which etcd has not come: one of another history.
+
+        Another server may have been a little faster, and a client may come from there.
+        """
+        await self._reflector.wait_until_fresh()
+        if revision > self._cache.revision:
+            raise ExpiredError(revision, self._cache.revision)
 
     async def _initial(
         self, scope: Scope, encoding: Encoding, existing: Iterable[Iterable[Entry]]

@@ -4,6 +4,7 @@
     ├── Unavailable       etcd cannot be reached or has no leader; nothing was applied: retry
     ├── MaybeApplied      a write was sent and its answer lost: read before trying again
     ├── Compacted         the revision asked for is gone: list again and watch from there
+    │   └── Restored      so is all that came after some revision: etcd was restored from a backup
     ├── LeaseNotFound     the lease expired or was revoked: grant a new one
     ├── TooLarge          the request exceeds etcd's limits: the caller must send less
     ├── InvalidRequest    etcd refuses the request as malformed: a bug in the caller
@@ -59,6 +60,17 @@ class Compacted(StoreError):
         known = f" (oldest is {compact_revision})" if compact_revision else ""
         super().__init__(f"the revision asked for has been compacted{known}")
         self.compact_revision = compact_revision
+
+
+class Restored(Compacted):
+    """etcd does not have the history any more that was seen of it: a backup has been restored.
+
+    Revisions that were seen may be in the future now, or come a second time with other changes.
+    """
+
+    def __init__(self, seen: int, why: str) -> None:
+        super().__init__()
+        self.args = (f"etcd has another history than the one seen up to revision {seen}: {why}",)
 
 
 class LeaseNotFound(StoreError):

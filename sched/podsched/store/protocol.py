@@ -272,7 +272,8 @@ class Store(Protocol):
 
         From now: the first batch is empty and tells the revision after which it begins.
         Broken connections are resumed inside. Raises ``Compacted`` if the revision needed is
-        gone, ``Unauthorized`` if watching is not permitted; waits out everything else.
+        gone, ``Restored`` if what was seen is no longer etcd's history, ``Unauthorized`` if
+        watching is not permitted; waits out everything else.
         Several prefixes are watched as the one range that covers them, so they should lie
         close together in the key space; else use several watches.
         """

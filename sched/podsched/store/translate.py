@@ -24,6 +24,7 @@ NOT_APPLIED = (
     "etcdserver: not capable",
     "etcdserver: too many requests",
 )
+FUTURE_REVISION = "required revision is a future revision"
 STALE_TOKEN = ("invalid auth token", "revision of auth store is old")
 WRONG_CREDENTIALS = ("authentication failed", "user name is empty", "user name not found")
 TOO_LARGE = ("request is too large", "too many operations", "larger than max")

@@ -2,10 +2,16 @@
 
     connecting --stream open--> following --stream broken--> connecting (at the position)
     connecting, following --compacted, not permitted, store closed--> ended (raises)
+    connecting --what was delivered is not in etcd's history--> ended (raises Restored)
 
 The position is the first revision not yet delivered. It moves only when a revision is
 complete, so that a stream that breaks between two fragments of a revision delivers the whole
 of it again from its start, and nothing else twice.
+
+etcd, restored from a backup under a watch, would have it wait until its revisions have come to the
+position again, and deliver what is written after that only. So before each stream that goes on from
+a position, a linearizable read sees that the last event delivered is there: at its revision, with
+its value.
 
 ``Assembler`` turns responses into batches (pure); ``follow`` opens streams and feeds it.
 """
@@ -26,12 +32,13 @@ from podsched.store.errors import (
     Closed,
     Compacted,
     InvalidRequest,
+    Restored,
     StoreError,
     Unauthorized,
     Unavailable,
 )
 from podsched.store.protocol import WatchBatch
-from podsched.store.translate import STALE_TOKEN, translate
+from podsched.store.translate import FUTURE_REVISION, STALE_TOKEN, translate
 from podsched.store.wire import covering_range, decode_event
 
 
@@ -46,6 +53,8 @@ class Assembler:
         self._prefixes = tuple(prefix.encode() for prefix in prefixes)
         self._filters = len(prefixes) > 1
         self._fragments: list[Any] = []
+        self._cluster = 0
+        self._last: Any = None
 
     def reset(self) -> None:
         """Forget an incomplete revision: the stream broke, and the next one sends it again."""
@@ -53,6 +62,7 @@ class Assembler:
 
     def feed(self, response: Any) -> WatchBatch | None:
         """Return the batch that this response completes, if any. Raises Compacted and the like."""
+        self._cluster = response.header.cluster_id or self._cluster
         if response.canceled or response.compact_revision:
             raise _refusal(response)
         if response.created:
@@ -65,11 +75,29 @@ class Assembler:
             if response.fragment:
                 return None
             events, self._fragments = self._fragments, []
-        revision = events[-1].kv.mod_revision
+        self._last = events[-1]
+        revision = self._last.kv.mod_revision
         self.position = revision + 1
         if self._filters:
             events = [e for e in events if e.kv.key.startswith(self._prefixes)]
         return WatchBatch(revision, [decode_event(e) for e in events]) if events else None
+
+    def proof(self) -> Any:
+        """Return the read that shows whether etcd has the history that was delivered."""
+        if self._last is None:
+            return rpc_pb2.RangeRequest(key=self._prefixes[0], keys_only=True)
+        kv = self._last.kv
+        return rpc_pb2.RangeRequest(key=kv.key, revision=kv.mod_revision)
+
+    def check(self, answer: Any) -> None:
+        """Raise Restored if the answer to ``proof`` shows another history."""
+        header, seen = answer.header, self.position - 1
+        if self._cluster and header.cluster_id not in (0, self._cluster):
+            raise Restored(seen, "it is another cluster")
+        if header.revision < seen:
+            raise Restored(seen, f"it has come to {header.revision}")
+        if self._last is not None and _found(answer) != _expected(self._last):
+            raise Restored(seen, "that revision holds another change")
 
     def _created(self, revision: int) -> WatchBatch | None:
         if self.position:
@@ -82,6 +110,15 @@ class Assembler:
             return None  # nothing new: the watch begins in the future, or stands still
         self.position = revision + 1
         return WatchBatch(revision, ())
+
+
+def _expected(event: Any) -> tuple[int, bytes] | None:
+    kv = event.kv
+    return (kv.mod_revision, kv.value) if event.type == event.PUT else None
+
+
+def _found(answer: Any) -> tuple[int, bytes] | None:
+    return (answer.kvs[0].mod_revision, answer.kvs[0].value) if answer.kvs else None
 
 
 def _refusal(response: Any) -> StoreError:
@@ -126,6 +163,8 @@ async def _one_stream(
     connection = await endpoints.connected()
     clock = asyncio.get_running_loop().time
     try:
+        if assembler.position:
+            await _check_history(endpoints, connection, assembler)
         stream = _responses(endpoints, connection, prefixes, assembler.position)
         async with aclosing(stream):
             async for response in stream:
@@ -144,6 +183,23 @@ async def _one_stream(
         raise
     finally:
         assembler.reset()
+
+
+async def _check_history(
+    endpoints: Endpoints, connection: Connection, assembler: Assembler
+) -> None:
+    """Raise Restored if etcd does not have what was delivered."""
+    request, timeout = assembler.proof(), endpoints.options.request_timeout
+    metadata = await endpoints.metadata(connection)
+    try:
+        answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        if FUTURE_REVISION in (error.details() or ""):
+            raise Restored(assembler.position - 1, "it has not come so far") from error
+        if not isinstance(translate(error, safe=True), Compacted):
+            raise
+        return  # the last event is older than what etcd keeps: nothing shows another history
+    assembler.check(answer)
 
 
 async def _responses(

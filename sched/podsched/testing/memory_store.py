@@ -14,7 +14,14 @@ import itertools
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from podsched.store.errors import Closed, Compacted, InvalidRequest, LeaseNotFound, StoreError
+from podsched.store.errors import (
+    Closed,
+    Compacted,
+    InvalidRequest,
+    LeaseNotFound,
+    Restored,
+    StoreError,
+)
 from podsched.store.protocol import (
     Compare,
     CompareRelation,
@@ -62,6 +69,30 @@ class _History:
         self._versions: dict[str, list[KeyValue]] = {}
         self._log: list[tuple[int, list[WatchEvent]]] = []
         self._lease_ids = itertools.count(7587000)
+
+    def copy(self) -> _History:
+        """Return these revisions as a history of their own; leases stay with the present one."""
+        copied = _History()
+        copied.revision, copied.compacted = self.revision, self.compacted
+        copied._versions = {key: [*versions] for key, versions in self._versions.items()}
+        copied._log = [*self._log]
+        return copied
+
+    def replace(self, backup: _History) -> None:
+        """Have only the revisions of a backup, as etcd has after it was restored."""
+        copied = backup.copy()
+        self.revision, self.compacted = copied.revision, copied.compacted
+        self._versions, self._log = copied._versions, copied._log
+        for waker in self.wakers:
+            waker.set()
+
+    def has(self, revision: int, events: list[WatchEvent]) -> bool:
+        """Whether it has come to a revision, and has these events, the last seen up to it."""
+        if revision > self.revision:
+            return False
+        if not events or events[0].kv.mod_revision < self.compacted:
+            return True
+        return (events[0].kv.mod_revision, events) in self._log
 
     def at(self, key: str, revision: int | None = None) -> KeyValue | None:
         """Return the key as of a revision, None if it did not exist."""
@@ -192,6 +223,14 @@ class MemoryStore:
         """Return another store over the same keys, as another process has it."""
         return MemoryStore(self._history)
 
+    def backup(self) -> _History:
+        """Return a snapshot, for ``restore``."""
+        return self._history.copy()
+
+    def restore(self, backup: _History) -> None:
+        """Go back to a snapshot, for all sessions, as when etcd is restored under them."""
+        self._history.replace(backup)
+
     @property
     def fault(self) -> StoreError | None:
         """The error that every call raises now; None: calls succeed."""
@@ -266,6 +305,7 @@ class MemoryStore:
         prefixes = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         history = self._history
         following = start_revision or history.revision + 1
+        last: list[WatchEvent] = []
         waker = asyncio.Event()
         history.wakers.add(waker)
         self._wakers.add(waker)
@@ -275,8 +315,10 @@ class MemoryStore:
             while not self._closed:
                 waker.clear()
                 if self._fault is None:
+                    if not history.has(following - 1, last):
+                        raise Restored(following - 1, "a backup was restored")
                     for revision, events in history.events_since(following):
-                        following = revision + 1
+                        following, last = revision + 1, events
                         if mine := [e for e in events if e.kv.key.startswith(prefixes)]:
                             yield WatchBatch(revision, mine)
                 await waker.wait()

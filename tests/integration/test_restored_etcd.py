@@ -1,0 +1,76 @@
+"""etcd restored from an older backup while everything runs on: noticed, and scheduling goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from podsched.bench.shapes import copies, pod_template
+from podsched.client.errors import ClientError, of_result
+from podsched.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.store.endpoints import EtcdOptions
+from podsched.store.snapshot import restore_snapshot, save_snapshot
+from support.eventually import eventually
+from support.real_cluster import RealCluster, real_cluster
+
+pytestmark = pytest.mark.integration
+
+
+async def shown(real: RealCluster) -> set[str]:
+    """The names of the pods that the API server has in memory."""
+    listed = await real.client.list("Pod", allow_stale=True)
+    return {pod.metadata.name for pod in listed.items}
+
+
+async def create(real: RealCluster, prefix: str, count: int) -> None:
+    pods = list(copies(pod_template(), prefix, count))
+    assert not any(map(of_result, await real.client.create_pods(pods)))
+
+
+async def creates_again(real: RealCluster) -> bool:
+    try:
+        await create(real, "after", 5)
+    except ClientError:
+        return False
+    return True
+
+
+async def bound(real: RealCluster, prefix: str) -> int:
+    pods = (await real.stored_state()).pods
+    return sum(
+        bool(pod.spec.node_name) for key, pod in pods.items() if key.startswith(f"default/{prefix}")
+    )
+
+
+async def test_processes_notice_an_etcd_that_was_restored_under_them(tmp_path: Path) -> None:
+    etcd = EmbeddedEtcd(EmbeddedEtcdOptions(tmp_path / "etcd", fsync=False))
+    await etcd.start()
+    port, backup = int(etcd.endpoint.rpartition(":")[2]), tmp_path / "backup"
+    restored = EmbeddedEtcd(
+        EmbeddedEtcdOptions(tmp_path / "restored", client_port=port, fsync=False)
+    )
+    try:
+        options = {"replicas": 2, "nodes": 3, "etcd_endpoints": (etcd.endpoint,)}
+        async with real_cluster(tmp_path / "cluster", **options) as real:
+            await create(real, "kept", 10)
+            await eventually("bound", lambda: bound(real, "kept"), 10, within=60)
+            await save_snapshot(EtcdOptions((etcd.endpoint,)), backup)
+            await create(real, "lost", 15)
+            await eventually("bound", lambda: bound(real, "lost"), 15, within=60)
+
+            await etcd.stop()
+            await restore_snapshot(backup, tmp_path / "restored")
+            await restored.start()
+
+            kept = {f"kept-{number}" for number in range(10)}
+            await eventually("the API server shows what is there", lambda: shown(real), kept)
+            await eventually("writes again", lambda: creates_again(real), within=40)
+            await eventually("scheduling goes on", lambda: bound(real, "after"), 5, within=90)
+            assert not (await real.stored_state()).overcommitted_nodes()
+            said = [path.read_text() for path in (tmp_path / "cluster").rglob("*.log")]
+            assert any("etcd was restored from a backup, listing again" in text for text in said)
+            assert any("etcd was restored from a backup, racing anew" in text for text in said)
+    finally:
+        await etcd.stop()
+        await restored.stop()
