@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from podsched.chaos.checker import MOST, PROMISES, check
 from podsched.chaos.history import history_of
 from podsched.chaos.promises import ending, evictions, nodes, objects, terms
-from podsched.chaos.records import FaultMark, Outcome, Revision, decode, encode
+from podsched.chaos.records import (
+    Change,
+    FaultMark,
+    NodeFact,
+    NodeTermFact,
+    Outcome,
+    Revision,
+    decode,
+    encode,
+)
 from support.chaos_history import Story, good_story
 
 
@@ -138,6 +148,46 @@ def test_a_pod_that_is_moved_is_found(node: str) -> None:
     assert f"pod default/web was moved from node-1 to {node or 'no node'}" in told(story)
 
 
+def test_an_object_that_becomes_another_without_a_deletion_is_found() -> None:
+    story = Story()
+    story.node()
+    story.stored(Change(key="nodes/node-1", uid="another", node=NodeFact()))
+    assert broken(story) == [objects.IDENTITY]
+    assert told(story) == "nodes/node-1 has become another and was not deleted as node-1"
+
+
+def test_a_deleted_object_that_is_there_again_is_found() -> None:
+    story = Story()
+    story.node()
+    story.stored(Change(key="nodes/node-1", deleted=True))
+    story.node()
+    assert broken(story) == [objects.IDENTITY]
+    assert told(story) == "nodes/node-1 is there again as node-1, which was deleted"
+
+
+def test_an_object_that_comes_after_another_of_its_name_was_deleted_is_in_order() -> None:
+    story = Story()
+    uid = story.pod("web")
+    story.call("delete", "web", uid=uid)
+    story.gone("web")
+    story.pod("web")
+    assert broken(story) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [("gated", "is held back by scheduling gates"), ("deleting", "is being deleted")],
+)
+def test_a_pod_that_is_bound_although_something_forbids_it_is_found(state: str, why: str) -> None:
+    story = Story()
+    story.node()
+    story.pod("web")
+    story.becomes("web", **{state: True})
+    story.becomes("web", node="node-1")
+    assert broken(story) == [objects.BINDABLE]
+    assert told(story) == f"pod default/web was bound although it {why}"
+
+
 # ---------------------------------------------------------------------- terms
 
 
@@ -263,6 +313,98 @@ def test_an_exclusive_volume_that_is_used_twice_is_found(exclusive: bool) -> Non
         story.pod(name, claims=("data",))
         story.becomes(name, node=node)
     assert broken(story) == ([nodes.EXCLUSIVE] if exclusive else [])
+
+
+def required(*expressions: tuple[str, str, tuple[str, ...]]) -> dict[str, Any]:
+    return {"affinity": (NodeTermFact(expressions=expressions),)}
+
+
+TAINT = ("dedicated", "db", "NoSchedule")
+UNSUITED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "selector": ({}, {"selector": {"zone": "b"}}, "does not match its node selector"),
+    "affinity": (
+        {},
+        required(("zone", "NotIn", ("a",))),
+        "does not match its required node affinity",
+    ),
+    "name": (
+        {},
+        {"affinity": (NodeTermFact(fields=(("metadata.name", "In", ("node-2",)),)),)},
+        "does not match its required node affinity",
+    ),
+    "no term": ({}, {"affinity": ()}, "does not match its required node affinity"),
+    "taint": ({"taints": (TAINT,)}, {}, "has the taint dedicated:NoSchedule"),
+    "another value": (
+        {"taints": (TAINT,)},
+        {"tolerations": (("dedicated", "Equal", "web", ""),)},
+        "has the taint dedicated:NoSchedule",
+    ),
+}
+SUITED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "selector": ({}, {"selector": {"zone": "a"}}),
+    "affinity": ({}, required(("zone", "In", ("a", "b")), ("gpu", "DoesNotExist", ()))),
+    "one of the terms": (
+        {},
+        {
+            "affinity": (
+                NodeTermFact(expressions=(("zone", "In", ("b",)),)),
+                NodeTermFact(fields=(("metadata.name", "In", ("node-1",)),)),
+            )
+        },
+    ),
+    "tolerated": ({"taints": (TAINT,)}, {"tolerations": (("dedicated", "Exists", "", ""),)}),
+    "everything": ({"taints": (TAINT,)}, {"tolerations": (("", "Exists", "", ""),)}),
+}
+
+
+@pytest.mark.parametrize("case", UNSUITED)
+def test_a_binding_to_a_node_that_does_not_suit_is_found(case: str) -> None:
+    of_node, of_pod, why = UNSUITED[case]
+    story = Story()
+    story.node(labels={"zone": "a"}, **of_node)
+    story.pod("web", **of_pod)
+    story.becomes("web", node="node-1")
+    assert broken(story) == [nodes.SUITED]
+    assert told(story) == f"pod default/web was bound to node node-1, which {why}"
+
+
+@pytest.mark.parametrize("case", SUITED)
+def test_a_binding_to_a_node_that_suits_is_in_order(case: str) -> None:
+    of_node, of_pod = SUITED[case]
+    story = Story()
+    story.node(labels={"zone": "a"}, **of_node)
+    story.pod("web", **of_pod)
+    story.becomes("web", node="node-1")
+    assert broken(story) == []
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(5.0, False), (31.0, True)])
+def test_a_decision_may_be_as_old_as_a_node_that_suited(seconds: float, found: bool) -> None:
+    story = Story()
+    story.node(labels={"zone": "a"})
+    story.pod("web", selector={"zone": "a"})
+    story.node(labels={"zone": "b"})
+    story.wait(seconds)
+    story.becomes("web", node="node-1")
+    assert broken(story) == ([nodes.SUITED] if found else [])
+
+
+def test_what_a_node_becomes_after_the_binding_is_not_held_against_it() -> None:
+    story = Story()
+    story.node(labels={"zone": "a"})
+    story.pod("web", selector={"zone": "a"})
+    story.becomes("web", node="node-1")
+    story.wait(60)
+    story.node(taints=(TAINT,))
+    story.becomes("web", ready=True)
+    assert broken(story) == []
+
+
+def test_a_pod_that_was_created_with_a_node_was_not_decided_on() -> None:
+    story = Story()
+    story.node(taints=(TAINT,))
+    story.pod("static", node="node-1")
+    assert broken(story) == []
 
 
 # ---------------------------------------------------------------------- evictions
@@ -401,8 +543,11 @@ def test_every_promise_has_a_history_here_that_breaks_it() -> None:
         objects.UNDONE,
         objects.DELETED,
         objects.BOUND,
+        objects.BINDABLE,
+        objects.IDENTITY,
         terms.INCREASE,
         terms.FENCED,
+        nodes.SUITED,
         nodes.CAPACITY,
         nodes.PORTS,
         nodes.EXCLUSIVE,

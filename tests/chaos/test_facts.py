@@ -7,7 +7,14 @@ from typing import Any
 from podsched.api.etcd_keys import OBJECTS, term_key
 from podsched.api.manifest import from_manifest
 from podsched.chaos.facts import change_of
-from podsched.chaos.records import BudgetFact, Change, ClaimFact, PodFact, PreemptionFact
+from podsched.chaos.records import (
+    BudgetFact,
+    Change,
+    ClaimFact,
+    NodeTermFact,
+    PodFact,
+    PreemptionFact,
+)
 
 
 def fact_of(plural: str, kind: str, **fields: Any) -> Change:
@@ -79,6 +86,52 @@ def test_a_node_is_open_while_it_is_ready_schedulable_and_without_taints() -> No
     assert not is_open()
     assert not is_open(status=ready, spec={"unschedulable": True})
     assert not is_open(status=ready, spec={"taints": taints})
+
+
+def test_of_taints_those_are_kept_that_keep_pods_away() -> None:
+    taints = [
+        {"key": "k", "value": "v", "effect": "NoSchedule"},
+        {"key": "later", "effect": "PreferNoSchedule"},
+        {"key": "out", "effect": "NoExecute"},
+    ]
+    node = fact_of("nodes", "Node", spec={"taints": taints, "unschedulable": True}).node
+    assert node is not None
+    assert node.taints == (
+        ("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+        ("k", "v", "NoSchedule"),
+        ("out", "", "NoExecute"),
+    )
+
+
+def test_a_pod_is_kept_with_what_nodes_must_be_and_what_it_tolerates() -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    name = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    terms = [{"matchExpressions": [zone], "matchFields": [name]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = {
+        "containers": [{"name": "c"}],
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}],
+        "schedulingGates": [{"name": "g"}],
+    }
+    pod = fact_of("pods", "Pod", spec=spec).pod
+    assert pod is not None
+    term = NodeTermFact(
+        expressions=(("zone", "In", ("a", "b")),),
+        fields=(("metadata.name", "In", ("node-1",)),),
+    )
+    assert pod.affinity == (term,)
+    assert pod.tolerations == (("k", "Equal", "v", "NoSchedule"),)
+    assert pod.gated
+
+
+def test_a_pod_that_only_prefers_nodes_requires_none() -> None:
+    preference = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    preferred = [{"weight": 1, "preference": preference}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    pod = fact_of("pods", "Pod", spec={"containers": [{"name": "c"}], "affinity": affinity}).pod
+    assert pod is not None
+    assert pod.affinity is None
 
 
 def test_an_exclusive_claim_is_known_by_its_access_mode() -> None:

@@ -18,14 +18,23 @@ from podsched.api.conditions import (
     pod_condition,
 )
 from podsched.api.etcd_keys import OBJECTS, ROOT, TERMS, parse_object_key
-from podsched.api.objects import Event, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget
+from podsched.api.objects import (
+    Event,
+    Node,
+    NodeAffinity,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+)
 from podsched.api.quantity import parse
 from podsched.api.resources import pod_requests
+from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE
 from podsched.chaos.records import (
     BudgetFact,
     Change,
     ClaimFact,
     NodeFact,
+    NodeTermFact,
     PodFact,
     PreemptionFact,
 )
@@ -87,11 +96,27 @@ def _pod(pod: Pod) -> PodFact:
         ),
         labels=dict(pod.metadata.labels),
         selector=dict(pod.spec.node_selector),
+        affinity=_affinity(pod.spec.affinity.node_affinity),
+        tolerations=tuple((t.key, t.operator, t.value, t.effect) for t in pod.spec.tolerations),
+        gated=bool(pod.spec.scheduling_gates),
         plain=_is_plain(pod),
         ready=is_pod_ready(pod),
         finished=is_finished(pod),
         deleting=is_terminating(pod),
         disrupted=condition.reason if condition is not None and disrupted else "",
+    )
+
+
+def _affinity(affinity: NodeAffinity) -> tuple[NodeTermFact, ...] | None:
+    name = "required_during_scheduling_ignored_during_execution"
+    if not affinity.HasField(name):
+        return None
+    return tuple(
+        NodeTermFact(
+            expressions=tuple((e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
+            fields=tuple((e.key, e.operator, tuple(e.values)) for e in term.match_fields),
+        )
+        for term in getattr(affinity, name).node_selector_terms
     )
 
 
@@ -112,10 +137,19 @@ def _node(node: Node) -> NodeFact:
     return NodeFact(
         allocatable=_exact({name: parse(text) for name, text in node.status.allocatable.items()}),
         labels=dict(node.metadata.labels),
+        taints=tuple(_taints(node)),
         open=is_node_ready(node.status)
         and not node.spec.unschedulable
         and not any(taint.effect != "PreferNoSchedule" for taint in node.spec.taints),
     )
+
+
+def _taints(node: Node) -> Iterable[tuple[str, str, str]]:
+    if node.spec.unschedulable:
+        yield TAINT_UNSCHEDULABLE, "", NO_SCHEDULE
+    for taint in node.spec.taints:
+        if taint.effect in HARD_EFFECTS:
+            yield taint.key, taint.value, taint.effect
 
 
 def _budget(budget: PodDisruptionBudget) -> BudgetFact:

@@ -36,6 +36,13 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class NodeTermFact(_Model):
+    """A term of required node affinity; requirements are key, operator and values."""
+
+    expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    fields: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
 class PodFact(_Model):
     """A pod. ``requests``: exact amounts by resource, as fractions ("1/10")."""
 
@@ -50,6 +57,12 @@ class PodFact(_Model):
     labels: dict[str, str] = {}
     selector: dict[str, str] = {}
     """Its spec.nodeSelector."""
+    affinity: tuple[NodeTermFact, ...] | None = None
+    """Its required node affinity; None: it has none."""
+    tolerations: tuple[tuple[str, str, str, str], ...] = ()
+    """Key, operator, value and effect."""
+    gated: bool = False
+    """Whether scheduling gates hold it back."""
     plain: bool = True
     """Nothing but requests, ports and node selector decides where it fits, and nothing holds it
     back: no scheduling gates, default scheduler."""
@@ -65,6 +78,8 @@ class NodeFact(_Model):
 
     allocatable: dict[str, str] = {}
     labels: dict[str, str] = {}
+    taints: tuple[tuple[str, str, str], ...] = ()
+    """Key, value and effect of those that keep pods away; a node that is unschedulable has one."""
     open: bool = True
 
 

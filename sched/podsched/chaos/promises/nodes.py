@@ -6,15 +6,23 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from podsched.api.node_selectors import NodeTerms, compile_node_selector
+from podsched.api.objects import NodeSelector, Taint, Toleration
+from podsched.api.tolerations import find_untolerated
 from podsched.chaos.history import History
 from podsched.chaos.promises.violation import Violation
-from podsched.chaos.records import NodeFact, PodFact
+from podsched.chaos.records import NodeFact, NodeTermFact, PodFact
 from podsched.chaos.replay import CLAIMS, NODES, PODS, Moment, World, replay
 
 CAPACITY = "no node beyond its capacity"
 MISSING = "bound to nodes that exist"
 PORTS = "no host port twice"
 EXCLUSIVE = "no exclusive volume twice"
+SUITED = "bound to nodes that suit"
+
+#: Seconds for which a decision may be on its way: a node that suited when it was made may have
+#: other labels or taints by the time the pod is bound, which nobody can prevent.
+DECIDED_WITHIN = 30.0
 
 _ANY = "0.0.0.0"
 
@@ -102,3 +110,68 @@ def _users(world: World, namespace: str, claim: str) -> list[str]:
         for key, pod in pods.items()
         if key.startswith(f"{namespace}/") and claim in pod.claims
     )
+
+
+def unsuited(pod: PodFact, name: str, node: NodeFact) -> str:
+    """Return why a pod may not be bound to a node, by labels and taints, as text; "" if it may."""
+    if not pod.selector.items() <= node.labels.items():
+        return "does not match its node selector"
+    if pod.affinity is not None and not _terms(pod.affinity).matches(node.labels, name):
+        return "does not match its required node affinity"
+    tolerations = [
+        Toleration(key=key, operator=operator, value=value, effect=effect)
+        for key, operator, value, effect in pod.tolerations
+    ]
+    taints = [Taint(key=key, value=value, effect=effect) for key, value, effect in node.taints]
+    taint = find_untolerated(taints, tolerations)
+    return f"has the taint {taint.key}:{taint.effect}" if taint is not None else ""
+
+
+def _terms(affinity: tuple[NodeTermFact, ...]) -> NodeTerms:
+    selector = NodeSelector()
+    for term in affinity:
+        made = selector.node_selector_terms.add()
+        for key, operator, values in term.expressions:
+            made.match_expressions.add(key=key, operator=operator, values=values)
+        for key, operator, values in term.fields:
+            made.match_fields.add(key=key, operator=operator, values=values)
+    return compile_node_selector(selector)
+
+
+def suited(history: History) -> Iterator[Violation]:
+    """Find pods bound to a node that has not suited them for ``DECIDED_WITHIN`` seconds.
+
+    Pods that were created with a node were not decided on.
+    """
+    nodes = _PastNodes()
+    for moment in replay(history):
+        at, number = moment.revision.at, moment.revision.number
+        nodes.follow(moment)
+        for change in moment.pods:
+            if not change.bound or change.before is None or change.after is None:
+                continue
+            name, pod = change.after.node, change.after
+            reasons = [unsuited(pod, name, node) for node in nodes.lately(name, at)]
+            if reasons and all(reasons):
+                text = f"pod {change.key} was bound to node {name}, which {reasons[-1]}"
+                yield Violation(SUITED, text, at, number, (NODES + name, PODS + change.key))
+
+
+class _PastNodes:
+    """What nodes were, and from when on; the latest last."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[tuple[float, NodeFact]]] = defaultdict(list)
+
+    def follow(self, moment: Moment) -> None:
+        for change in moment.revision.changes:
+            if change.node is not None:
+                versions = self._versions[change.key.removeprefix(NODES)]
+                versions.append((moment.revision.at, change.node))
+
+    def lately(self, name: str, at: float) -> list[NodeFact]:
+        """Return what a node was at some time within the last seconds, and forget the rest."""
+        versions = self._versions[name]
+        while len(versions) > 1 and versions[1][0] < at - DECIDED_WITHIN:
+            del versions[0]
+        return [node for _, node in versions]

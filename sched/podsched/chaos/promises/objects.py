@@ -15,6 +15,8 @@ CREATED = "acknowledged create exists"
 UNDONE = "what failed was not done"
 DELETED = "acknowledged delete is done"
 BOUND = "bound at most once, never moved"
+BINDABLE = "bound only if nothing forbids it"
+IDENTITY = "an object keeps its uid, and no other gets it"
 
 
 @dataclass(slots=True)
@@ -138,3 +140,40 @@ def bound_once(history: History) -> Iterator[Violation]:
             text = f"pod {change.key} was moved from {before.node} to {after.node or 'no node'}"
             where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
             yield Violation(BOUND, text, *where)
+
+
+def bindable(history: History) -> Iterator[Violation]:
+    """Find pods that got a node although they were gated or being deleted."""
+    for moment in replay(history):
+        for change in moment.pods:
+            before = change.before
+            if not change.bound or before is None:
+                continue
+            forbidden = {
+                "is held back by scheduling gates": before.gated,
+                "is being deleted": before.deleting,
+            }
+            for why in (text for text, holds in forbidden.items() if holds):
+                text = f"pod {change.key} was bound although it {why}"
+                where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
+                yield Violation(BINDABLE, text, *where)
+
+
+def identities(history: History) -> Iterator[Violation]:
+    """Find objects that become others without a deletion, and uids that are used again."""
+    current: dict[str, str] = {}
+    gone: set[str] = set()
+    for revision in history.revisions:
+        for change in revision.changes:
+            before = current.get(change.key, "")
+            if change.deleted:
+                gone.add(current.pop(change.key, ""))
+            elif change.uid and change.uid != before:
+                text = ""
+                if before:
+                    text = f"{change.key} has become {change.uid} and was not deleted as {before}"
+                elif change.uid in gone:
+                    text = f"{change.key} is there again as {change.uid}, which was deleted"
+                current[change.key] = change.uid
+                if text:
+                    yield Violation(IDENTITY, text, revision.at, revision.number, (change.key,))
